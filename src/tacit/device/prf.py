@@ -1,0 +1,194 @@
+"""
+Where a device's randomness comes from: a keyed function of its secret, so that nothing is ever redrawn.
+
+Every draw is a 64-bit word of BLAKE2b, keyed with the device's 32-byte secret, over the fields
+
+    scheme | plan | metric | digest | epoch | purpose | index | block
+
+each preceded by its length in four bytes, which makes the encoding injective: two different lists of fields
+never give the same input. A block gives eight words; draw *j* is word j mod 8 of block ⌊j/8⌋.
+
+Why each field is there:
+
+- *metric*: the counters of a group must be drawn independently of each other.
+- *digest* of the privacy parameters: the same draw compared with two thresholds (ε = 1/2, then ε = 1) has an
+  outcome that is possible for one value and impossible for another, which is an infinite loss.
+- *epoch*: after `forget`, nothing before it may be drawn again.
+- *purpose* and *index*: one draw per remembered answer. A draw shared by two cells would tell (0, m) from (m, 0).
+
+What is left out matters as much: a description, a date or the address of a collector would let whoever
+writes the plan ask for fresh answers, and average them.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tacit.plan import Metric
+
+SCHEME = b"tacit-1"
+SECRET_BYTES = 32
+ID_BYTES = 16
+
+_WORDS = Struct(">8Q")
+_PLACE = Struct(">IQIQ")
+_WORDS_PER_BLOCK = 8
+
+
+class Draws(Protocol):
+    """
+    A source of draws, each uniform in {0, …, 2⁶⁴ - 1} and fixed for as long as its arguments are.
+
+    A device's source is `SecretDraws`; a simulator may bring another.
+    """
+
+    def alpha(self, metric: Metric) -> int:
+        """Where this device rounds up instead of down."""
+
+    def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
+        """One draw per answer bit of the remembered answer of a class."""
+
+    def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
+        """One draw per answer bit, fresh in each round."""
+
+    def cohort(self) -> int:
+        """The device's public byte."""
+
+    def report_id(self, version: int, round_number: int) -> bytes:
+        """Sixteen bytes that name a report."""
+
+
+def encode(*fields: bytes) -> bytes:
+    """
+    Fields to bytes, each preceded by its length; no two lists of fields share an encoding.
+
+    >>> encode(b"ab", b"c").hex(), encode(b"a", b"bc").hex()
+    ('0000000261620000000163', '0000000161000000026263')
+    """
+    return b"".join([len(field).to_bytes(4, "big") + field for field in fields])
+
+
+_ALPHA, _MEMO, _FLIP, _COHORT, _ID, _DELAY = (
+    encode(purpose) for purpose in (b"alpha", b"memo", b"flip", b"cohort", b"id", b"delay")
+)
+
+
+class _Prepared(NamedTuple):
+    """What the draws of one metric start from."""
+
+    alpha: int
+    memo: blake2b
+    flip: blake2b
+
+
+class SecretDraws:
+    """
+    The draws of one device, plan and epoch.
+
+    What is value-independent (hash states, alphas) is kept between reports. Remembered answers are *not*
+    kept in memory: they are computed anew from the secret each time, so that a report costs the same
+    number of hashes whatever the values are and whichever classes were visited before.
+
+    >>> draws = SecretDraws(bytes(32), plan="app-usage", epoch=0)
+    >>> draws.report_id(version=1, round_number=81652) == draws.report_id(version=1, round_number=81652)
+    True
+    >>> draws
+    SecretDraws(plan='app-usage', epoch=0)
+    """
+
+    __slots__ = ("_cohort", "_epoch", "_epoch_field", "_metrics", "_plan", "_root")
+
+    def __init__(self, secret: bytes, plan: str, epoch: int) -> None:
+        if len(secret) != SECRET_BYTES:
+            raise ValueError(f"a secret has {SECRET_BYTES} bytes")
+        self._plan = plan
+        self._epoch = epoch
+        self._root = blake2b(encode(SCHEME, plan.encode()), key=secret, digest_size=64)
+        self._epoch_field = encode(epoch.to_bytes(8, "big"))
+        self._cohort: int | None = None
+        self._metrics: dict[tuple[str, bytes], _Prepared] = {}
+
+    def __repr__(self) -> str:
+        return f"SecretDraws(plan={self._plan!r}, epoch={self._epoch})"
+
+    def alpha(self, metric: Metric) -> int:
+        """Purpose "alpha", index 0: one draw per metric and digest, for ever."""
+        return self._prepared(metric).alpha
+
+    def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
+        """Purpose "memo", index the class."""
+        return _words(self._prepared(metric).memo, memo_class, metric.mechanism.bits)
+
+    def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
+        """Purpose "flip", index the round."""
+        return _words(self._prepared(metric).flip, round_number, metric.mechanism.bits)
+
+    def cohort(self) -> int:
+        """
+        Purpose "cohort", index 0: the top byte of the draw.
+
+        Metric and digest are empty, so that all histograms of the plan share it in every version: what it
+        tells about which device this is never exceeds eight bits.
+        """
+        if self._cohort is None:
+            self._cohort = _words(_for_purpose(self._base(b"", b""), _COHORT), 0, 1)[0] >> 56
+        return self._cohort
+
+    def report_id(self, version: int, round_number: int) -> bytes:
+        """
+        Purpose "id", index the round: the first 16 bytes of the block.
+
+        The metric is empty and the field of the digest carries the plan's version in eight bytes. The purpose
+        is written after it, so no other draw has this input.
+        """
+        state = _for_purpose(self._base(b"", version.to_bytes(8, "big")), _ID)
+        state.update(_PLACE.pack(8, round_number, 8, 0))
+        return state.digest()[:ID_BYTES]
+
+    def delay(self, round_number: int) -> int:
+        """Purpose "delay", index the round: when the report of a round is sent. Never a matter of values."""
+        return _words(_for_purpose(self._base(b"", b""), _DELAY), round_number, 1)[0]
+
+    def _prepared(self, metric: Metric) -> _Prepared:
+        key = metric.name, metric.digest
+        known = self._metrics.get(key)
+        if known is None:
+            base = self._base(metric.name.encode(), metric.digest)
+            known = self._metrics[key] = _Prepared(
+                alpha=_words(_for_purpose(base, _ALPHA), 0, 1)[0],
+                memo=_for_purpose(base, _MEMO),
+                flip=_for_purpose(base, _FLIP),
+            )
+        return known
+
+    def _base(self, metric: bytes, digest: bytes) -> blake2b:
+        """The hash up to and including the epoch."""
+        state = self._root.copy()
+        state.update(encode(metric, digest) + self._epoch_field)
+        return state
+
+
+def _for_purpose(base: blake2b, field: bytes) -> blake2b:
+    state = base.copy()
+    state.update(field)
+    return state
+
+
+def _words(state: blake2b, index: int, count: int) -> Sequence[int]:
+    """`count` draws at an index."""
+    block = state.copy()
+    block.update(_PLACE.pack(8, index, 8, 0))
+    words = _WORDS.unpack(block.digest())
+    if count <= _WORDS_PER_BLOCK:
+        return words[:count]
+    more = list(words)
+    for number in range(1, -(-count // _WORDS_PER_BLOCK)):
+        block = state.copy()
+        block.update(_PLACE.pack(8, index, 8, number))
+        more.extend(_WORDS.unpack(block.digest()))
+    return more[:count]

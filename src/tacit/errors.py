@@ -1,0 +1,73 @@
+"""
+The exceptions tacit raises on purpose.
+
+    TacitError
+    ├── ParameterError     a number outside its range, at construction (also a ValueError)
+    ├── PlanError          a plan that cannot be used; carries every problem found
+    ├── ReportError        bytes that are not a report; carries a short code
+    ├── StateError         a device's state file that cannot be opened
+    └── MissingExtraError  a part of tacit whose optional dependency is not installed
+
+A message says where, what was expected and what to do. None ever carries a private value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class TacitError(Exception):
+    """Root of everything tacit raises on purpose."""
+
+
+class ParameterError(TacitError, ValueError):
+    """
+    A parameter is outside its range.
+
+    >>> str(ParameterError("epsilon", "a number in [0.001, 20]", 0))
+    'epsilon: expected a number in [0.001, 20], got 0.'
+    """
+
+    def __init__(self, name: str, expected: str, got: object, hint: str = "") -> None:
+        self.name = name
+        self.expected = expected
+        self.got = got
+        self.hint = hint
+        super().__init__(f"{name}: expected {expected}, got {got}." + (f"\n  Hint: {hint}" if hint else ""))
+
+
+class _Printable(Protocol):
+    def __str__(self) -> str: ...
+
+
+class PlanError(TacitError):
+    """A plan breaks at least one rule; `problems` lists all of them, not only the first."""
+
+    def __init__(self, problems: Sequence[_Printable]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class ReportError(TacitError):
+    """Bytes that are not a report. `code` is stable and short, for counters and clients."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+class StateError(TacitError):
+    """A state file cannot be used: locked, read-only, or another program's."""
+
+
+class MissingExtraError(TacitError, ImportError):
+    """
+    An optional part is not installed.
+
+    >>> str(MissingExtraError("estimates", "numpy"))
+    "numpy is not installed: pip install 'tacit[estimates]'"
+    """
+
+    def __init__(self, extra: str, module: str) -> None:
+        super().__init__(f"{module} is not installed: pip install 'tacit[{extra}]'")

@@ -1,0 +1,159 @@
+"""
+Shares that look like shares: opt-in, biased, for display.
+
+Raw estimates are unbiased, may be negative and need not add up to 1. Each function here trades that away for
+a smaller squared error. None of them touches an interval: intervals come from the raw estimate alone.
+
+Squared error against raw, k = 32, ε = 1, Hadamard bit: `clip` .77-.79 · `norm_sub` .52 (20 thousand devices)
+to .8 (200 thousand) · `expectation_maximisation` .48 to .66. Clipping and then dividing by the sum is not
+offered: it turns a true 1.0 into 0.54 and has a larger maximal error than doing nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.counts import HistogramCounts
+from tacit.errors import ParameterError
+from tacit.estimates.estimate import HistogramEstimate
+from tacit.estimates.interval import Floats
+from tacit.mechanisms import HadamardBit, OneBitMean
+from tacit.mechanisms.hadamard_bit import hadamard_sign
+from tacit.plan import Metric
+
+
+def clip(histogram: HistogramEstimate) -> tuple[float, ...]:
+    """Each share cut to [0, 1]. Biased upwards on light buckets; the sum stays above 1."""
+    return tuple(min(max(value, 0.0), 1.0) for value in histogram.values)
+
+
+def norm_sub(histogram: HistogramEstimate) -> tuple[float, ...]:
+    """
+    The nearest histogram: the Euclidean projection of the raw shares onto {h ≥ 0, Σ h = 1}.
+
+    One number is subtracted from every share and what falls below 0 becomes 0, the number being such that
+    the rest adds up to 1. Biased, most of all on light buckets.
+    """
+    shares = np.array(histogram.values)
+    falling = np.sort(shares)[::-1]
+    excess = (np.cumsum(falling) - 1) / np.arange(1, len(falling) + 1)
+    subtracted = excess[np.nonzero(falling > excess)[0][-1]]
+    return tuple(np.maximum(shares - subtracted, 0.0).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What `expectation_maximisation` found, and how sure it is to have found it."""
+
+    shares: tuple[float, ...]
+    iterations: int
+    gap: float
+    """Nats that the log-likelihood can at most gain yet; nan with smoothing, which maximises nothing."""
+
+
+def expectation_maximisation(
+    metric: Metric,
+    counts: HistogramCounts,
+    smoothing: bool = False,
+    gap: float = 0.01,
+    most_iterations: int = 20_000,
+) -> Fitted:
+    """
+    The histogram under which the counts are most likely.
+
+    A device in bucket u says 1 in row r with a known probability A[r, u]. Starting from equal shares,
+
+        h_u  ←  h_u · g_u,     g_u = 1/N · Σ_r ( ones_r · A[r,u]/(A h)_r + zeros_r · (1-A[r,u])/(1-(A h)_r) ),
+
+    never lowers the likelihood, keeps h ≥ 0 and Σ h = 1, and converges to the maximum, since the
+    log-likelihood is concave; N (max_u g_u - 1) bounds what is left to gain, and the iteration stops when
+    that is below `gap` nats. Steps are short where bits are noisy, so g is raised to a power that grows as
+    long as the likelihood does, and falls back to 1 when it does not. For the Hadamard bit this is the
+    likelihood of what was received. For dBitFlip the d bits of a report are taken as if from d devices (a
+    composite likelihood): still consistent.
+
+    With `smoothing` every step is followed by averaging neighbours with weights 1/4, 1/2, 1/4 ("EMS"),
+    for ordered buckets and smooth populations; it blurs a spike. Biased either way.
+    """
+    fit = _Fit.of(metric, counts)
+    shares = np.full(fit.chance.shape[1], 1 / fit.chance.shape[1])
+    iterations, left, power = 0, float("inf"), 1.0
+    while iterations < most_iterations:
+        iterations += 1
+        gain = fit.gain(shares)
+        left = fit.total * float(gain.max() - 1)
+        if smoothing:
+            previous, shares = shares, _smooth(shares * gain)
+            if np.abs(shares - previous).max() < 1e-9:
+                break
+            continue
+        if left < gap:
+            break
+        further = _powered(shares, gain, power)
+        rises = fit.likelihood(further) > fit.likelihood(shares)
+        shares, power = (further, power * 1.5) if rises else (shares * gain, 1.0)
+    return Fitted(tuple(shares.tolist()), iterations, float("nan") if smoothing else left)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """The counts, and the chance of a 1 in each row from a device in each bucket."""
+
+    chance: Floats
+    ones: Floats
+    zeros: Floats
+    total: float
+
+    @classmethod
+    def of(cls, metric: Metric, counts: HistogramCounts) -> _Fit:
+        chance = _chances(metric)
+        ones = np.array(counts.ones, dtype=np.float64)
+        zeros = np.array(counts.reports, dtype=np.float64) - ones
+        total = float(ones.sum() + zeros.sum())
+        if len(ones) != len(chance) or total == 0:
+            raise ParameterError(
+                f"counts of {metric.name}",
+                f"{len(chance)} rows with reports",
+                f"{len(ones)} rows with {total:g} answers",
+            )
+        return cls(chance, ones, zeros, total)
+
+    def gain(self, shares: Floats) -> Floats:
+        """g: the factor by which one step multiplies each share."""
+        one, zero = self.chance, 1 - self.chance
+        return (one.T @ (self.ones / (one @ shares)) + zero.T @ (self.zeros / (zero @ shares))) / self.total
+
+    def likelihood(self, shares: Floats) -> float:
+        """The log-likelihood of the counts, up to a constant."""
+        one, zero = self.chance @ shares, (1 - self.chance) @ shares
+        return float(self.ones @ np.log(one) + self.zeros @ np.log(zero))
+
+
+def _powered(shares: Floats, gain: Floats, power: float) -> Floats:
+    """Shares times gain^power, scaled to sum to 1; none shrinks to less than e⁻⁵ of itself in one step."""
+    exponent = power * np.log(gain)
+    longer: Floats = shares * np.exp(np.maximum(exponent - exponent.max(), -5.0))
+    return longer / longer.sum()
+
+
+def _chances(metric: Metric) -> Floats:
+    """A[row, bucket]: the chance of a 1 in the row from a device in the bucket, after the flip."""
+    mechanism = metric.mechanism
+    if isinstance(mechanism, OneBitMean):
+        raise ParameterError(metric.name, "a histogram", "a mean")
+    channel = metric.flip.channel(mechanism.response)
+    buckets = np.arange(len(mechanism.buckets))
+    if isinstance(mechanism, HadamardBit):
+        sides = hadamard_sign(np.arange(mechanism.size)[:, None], buckets[None, :] + 1)
+        truth = (1 + sides) / 2
+    else:
+        truth = np.eye(len(buckets))
+    return np.asarray(channel.share(truth), dtype=np.float64)
+
+
+def _smooth(shares: Floats) -> Floats:
+    """Each share averaged with its neighbours; the ends keep what has nowhere to go, so the sum stays 1."""
+    padded = np.concatenate((shares[:1], shares, shares[-1:]))
+    return (padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4

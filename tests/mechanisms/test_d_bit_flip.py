@@ -1,0 +1,158 @@
+from fractions import Fraction
+from itertools import product
+from math import exp, log, prod
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacit.errors import ParameterError
+from tacit.mechanisms import SCALE, Buckets, DBitFlip, Mechanism
+from tacit.mechanisms.cohort import COHORTS
+
+variants = st.sampled_from(["tight", "paper"])
+
+
+def of(
+    buckets: int, width: int, variant: str = "tight", epsilon: object = 1, label: str = "app/hours"
+) -> DBitFlip:
+    return DBitFlip(epsilon, Buckets.even(buckets, buckets), width, variant, label)
+
+
+def chance(thresholds: tuple[int, ...], answer: tuple[int, ...]) -> Fraction:
+    """P(answer), the bits being independent."""
+    return prod(
+        (Fraction(t if bit else SCALE - t, SCALE) for t, bit in zip(thresholds, answer, strict=True)),
+        start=Fraction(1),
+    )
+
+
+def largest_ratio(mechanism: DBitFlip, cohort: int) -> Fraction:
+    """max over all answers and pairs of buckets of P(answer | u)/P(answer | v): all there is."""
+    laws = {
+        mechanism.thresholds(mechanism.memo_class(bucket, 0, cohort), cohort)
+        for bucket in range(len(mechanism.buckets))
+    }
+    answers = list(product((0, 1), repeat=mechanism.width))
+    chances = [[chance(law, answer) for law in laws] for answer in answers]
+    return max(max(row) / min(row) for row in chances)
+
+
+@given(st.integers(2, 60), st.data())
+def test_what_a_device_compares_with_is_its_probability(buckets, data):
+    width = data.draw(st.integers(1, buckets))
+    mechanism = of(buckets, width, data.draw(variants))
+    cohort = data.draw(st.integers(0, COHORTS - 1))
+    bucket = data.draw(st.integers(0, buckets - 1))
+    thresholds = mechanism.thresholds(mechanism.memo_class(bucket, 0, cohort), cohort)
+    assert len(thresholds) == mechanism.bits == width
+    for asked, threshold in zip(mechanism.window(cohort), thresholds, strict=True):
+        assert threshold == (mechanism.response.high if asked == bucket else mechanism.response.low)
+        assert mechanism.probability_of_one(bucket, asked) == pytest.approx(threshold / SCALE, abs=1e-15)
+
+
+@pytest.mark.parametrize("variant", ["tight", "paper"])
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "4"])
+@pytest.mark.parametrize(("buckets", "width"), [(2, 1), (5, 1), (5, 2), (5, 4), (5, 5), (8, 3), (2, 2)])
+def test_the_loss_over_all_answers_is_epsilon(buckets, width, variant, epsilon, exponential_bounds):
+    mechanism = of(buckets, width, variant, epsilon)
+    worst = max(largest_ratio(mechanism, cohort) for cohort in range(0, COHORTS, 51))
+    assert worst <= exponential_bounds(Fraction(epsilon))[0]
+    used = log(worst)
+    if variant == "paper" and width == 1:
+        assert used == pytest.approx(float(epsilon) / 2, rel=1e-12), "erratum 8: half of the budget is wasted"
+    else:
+        assert used == pytest.approx(float(epsilon), rel=1e-12)
+
+
+@pytest.mark.parametrize(("epsilon", "gain"), [("0.0001", 4.0), ("1", 4.26), ("5", 14.3)])
+def test_erratum_8_the_whole_budget_has_at_least_four_times_less_variance(epsilon, gain):
+    def light(mechanism: DBitFlip) -> float:
+        lie = mechanism.response.low / SCALE
+        return lie * (1 - lie) / (1 - 2 * lie) ** 2
+
+    paper, tight = of(32, 1, "paper", epsilon), of(32, 1, "tight", epsilon)
+    assert light(paper) / light(tight) == pytest.approx(gain, rel=5e-3)
+
+
+def test_tight_remembers_one_response_per_class():
+    mechanism = of(32, 4)
+    assert mechanism.classes == 5
+    for cohort in range(COHORTS):
+        window = mechanism.window(cohort)
+        classes = [mechanism.memo_class(bucket, 0, cohort) for bucket in range(32)]
+        assert [classes[bucket] for bucket in window] == [0, 1, 2, 3]
+        assert {classes[bucket] for bucket in range(32) if bucket not in window} == {4}
+
+
+def test_paper_remembers_one_response_per_bucket():
+    mechanism = of(32, 4, "paper")
+    assert mechanism.classes == 32
+    assert [mechanism.memo_class(bucket, 0, 7) for bucket in range(32)] == list(range(32))
+
+
+def test_with_every_bucket_asked_the_variants_agree_and_need_no_cohort():
+    tight, paper = of(6, 6), of(6, 6, "paper")
+    for mechanism in (tight, paper):
+        assert not mechanism.uses_cohort
+        assert mechanism.classes == 6
+        assert mechanism.window(0) == mechanism.window(99) == tuple(range(6))
+        assert mechanism.coverage == (1.0,) * 6
+    assert [tight.thresholds(c, 0) for c in range(6)] == [paper.thresholds(c, 99) for c in range(6)]
+
+
+@pytest.mark.parametrize(("epsilon", "sharers"), [(1, 2.5), (10, 0.18)])
+def test_erratum_20_few_buckets_share_a_response_at_large_epsilon(epsilon, sharers):
+    """Buckets not asked about that draw exactly the likeliest response of a bucket that is: k = 32, d = 4."""
+    mechanism = of(32, 4, "paper", epsilon)
+    window = mechanism.window(0)
+    likeliest = (1, 0, 0, 0)
+    own = chance(mechanism.thresholds(window[0], 0), likeliest)
+    assert all(own >= chance(mechanism.thresholds(window[0], 0), z) for z in product((0, 1), repeat=4))
+    others = [bucket for bucket in range(32) if bucket not in window]
+    expected = sum(chance(mechanism.thresholds(bucket, 0), likeliest) for bucket in others)
+    assert float(expected) == pytest.approx(sharers, rel=0.03)
+
+
+def test_an_array_is_answered_like_its_numbers():
+    mechanism = of(8, 3)
+    buckets, asked = np.meshgrid(np.arange(8), np.arange(8), indexing="ij")
+    one_by_one = [[mechanism.probability_of_one(v, j) for j in range(8)] for v in range(8)]
+    assert mechanism.probability_of_one(buckets, asked).tolist() == one_by_one
+
+
+def test_calibration():
+    assert [of(32, width).response.epsilon for width in (1, 2, 32)] == [1, Fraction(1, 2), Fraction(1, 2)]
+    assert [of(32, width, "paper").response.epsilon for width in (1, 2, 32)] == [Fraction(1, 2)] * 3
+    half = of(32, 4, "paper")
+    assert half.probability_of_one(3, 3) == pytest.approx(exp(0.5) / (exp(0.5) + 1), rel=1e-14)
+
+
+def test_coverage_depends_on_the_label_only_through_the_shuffle():
+    one, other = of(24, 5, label="a"), of(24, 5, label="b")
+    assert sorted(one.coverage) == sorted(other.coverage)
+    assert one.window(0) != other.window(0)
+
+
+def test_it_is_a_mechanism():
+    mechanism: Mechanism = of(32, 4)
+    assert (mechanism.bits, mechanism.uses_cohort, mechanism.max_value, mechanism.epsilon) == (4, True, 32, 1)
+
+
+@pytest.mark.parametrize(
+    ("build", "name", "got"),
+    [
+        (lambda: of(32, 0), "bits", 0),
+        (lambda: of(32, 33), "bits", 33),
+        (lambda: of(300, 4), "buckets", 300),
+        (lambda: of(32, 4, "loose"), "variant", "'loose'"),
+        (lambda: of(32, 4, epsilon="big"), "epsilon", "'big'"),
+        (lambda: of(32, 1, epsilon=0), "epsilon", 0),
+    ],
+)
+def test_bad_parameters(build, name, got):
+    with pytest.raises(ParameterError) as caught:
+        build()
+    assert (caught.value.name, caught.value.got) == (name, got)
+    assert caught.value.expected

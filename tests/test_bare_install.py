@@ -1,0 +1,72 @@
+"""`pip install tacit` brings nothing along: the built wheel, alone, imports and runs a device."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+PROGRAM = """
+import sys
+assert not {"numpy", "scipy", "click", "rich"} & {name.split(".")[0] for name in sys.modules}
+try:
+    import numpy
+except ImportError:
+    pass
+else:
+    sys.exit("numpy is within reach: this is not a bare install")
+import tacit
+from tacit.reports import to_json
+with tacit.Device(sys.argv[1], state=sys.argv[2]) as device:
+    device.set("editor_seconds", 600)
+    report = device.report(device.status().current_round)
+    assert tacit.Plan.load(sys.argv[1]).name == report.plan
+    print(to_json(report).decode())
+    print(device.receipt())
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built and unpacked into a folder of its own: an installation without dependencies."""
+    folder = tmp_path_factory.mktemp("bare")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--disable-pip-version-check"]
+    subprocess.run([*command, "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT)], check=True)
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "site")
+    return folder / "site"
+
+
+def run(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A Python that sees the standard library and `site`, nothing else."""
+    command = [sys.executable, "-S", "-P", *arguments]
+    return subprocess.run(
+        command, env={"PYTHONPATH": str(site)}, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_the_wheel_requires_nothing(site: Path) -> None:
+    (metadata,) = site.glob("*.dist-info/METADATA")
+    required = [line for line in metadata.read_text().splitlines() if line.startswith("Requires-Dist")]
+    assert required
+    assert all("extra ==" in line for line in required)
+    assert (site / "tacit" / "py.typed").exists()
+
+
+def test_a_bare_install_runs_a_device(site: Path, tmp_path: Path) -> None:
+    plan = str(ROOT / "examples" / "plan.toml")
+    done = run(site, "-c", PROGRAM, plan, str(tmp_path / "state.db"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith('{"plan":"app-usage","version":1,')
+
+
+def test_a_bare_install_says_what_the_command_line_needs(site: Path) -> None:
+    done = run(site, "-c", "from tacit.cli import main; main()")
+    assert done.returncode == 1
+    assert "pip install 'tacit[all]'" in done.stderr

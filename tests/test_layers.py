@@ -1,0 +1,89 @@
+"""An import may only point to a layer above its own: this test draws the picture."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import tacit
+
+ROOT = Path(tacit.__file__).parent
+
+LAYERS = [
+    {"errors"},
+    {"mechanisms"},
+    {"privacy"},
+    {"plan"},
+    {"reports"},
+    {"counts"},
+    {"device", "estimates"},
+    {"testing", "fleet"},
+    {"cli"},
+]
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+
+STANDARD_LIBRARY_ONLY = ["errors", "mechanisms", "privacy", "plan", "reports", "device", "testing"]
+OPTIONAL = {"numpy", "scipy", "click", "rich"}
+
+
+def modules(part: str) -> list[Path]:
+    folder = ROOT / part
+    return sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+
+
+def imports(path: Path) -> set[tuple[str, bool]]:
+    """Every imported module of a file, and whether it is imported when the file is."""
+    tree = ast.parse(path.read_text())
+    late = {
+        id(node)
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef)
+        or (isinstance(outer, ast.If) and "TYPE_CHECKING" in ast.unparse(outer.test))
+        for node in ast.walk(outer)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {(alias.name, id(node) not in late) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names = (
+                {f"tacit.{alias.name}" for alias in node.names}
+                if node.module == "tacit"
+                else {node.module or ""}
+            )
+            found |= {(name, id(node) not in late) for name in names}
+    return found
+
+
+def test_every_part_has_a_layer() -> None:
+    parts = {path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert parts - {"__init__", "__main__"} == set(RANK)
+
+
+def test_imports_only_point_up_the_list() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)} ({part}) imports {name}"
+        for part, rank in RANK.items()
+        for path in modules(part)
+        for name, _ in imports(path)
+        if name.startswith("tacit.") and (other := name.split(".")[1]) != part and RANK.get(other, -1) >= rank
+    ]
+    assert wrong == []
+
+
+def test_what_a_device_needs_imports_the_standard_library_alone() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for part in STANDARD_LIBRARY_ONLY
+        for path in modules(part)
+        for name, eager in imports(path)
+        if eager and name.split(".")[0] in OPTIONAL and path.stem not in ("central", "patterns")
+    ]
+    assert wrong == []
+
+
+def test_the_picture_would_show_a_wrong_import(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("import numpy\nfrom tacit.cli import root\nfrom tacit import device\n")
+    assert imports(bad) == {("numpy", True), ("tacit.cli", True), ("tacit.device", True)}

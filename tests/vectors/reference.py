@@ -1,0 +1,355 @@
+"""
+A device in plain loops, written from the documentation; it shares no code with tacit.
+
+Run it to write device.json anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import struct
+import tomllib
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import mpmath
+
+WHOLE = 2**64
+FILE = Path(__file__).with_name("device.json")
+
+PLAN = """
+[plan]
+name = "vectors"
+version = 3
+round = "6h"
+
+[metrics.one_step]
+kind = "mean"
+max_value = 21600
+epsilon = 1.0
+flip = 0.2
+
+[metrics.twenty_steps]
+kind = "mean"
+max_value = 100
+step = 5
+epsilon = 0.5
+
+[metrics.uneven]
+kind = "mean"
+grid = [0, 1, 7.5, 60]
+epsilon = 2.25
+flip = "1/3"
+
+[metrics.hadamard]
+kind = "histogram"
+max_value = 24
+buckets = 12
+mechanism = "hadamard-bit"
+epsilon = 1.0
+flip = 0.1
+
+[metrics.one_bit]
+kind = "histogram"
+edges = [0, 1, 10, 100, 1000]
+mechanism = "d-bit-flip"
+bits = 1
+epsilon = 1.0
+
+[metrics.many_bits]
+kind = "histogram"
+max_value = 24
+buckets = 20
+mechanism = "d-bit-flip"
+bits = 11
+epsilon = 1.5
+flip = 0.05
+
+[metrics.as_printed]
+kind = "histogram"
+max_value = 24
+buckets = 20
+mechanism = "d-bit-flip"
+variant = "paper"
+bits = 3
+epsilon = 1.5
+
+[metrics.every_bucket]
+kind = "histogram"
+max_value = 3
+buckets = 3
+mechanism = "d-bit-flip"
+bits = 3
+epsilon = 1
+
+[groups.both]
+metrics = ["one_step", "twenty_steps"]
+max_total = 100
+
+[segments]
+os = ["linux", "macos"]
+channel = ["beta"]
+"""
+
+
+def threshold(epsilon: Fraction) -> int:
+    with mpmath.workdps(90):
+        return int(mpmath.ceil(WHOLE / (mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator) + 1)))
+
+
+def ceiling(number: Fraction) -> int:
+    return -(-number.numerator // number.denominator)
+
+
+def number(value: Any) -> Fraction:
+    return Fraction(value) if isinstance(value, str) else Fraction(Decimal(str(value)))
+
+
+def cell(grid: list[Fraction], value: Fraction, alpha: int) -> int:
+    for below in range(len(grid) - 1):
+        left, right = grid[below], grid[below + 1]
+        if left <= value < right:
+            return below + 1 if alpha * (right - left) >= (right - value) * WHOLE else below
+    return len(grid) - 1
+
+
+def bucket(edges: list[Fraction], value: Fraction) -> int:
+    for index in range(len(edges) - 2):
+        if value < edges[index + 1]:
+            return index
+    return len(edges) - 2
+
+
+def order(label: str, buckets: int) -> list[int]:
+    return sorted(range(buckets), key=lambda each: hashlib.sha256(f"{label}/{each}".encode()).hexdigest())
+
+
+def window(label: str, buckets: int, width: int, cohort: int) -> list[int]:
+    start = cohort * buckets // 256
+    shuffled = order(label, buckets)
+    return [shuffled[(start + step) % buckets] for step in range(width)]
+
+
+def hash_input(
+    plan: str, metric: str, digest: bytes, epoch: int, purpose: str, index: int, block: int
+) -> bytes:
+    fields = [b"tacit-1", plan.encode(), metric.encode(), digest, epoch.to_bytes(8, "big"), purpose.encode()]
+    fields += [index.to_bytes(8, "big"), block.to_bytes(8, "big")]
+    return b"".join(struct.pack(">I", len(field)) + field for field in fields)
+
+
+def hash_output(secret: bytes, data: bytes) -> bytes:
+    return hashlib.blake2b(data, key=secret, digest_size=64).digest()
+
+
+def draws(secret: bytes, fields: tuple[Any, ...], count: int) -> list[int]:
+    words: list[int] = []
+    while len(words) < count:
+        output = hash_output(secret, hash_input(*fields, len(words) // 8))
+        words += [int.from_bytes(output[place : place + 8], "big") for place in range(0, 64, 8)]
+    return words[:count]
+
+
+def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
+    """The integers and rationals behind one metric table."""
+    epsilon = number(table["epsilon"])
+    flip = ceiling(number(table.get("flip", 0)) * WHOLE)
+    if table["kind"] == "mean":
+        if "grid" in table:
+            points = [number(point) for point in table["grid"]]
+        else:
+            top = number(table["max_value"])
+            step = number(table.get("step", table["max_value"]))
+            points = [step * place for place in range(int(top / step) + 1)]
+        low = threshold(epsilon)
+        parameters: list[Any] = ["one-bit-mean", str(low), [str(point) for point in points]]
+        return {"bits": 1, "low": low, "flip": flip, "points": points, "parameters": parameters}
+    if "edges" in table:
+        edges = [number(edge) for edge in table["edges"]]
+    else:
+        edges = [
+            number(table["max_value"]) * place / table["buckets"] for place in range(table["buckets"] + 1)
+        ]
+    texts = [str(edge) for edge in edges]
+    if table["mechanism"] == "hadamard-bit":
+        low = threshold(epsilon)
+        return {
+            "bits": 1,
+            "low": low,
+            "flip": flip,
+            "edges": edges,
+            "parameters": ["hadamard-bit", str(low), texts],
+        }
+    width, variant = table.get("bits", 1), table.get("variant", "tight")
+    low = threshold(epsilon if variant == "tight" and width == 1 else epsilon / 2)
+    parameters = ["d-bit-flip", variant, str(low), texts, width, f"{plan}/{name}"]
+    return {
+        "bits": width, "low": low, "flip": flip, "edges": edges, "variant": variant, "parameters": parameters,
+        "label": f"{plan}/{name}",
+    }  # fmt: skip
+
+
+def digest_of(parameters: list[Any]) -> bytes:
+    return hashlib.sha256(json.dumps(parameters, separators=(",", ":")).encode()).digest()
+
+
+def choose(metric: dict[str, Any], value: Fraction, alpha: int, cohort: int) -> tuple[int, list[int]]:
+    """The class of a value, and the threshold of each of its bits."""
+    low, high = metric["low"], WHOLE - metric["low"]
+    if "points" in metric:
+        points = metric["points"]
+        chosen = cell(points, value, alpha)
+        return chosen, [low + int(points[chosen] * (high - low) // points[-1])]
+    place, edges = bucket(metric["edges"], value), metric["edges"]
+    count = len(edges) - 1
+    if "label" not in metric:
+        size = 1
+        while size <= count:
+            size *= 2
+        odd = bin((cohort % size) & (place + 1)).count("1") % 2
+        return odd, [low if odd else high]
+    width = metric["bits"]
+    asked = list(range(count)) if width == count else window(metric["label"], count, width, cohort)
+    limits = [high if each == place else low for each in asked]
+    if metric["variant"] == "paper" or width == count:
+        return place, limits
+    return (asked.index(place) if place in asked else width), limits
+
+
+def answer(text: str, secret: bytes, epoch: int, round_number: int, values: dict[str, str]) -> dict[str, Any]:
+    toml = tomllib.loads(text, parse_float=Decimal)
+    plan, version = toml["plan"]["name"], toml["plan"]["version"]
+    exact = {name: Fraction(values.get(name, "0")) for name in toml["metrics"]}
+    for group in toml.get("groups", {}).values():
+        total = sum(exact[name] for name in group["metrics"])
+        if total > number(group["max_total"]):
+            for name in group["metrics"]:
+                exact[name] = exact[name] * number(group["max_total"]) / total
+    cohort = draws(secret, (plan, "", b"", epoch, "cohort", 0), 1)[0] >> 56
+    answers, bits = {}, []
+    for name, table in toml["metrics"].items():
+        metric = shape(plan, name, table)
+        digest = digest_of(metric["parameters"])
+        alpha = draws(secret, (plan, name, digest, epoch, "alpha", 0), 1)[0]
+        chosen, limits = choose(metric, exact[name], alpha, cohort)
+        memo = draws(secret, (plan, name, digest, epoch, "memo", chosen), metric["bits"])
+        flips = draws(secret, (plan, name, digest, epoch, "flip", round_number), metric["bits"])
+        remembered = [int(draw < limit) for draw, limit in zip(memo, limits, strict=True)]
+        sent = [bit ^ int(draw < metric["flip"]) for bit, draw in zip(remembered, flips, strict=True)]
+        bits += sent
+        answers[name] = {
+            "value": str(exact[name]), "digest": digest.hex(), "alpha": str(alpha), "class": chosen,
+            "thresholds": [str(limit) for limit in limits], "remembered": remembered, "sent": sent,
+        }  # fmt: skip
+    name_of_report = hash_output(
+        secret, hash_input(plan, "", version.to_bytes(8, "big"), epoch, "id", round_number, 0)
+    )[:16]
+    packed = int("".join(map(str, bits)).ljust(-(-len(bits) // 8) * 8, "0"), 2).to_bytes(
+        -(-len(bits) // 8), "big"
+    )
+    return {
+        "round": round_number, "values": values, "cohort": cohort, "answers": answers,
+        "id": name_of_report.hex(), "bits": packed.hex(),
+    }  # fmt: skip
+
+
+def encode_json(plan: str, version: int, report: dict[str, Any], segment: dict[str, str]) -> str:
+    def url(data: str) -> str:
+        return base64.urlsafe_b64encode(bytes.fromhex(data)).decode().rstrip("=")
+
+    tags = ",".join(f'"{name}":"{tag}"' for name, tag in segment.items())
+    return (
+        f'{{"plan":"{plan}","version":{version},"round":{report["round"]},"id":"{url(report["id"])}",'
+        f'"cohort":{report["cohort"]},"bits":"{url(report["bits"])}","segment":{{{tags}}}}}'
+    )
+
+
+def encode_packed(plan: str, version: int, reports: list[dict[str, Any]], codes: list[int]) -> str:
+    records = [
+        struct.pack(">Q", report["round"])
+        + bytes.fromhex(report["id"])
+        + bytes([report["cohort"], *codes])
+        + bytes.fromhex(report["bits"])
+        for report in reports
+    ]
+    head = b"tacit\x01" + bytes([len(plan)]) + plan.encode() + struct.pack(">IH", version, len(records[0]))
+    return (head + b"".join(records)).hex()
+
+
+def write() -> dict[str, Any]:
+    epsilons = ["1/1000", "1/10", "1/2", "1", "2", "5", "10", "20"]
+    gammas = ["0", "1/10", "1/5", "1/3", "499/1000"]
+    grids = [["0", "100"], ["0", "20", "40", "60"], ["0", "1", "15/2", "60"]]
+    alphas = [0, 1, 2**62, 2**63, 12912720851596686131, 2**64 - 1]
+    rounding = [
+        {"grid": grid, "value": value, "alpha": str(alpha),
+         "cell": cell([Fraction(point) for point in grid], Fraction(value), alpha)}
+        for grid in grids for value in ("0", "1", "29/2", "30", "40", "60") for alpha in alphas
+    ]  # fmt: skip
+    secrets = [bytes(range(32)), hashlib.sha256(b"vectors").digest()]
+    inputs = [
+        ("vectors", "one_step", bytes(32), 0, "alpha", 0, 0),
+        ("vectors", "one_step", bytes(32), 0, "memo", 1, 0),
+        ("vectors", "one_step", bytes(32), 7, "flip", 81652, 0),
+        ("vectors", "many_bits", bytes(range(32)), 0, "memo", 3, 1),
+        ("vectors", "", b"", 0, "cohort", 0, 0),
+        ("vectors", "", (3).to_bytes(8, "big"), 0, "id", 81652, 0),
+        ("vectors", "", b"", 0, "delay", 81652, 0),
+    ]
+    histories = [
+        {},
+        {"one_step": "50", "twenty_steps": "33", "uneven": "1/2", "hadamard": "7", "one_bit": "99",
+         "many_bits": "13", "as_printed": "13", "every_bucket": "2"},
+        {"one_step": "21600", "twenty_steps": "100", "uneven": "60", "hadamard": "24", "one_bit": "1000",
+         "many_bits": "24", "as_printed": "24", "every_bucket": "3"},
+    ]  # fmt: skip
+    devices = []
+    for secret in secrets:
+        for epoch in (0, 1):
+            reports = [
+                answer(PLAN, secret, epoch, 81652 + place, values)
+                for place, values in enumerate(histories * 2)
+            ]
+            segment = {"os": "macos", "channel": "other"}
+            devices.append({
+                "secret": secret.hex(), "epoch": epoch, "segment": segment, "reports": reports,
+                "json": [encode_json("vectors", 3, report, segment) for report in reports],
+                "packed": encode_packed("vectors", 3, reports, [1, 1]),
+            })  # fmt: skip
+    toml = tomllib.loads(PLAN, parse_float=Decimal)
+    return {
+        "scheme": "tacit-1",
+        "thresholds": [{"epsilon": each, "low": str(threshold(Fraction(each)))} for each in epsilons],
+        "flips": [{"probability": each, "threshold": str(ceiling(Fraction(each) * WHOLE))} for each in gammas],
+        "rounding": rounding,
+        "windows": [
+            {"label": "vectors/many_bits", "buckets": 20, "width": 11, "cohort": cohort,
+             "window": window("vectors/many_bits", 20, 11, cohort)}
+            for cohort in (0, 1, 127, 255)
+        ],
+        "digests": [
+            {"metric": name, "parameters": shape("vectors", name, table)["parameters"],
+             "digest": digest_of(shape("vectors", name, table)["parameters"]).hex()}
+            for name, table in toml["metrics"].items()
+        ],
+        "hash": [
+            {"secret": secret.hex(), "plan": fields[0], "metric": fields[1], "digest": fields[2].hex(),
+             "epoch": fields[3], "purpose": fields[4], "index": fields[5], "block": fields[6],
+             "input": hash_input(*fields).hex(), "output": hash_output(secret, hash_input(*fields)).hex()}
+            for secret in secrets for fields in inputs
+        ],
+        "plan": PLAN,
+        "devices": devices,
+    }  # fmt: skip
+
+
+def text() -> str:
+    return json.dumps(write(), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(text())

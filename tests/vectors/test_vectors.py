@@ -1,0 +1,137 @@
+"""tacit agrees, byte for byte, with a device written a second time from the documentation."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from fractions import Fraction
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tacit.device.answer import answer
+from tacit.device.prf import SecretDraws, encode
+from tacit.mechanisms import DBitFlip, Flip, Grid, OneBitMean, RandomizedResponse
+from tacit.mechanisms.cohort import bucket_window
+from tacit.plan import Plan
+from tacit.reports import from_json, from_packed, to_json, to_packed
+
+HERE = Path(__file__).parent
+VECTORS: dict[str, Any] = json.loads((HERE / "device.json").read_text())
+PLAN = Plan.from_toml(VECTORS["plan"])
+
+
+def reference() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("tacit_reference_device", HERE / "reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_file_is_what_the_second_implementation_writes() -> None:
+    assert reference().text() == (HERE / "device.json").read_text()
+
+
+def test_the_second_implementation_shares_no_code() -> None:
+    assert "import tacit" not in (HERE / "reference.py").read_text()
+    assert "from tacit" not in (HERE / "reference.py").read_text()
+
+
+@pytest.mark.parametrize("vector", VECTORS["thresholds"], ids=lambda vector: vector["epsilon"])
+def test_thresholds(vector: dict[str, str]) -> None:
+    assert RandomizedResponse(vector["epsilon"]).low == int(vector["low"])
+
+
+@pytest.mark.parametrize("vector", VECTORS["flips"], ids=lambda vector: vector["probability"])
+def test_flips(vector: dict[str, str]) -> None:
+    assert Flip(vector["probability"]).threshold == int(vector["threshold"])
+
+
+def test_rounding() -> None:
+    for vector in VECTORS["rounding"]:
+        top = Fraction(vector["grid"][-1])
+        value = min(Fraction(vector["value"]), top)
+        assert Grid(vector["grid"]).cell(value, int(vector["alpha"])) == vector["cell"], vector
+
+
+def test_windows() -> None:
+    for vector in VECTORS["windows"]:
+        found = bucket_window(vector["label"], vector["buckets"], vector["width"], vector["cohort"])
+        assert list(found) == vector["window"]
+
+
+def test_digests() -> None:
+    found = {metric.name: metric.digest.hex() for metric in PLAN.metrics}
+    assert found == {vector["metric"]: vector["digest"] for vector in VECTORS["digests"]}
+
+
+def test_inputs_of_the_keyed_hash() -> None:
+    for vector in VECTORS["hash"]:
+        fields = encode(
+            b"tacit-1",
+            vector["plan"].encode(),
+            vector["metric"].encode(),
+            bytes.fromhex(vector["digest"]),
+            vector["epoch"].to_bytes(8, "big"),
+            vector["purpose"].encode(),
+            vector["index"].to_bytes(8, "big"),
+            vector["block"].to_bytes(8, "big"),
+        )
+        assert fields.hex() == vector["input"]
+
+
+def test_outputs_of_the_keyed_hash() -> None:
+    for vector in VECTORS["hash"]:
+        draws = SecretDraws(bytes.fromhex(vector["secret"]), vector["plan"], vector["epoch"])
+        first = int(vector["output"][:16], 16)
+        if vector["purpose"] == "id":
+            assert draws.report_id(3, vector["index"]).hex() == vector["output"][:32]
+        elif vector["purpose"] == "cohort":
+            assert draws.cohort() == first >> 56
+        elif vector["purpose"] == "delay":
+            assert draws.delay(vector["index"]) == first
+
+
+@pytest.mark.parametrize(
+    "device", VECTORS["devices"], ids=lambda device: f"{device['secret'][:4]}-{device['epoch']}"
+)
+def test_answers_and_bytes_of_reports(device: dict[str, Any]) -> None:
+    draws = SecretDraws(bytes.fromhex(device["secret"]), PLAN.name, device["epoch"])
+    reports = []
+    for vector, line in zip(device["reports"], device["json"], strict=True):
+        values = {name: Fraction(value) for name, value in vector["values"].items()}
+        report, visited = answer(draws, PLAN, vector["round"], values, device["segment"])
+        assert visited == {name: each["class"] for name, each in vector["answers"].items()}
+        assert [draws.alpha(metric) for metric in PLAN.metrics] == [
+            int(each["alpha"]) for each in vector["answers"].values()
+        ]
+        assert (report.id.hex(), report.bits.hex(), report.cohort) == (
+            vector["id"],
+            vector["bits"],
+            vector["cohort"],
+        )
+        assert to_json(report).decode() == line
+        assert from_json(line.encode()) == report
+        reports.append(report)
+    assert to_packed(reports, PLAN).hex() == device["packed"]
+    assert from_packed(bytes.fromhex(device["packed"]), PLAN) == reports
+
+
+def test_the_vectors_reach_every_mechanism() -> None:
+    kinds = {type(metric.mechanism).__name__ for metric in PLAN.metrics}
+    assert kinds == {"OneBitMean", "HadamardBit", "DBitFlip"}
+    variants = {each.mechanism.variant for each in PLAN.metrics if isinstance(each.mechanism, DBitFlip)}
+    assert variants == {"tight", "paper"}
+    assert any(
+        isinstance(each.mechanism, OneBitMean) and each.mechanism.grid.steps > 1 for each in PLAN.metrics
+    )
+    classes = {
+        (report["answers"]["many_bits"]["class"])
+        for device in VECTORS["devices"]
+        for report in device["reports"]
+    }
+    assert len(classes) > 1

@@ -45,7 +45,8 @@ def figure(number: float, digits: int = 4) -> str:
     """A figure for people, to `digits` significant digits; JSON has all of them."""
     if math.isinf(number):
         return "no bound"
-    return f"{number:,.{digits}g}" if abs(number) < 1000 else f"{number:,.0f}"
+    text = f"{number:,.{digits}g}" if abs(number) < 1000 else f"{number:,.0f}"
+    return f"{text}.0" if text.lstrip("-").isdigit() and abs(number) < 10 else text
 
 
 def _finite(answer: object) -> object:

@@ -40,7 +40,8 @@ def answer(
     Every metric costs the same draws whatever its value: one alpha, and per answer bit one memo draw and
     one flip draw, of which
 
-        remembered bit = [memo draw < threshold of the class],    sent bit = remembered bit ⊕ [flip draw < γ·2⁶⁴].
+        remembered bit = [memo draw < threshold of the class],
+        sent bit       = remembered bit ⊕ [flip draw < γ·2⁶⁴].
     """
     cohort = draws.cohort()
     bits: list[int] = []

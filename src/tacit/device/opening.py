@@ -57,7 +57,7 @@ class Opened(NamedTuple):
     """Whether others could read the file before."""
 
 
-class _Broken(Exception):
+class _BrokenError(Exception):
     """The file cannot be read as a state file."""
 
 
@@ -79,7 +79,7 @@ def open_state(
                     raise StateError(f"{path}: there is no state file here.")
                 return _make(path, identity, patience, "", lost_epoch)
             return Opened(_open_existing(path, identity, patience), range(0), tightened)
-        except _Broken as fault:
+        except _BrokenError as fault:
             if identity is None:
                 raise StateError(
                     f"{path}: cannot be read as a state file ({fault}).\n"
@@ -153,7 +153,7 @@ def _is_absent(path: Path) -> bool:
     if size:
         return False
     if any(_size(_beside(path, suffix)) for suffix in ("-wal", "-journal")):
-        raise _Broken("the database is gone, its log is not")
+        raise _BrokenError("the database is gone, its log is not")
     return True
 
 
@@ -181,7 +181,7 @@ def _check_header(path: Path) -> None:
     with path.open("rb") as file:
         header = file.read(100)
     if len(header) < 100 or header[:16] != _MAGIC:
-        raise _Broken("not a database")
+        raise _BrokenError("not a database")
     if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise StateError(f"{path}: this is another program's database; give the device a file of its own.")
     if int.from_bytes(header[60:64], "big") > LAYOUT:
@@ -191,18 +191,18 @@ def _check_header(path: Path) -> None:
 def _check_content(path: Path, connection: sqlite3.Connection, identity: Identity | None) -> None:
     [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
     if verdict != "ok":
-        raise _Broken("corrupt")
+        raise _BrokenError("corrupt")
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not names >= TABLES.keys():
-        raise _Broken("tables are missing")
+        raise _BrokenError("tables are missing")
     row = connection.execute("SELECT plan, round_seconds, secret, epoch FROM device").fetchone()
     if row is None:
-        raise _Broken("empty tables")
+        raise _BrokenError("empty tables")
     plan, round_seconds, secret, epoch = row
     if not isinstance(secret, bytes) or len(secret) != SECRET_BYTES or not any(secret):
-        raise _Broken("no valid secret")
+        raise _BrokenError("no valid secret")
     if not isinstance(epoch, int) or epoch < 0:
-        raise _Broken("no valid epoch")
+        raise _BrokenError("no valid epoch")
     if identity and plan != identity.plan:
         raise StateError(
             f"{path}: holds the state of plan {plan!r}, not of {identity.plan!r}.\n"
@@ -228,7 +228,7 @@ def _sorted(path: Path, error: sqlite3.Error) -> Exception:
         return StateError(f"{path}: cannot be written.")
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM):
         return StateError(f"{path}: the disk is full or failing ({error}).")
-    return _Broken("corrupt")
+    return _BrokenError("corrupt")
 
 
 def connect(path: Path, patience: float) -> sqlite3.Connection:
@@ -322,7 +322,9 @@ def _set_aside(path: Path, epoch: int) -> None:
     if not path.exists():
         path.touch(0o600)
     path.rename(aside)
-    for suffix in _COMPANIONS:  # cut off here, the next start finds a log without its database: quarantined too
+    for (
+        suffix
+    ) in _COMPANIONS:  # cut off here, the next start finds a log without its database: quarantined too
         with suppress(FileNotFoundError):
             _beside(path, suffix).rename(_beside(aside, suffix))
     _sync_folder(path.parent)

@@ -14,7 +14,8 @@ Why each field is there:
 - *digest* of the privacy parameters: the same draw compared with two thresholds (ε = 1/2, then ε = 1) has an
   outcome that is possible for one value and impossible for another, which is an infinite loss.
 - *epoch*: after `forget`, nothing before it may be drawn again.
-- *purpose* and *index*: one draw per remembered answer. A draw shared by two cells would tell (0, m) from (m, 0).
+- *purpose* and *index*: one draw per remembered answer. A draw shared by two cells would tell the history
+  (0, m) from (m, 0) with certainty.
 
 What is left out matters as much: a description, a date or the address of a collector would let whoever
 writes the plan ask for fresh answers, and average them.

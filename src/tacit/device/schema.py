@@ -35,7 +35,7 @@ TABLES = {
             version     INTEGER PRIMARY KEY,    -- the plan's version
             fingerprint BLOB    NOT NULL,       -- SHA-256 of all that decides what a report means
             from_round  INTEGER NOT NULL,       -- first round answered under it
-            layout      TEXT    NOT NULL,       -- JSON: [[metric, answer bits], ...] in plan order
+            layout      TEXT    NOT NULL,       -- JSON: [[metric, answer bits, digest], ...] in plan order
             text        TEXT    NOT NULL        -- plan.toml, or empty for a plan built by hand
         )""",
     "pauses": """

@@ -1,16 +1,17 @@
 """
 The state file in use: transactions, threads, several processes, forks, and what happens when it goes away.
 
-Values are added with `synchronous = NORMAL`: a power cut may lose the last of them. A report is committed with
-`synchronous = FULL`, in one transaction with the deletion of its values and its entry in the ledger, before its
-bytes are handed to anybody. So after a crash at any point a device sends the same bytes, or none.
+Values are added with `synchronous = NORMAL`: a power cut may lose the last of them. A report is committed
+with `synchronous = FULL`, in one transaction with the deletion of its values and its entry in the ledger,
+before its bytes are handed to anybody. So after a crash at any point a device sends the same bytes, or none.
 
-What a backup can and cannot do. A report is a function of the secret, the plan, the round and the values, so a
-file restored from a backup answers as it did before, under the same id, wherever the values are the same. Where
-they are not (the backup was taken in the middle of a round that was answered later), the round may be answered
-a second time with other remembered bits. It has the same id, so it is counted once; but a collector that
-keeps both versions sees which bits differ, without the protection of the flip. Nothing in the file can tell that
-it has been restored. Leave state files out of backups and images; a clone shares its original's answers.
+What a backup can and cannot do. A report is a function of the secret, the plan, the round and the values, so
+a file restored from a backup answers as it did before, under the same id, wherever the values are the same.
+Where they are not (the backup was taken in the middle of a round that was answered later), the round may be
+answered a second time with other remembered bits. It has the same id, so it is counted once; but a collector
+that keeps both versions sees which bits differ, without the protection of the flip. Nothing in the file can
+tell that it has been restored. Leave state files out of backups and images: a clone, too, shares the
+answers of its original, and the two can be compared.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _abandoned: list[object] = []
 """Connections of a parent process: closing them here would undo the parent's log."""
 
 
-class Busy(Exception):
+class BusyError(Exception):
     """Another thread or process holds the state file for longer than the caller would wait."""
 
 
@@ -138,7 +139,7 @@ class State:
     @contextmanager
     def _hold(self, patience: float) -> Iterator[sqlite3.Connection]:
         if not self._lock.acquire(timeout=patience):
-            raise Busy
+            raise BusyError
         self._depth += 1
         try:
             yield self._connected(patience)
@@ -148,7 +149,7 @@ class State:
 
     def _connected(self, patience: float) -> sqlite3.Connection:
         if self._closed:
-            raise Busy
+            raise BusyError
         if self._pid != os.getpid():
             _abandoned.append(self._connection)
             self._connection, self._pid = None, os.getpid()

@@ -41,7 +41,7 @@ def clamped(value: object, max_value: Value) -> tuple[Value, Kind | None]:
         return 0, "not-a-number"
 
 
-def _clamped(value: Any, max_value: Value) -> tuple[Value, Kind | None]:
+def _clamped(value: Any, max_value: Value) -> tuple[Value, Kind | None]:  # noqa: PLR0911 (one per type)
     known = type(value)
     if known is float:
         return _clamped_float(value, max_value)

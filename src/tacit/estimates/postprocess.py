@@ -135,7 +135,7 @@ def _powered(shares: Floats, gain: Floats, power: float) -> Floats:
     """Shares times gain^power, scaled to sum to 1; none shrinks to less than e⁻⁵ of itself in one step."""
     exponent = power * np.log(gain)
     longer: Floats = shares * np.exp(np.maximum(exponent - exponent.max(), -5.0))
-    return longer / longer.sum()
+    return np.asarray(longer / longer.sum())
 
 
 def _chances(metric: Metric) -> Floats:

@@ -10,8 +10,8 @@ from itertools import product
 
 from tacit.errors import ParameterError
 from tacit.mechanisms import SCALE, Flip, Mechanism, OneBitMean
+from tacit.privacy.figures import decimal, precise, upward
 from tacit.privacy.rounds import change_odds, loss_of_constant_device
-from tacit.privacy.upward import decimal, precise, upward
 from tacit.privacy.widths import cell_shares
 
 _Row = tuple[Decimal, ...]
@@ -46,9 +46,9 @@ class SwitchLoss:
     """Both directions of `loss_of_switch`; a pure loss is the larger one."""
 
     switched_over_constant: float
-    """How much likelier any sequence of answers can be for the device that switched: shows *that* it did."""
+    """How much likelier any sequence of answers can be for the device that switched: shows that it did."""
     constant_over_switched: float
-    """How much likelier any sequence of answers can be for the device that stayed: shows that it did *not*."""
+    """How much likelier any sequence of answers can be for the device that stayed: shows it did not."""
 
     @property
     def worst(self) -> float:
@@ -60,9 +60,9 @@ def loss_of_switch(mechanism: Mechanism, flip: Flip, before: int, after: int) ->
     """
     A device that never changes against one that changes at most once, after a known number of rounds.
 
-    Claim: for every value held through t₁ + t₂ rounds, every pair of values held through the first t₁ = `before`
-    and the last t₂ = `after` rounds, every cohort and every sequence of answers. With P_a, P_b, P_c the chances
-    of a remembered 1 of the two classes of the switching device and the class of the constant one, and
+    Claim: for every value held through t₁ + t₂ rounds, every pair of values held through the first t₁ =
+    `before` and the last t₂ = `after` rounds, every cohort and every sequence of answers. With P_a, P_b the
+    chances of a remembered 1 in the two classes of the switching device, P_c that of the constant one, and
     ρ = γ/(1-γ), one answer bit can show the ratio
 
         (P_a + (1-P_a) x) (P_b + (1-P_b) y) / (P_c + (1-P_c) x y),     x = ρ^(±t₁), y = ρ^(±t₂),
@@ -99,8 +99,8 @@ def loss_of_any_histories(mechanism: Mechanism, flip: Flip, uses: Sequence[int])
     A bound for devices that change as they like.
 
     Claim: let V be a device whose rounded sequence uses its w classes T_1, …, T_w times (`uses`), and U any
-    device with as many rounds, whatever its values. Every sequence of answers is at most e^loss times likelier
-    for U than for V, where with h the exponent of one bit, d the answer bits and Λ = ln((1-γ)/γ)
+    device with as many rounds, whatever its values. Every sequence of answers is at most e^loss times
+    likelier for U than for V, where with h the exponent of one bit, d the answer bits and Λ = ln((1-γ)/γ)
 
         loss = d · ( w ln(e^h + 1)  +  Λ Σ_a ⌊T_a / 2⌋ ).
 
@@ -125,20 +125,25 @@ def loss_of_any_histories(mechanism: Mechanism, flip: Flip, uses: Sequence[int])
 
 
 def _laws(mechanism: Mechanism) -> tuple[list[_Row], list[_Row]]:
-    """P(1) per class and answer bit, by formula and by integer thresholds, of all classes that can be worst."""
+    """P(1) per class and answer bit, by formula and by integer thresholds, of classes that can be worst."""
     if isinstance(mechanism, OneBitMean):
         cells = sorted({0, 1, mechanism.classes - 2, mechanism.classes - 1})
         shares = cell_shares(mechanism)
         return [(shares[cell],) for cell in cells], [_whole(mechanism, cell) for cell in cells]
     classes = _representatives(mechanism)
     high = _high(mechanism.response.epsilon)
-    ideal = [tuple(high[one == mechanism.response.high] for one in mechanism.thresholds(each, 0)) for each in classes]
+    ideal = [
+        tuple(high[one == mechanism.response.high] for one in mechanism.thresholds(each, 0))
+        for each in classes
+    ]
     return ideal, [_whole(mechanism, each) for each in classes]
 
 
 def _representatives(mechanism: Mechanism) -> list[int]:
     """Classes of a histogram up to symmetry: three that some bit asks about and two that none does."""
-    asked = [each for each in range(mechanism.classes) if mechanism.response.high in mechanism.thresholds(each, 0)]
+    asked = [
+        each for each in range(mechanism.classes) if mechanism.response.high in mechanism.thresholds(each, 0)
+    ]
     others = [each for each in range(mechanism.classes) if each not in asked]
     return asked[:3] + others[:2]
 
@@ -186,7 +191,7 @@ def _bit_switch(
 def _corners(
     shares: tuple[Decimal, Decimal, Decimal], faded: tuple[Decimal, Decimal]
 ) -> Iterator[tuple[Decimal, Decimal]]:
-    """The likelihood of the switching and of the constant device, for answers that are the same in each part."""
+    """The likelihoods of the switching and the constant device, for answers that agree within each part."""
     first, second, still = shares
     for (one, zero), (later_one, later_zero) in product(
         ((Decimal(1), faded[0]), (faded[0], Decimal(1))), ((Decimal(1), faded[1]), (faded[1], Decimal(1)))

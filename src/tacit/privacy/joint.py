@@ -11,8 +11,8 @@ from typing import Literal
 
 from tacit.errors import ParameterError
 from tacit.mechanisms import Flip, Number, OneBitMean, exact
+from tacit.privacy.figures import decimal, precise, upward
 from tacit.privacy.rounds import bit_loss
-from tacit.privacy.upward import decimal, precise, upward
 
 Rounds = Literal["one", "all"]
 
@@ -28,9 +28,9 @@ def joint_limit_loss(
     What t means lose together when their values add up to `max_total` at most (Theorem "MultiApp", exact).
 
     Claim: for every pair of vectors x, y with 0 ≤ x_i, y_i ≤ m_i and Σx_i, Σy_i ≤ M, and every vector of
-    answers, probabilities differ by a factor of at most e^loss. `rounds="one"`: one round, with τ_i the loss of
-    counter i in one round. `rounds="all"`: any number of rounds of devices whose whole vector never changes,
-    with τ_i = ε_i.
+    answers, probabilities differ by a factor of at most e^loss. `rounds="one"`: one round, with τ_i the loss
+    of counter i in one round. `rounds="all"`: any number of rounds of devices whose whole vector never
+    changes, with τ_i = ε_i.
 
     When all counters share m and τ, the figure is exact. Of answers with r ones, the best numerator spreads
     the limit evenly over the ones (the logarithm is concave there), the best denominator heaps it on as few
@@ -51,11 +51,13 @@ def joint_limit_loss(
     counters and over their changes.
 
     >>> apps = [OneBitMean(1, 21_600)] * 10
-    >>> round(joint_limit_loss(apps, [Flip(0.2)] * 10, 21_600), 4)
-    1.3057
+    >>> round(joint_limit_loss(apps, [Flip(0.2)] * 10, 21_600), 3)
+    1.306
     """
     if not mechanisms or len(mechanisms) != len(flips):
-        raise ParameterError("flips", f"one for each of {len(mechanisms)} mechanisms (at least 1)", len(flips))
+        raise ParameterError(
+            "flips", f"one for each of {len(mechanisms)} mechanisms (at least 1)", len(flips)
+        )
     limit = exact(max_total, "max_total")
     if limit <= 0:
         raise ParameterError("max_total", "a number > 0", max_total)

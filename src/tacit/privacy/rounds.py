@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from tacit.errors import ParameterError
 from tacit.mechanisms import Flip, Mechanism
-from tacit.privacy.upward import decimal, precise, upward
+from tacit.privacy.figures import decimal, precise, upward
 
 
 def loss_per_round(mechanism: Mechanism, flip: Flip) -> float:
@@ -21,7 +21,7 @@ def loss_per_round(mechanism: Mechanism, flip: Flip) -> float:
         h' = ln( (e^h (1-γ) + γ) / ((1-γ) + e^h γ) ),
 
     and two values change the law of one bit (mean, Hadamard, dBitFlip with d = 1) or of two (dBitFlip with
-    d ≥ 2), hence ε' = h' or 2h'. Attained: by the values 0 and m of a mean, by two buckets that are asked about.
+    d ≥ 2), hence ε' = h' or 2h'. Attained: by the values 0 and m of a mean, by two of the d buckets.
 
     Observer: sees this round only, and the cohort; not the device's alpha, memo or other rounds. Not covered:
     a second round. The memo is the same in both, so losses add up to `loss_of_constant_device` for a value
@@ -29,7 +29,7 @@ def loss_per_round(mechanism: Mechanism, flip: Flip) -> float:
 
     >>> from tacit.mechanisms import OneBitMean
     >>> round(loss_per_round(OneBitMean(1, 24), Flip(0.2)), 5)
-    0.56944
+    0.56945
     """
     return loss_of_constant_device(mechanism, flip, rounds=1)
 

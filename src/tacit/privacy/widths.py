@@ -11,7 +11,7 @@ from math import ceil
 from tacit.errors import ParameterError
 from tacit.mechanisms import SCALE, DBitFlip, Mechanism, OneBitMean
 from tacit.privacy.assignment import best_assignments
-from tacit.privacy.upward import decimal, precise, raised, upward
+from tacit.privacy.figures import decimal, precise, raised, upward
 
 LARGEST_ASSIGNMENT = 65
 """Most cells of an uneven grid for which the assignment problem is solved; beyond, its bound is given."""

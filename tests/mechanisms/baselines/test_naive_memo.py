@@ -38,7 +38,7 @@ def test_the_chance_of_betrayal_by_enumeration(epsilon, buckets):
 
 
 def test_32_bits_are_a_fingerprint_and_one_bit_is_not():
-    """The paper's "almost 100%": at k = 32 and ε ≤ 1 not one bucket in ten million has another to hide behind."""
+    """The paper's "almost 100%": at k = 32 and ε ≤ 1 not one bucket in ten million has a twin."""
     for epsilon in (0.1, 1):
         assert 1 - NaiveMemo(epsilon, 32).probability_of_betrayal < 1e-7
     for epsilon in (2, 4, 6, 10):

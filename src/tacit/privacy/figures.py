@@ -61,10 +61,10 @@ def compose(figures: Iterable[float]) -> float:
     The loss of several answers together: the sum of their losses, rounded up (sequential composition).
 
     Claim: if each of several answers is ε_i-LDP over some pairs of inputs, and their coins are independent,
-    then all of them together are (Σ ε_i)-LDP over inputs that differ in any or all of these pairs. Tacit draws
-    the coins of different metrics, purposes and epochs independently, so this covers metrics that do not share
-    a limit, and epochs of one metric. Counters that share a limit lose less: `joint_limit_loss`. Not covered:
-    rounds of one remembered answer, whose coins are *not* independent; those have functions of their own.
+    then all of them together are (Σ ε_i)-LDP over inputs that differ in any or all of these pairs. The coins
+    of different metrics and epochs are independent, so this covers metrics that do not share a limit, and
+    epochs of one metric. Counters that share a limit lose less: `joint_limit_loss`. Not covered: rounds of
+    one remembered answer, whose coins are *not* independent; those have functions of their own.
 
     >>> compose([0.5, 0.25]), compose([0.1] * 10) >= 1
     (0.75, True)

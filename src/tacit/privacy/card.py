@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tacit.mechanisms import Flip, Mechanism
+from tacit.privacy.figures import upward
 from tacit.privacy.histories import loss_of_moved_change
 from tacit.privacy.rounds import bits_that_differ, loss_per_round
-from tacit.privacy.upward import upward
 from tacit.privacy.widths import lifetime_loss
 
 
@@ -27,7 +27,7 @@ class Losses:
     lifetime: float
     """All rounds together, two devices that share a behaviour pattern, of any width (`loss_by_width`)."""
     change_per_round: float
-    """What is lost per round that a change is moved in time (`loss_of_moved_change`); infinite without flips."""
+    """What is lost per round that a change is moved in time (`loss_of_moved_change`)."""
 
 
 def losses(mechanism: Mechanism, flip: Flip) -> Losses:

@@ -1,0 +1,145 @@
+"""`tacit plan check` and `tacit plan diff`, as a person and as a script meets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import pytest
+from click.testing import CliRunner, Result
+
+from tacit.cli.root import tacit
+
+HEAD = '[plan]\nname = "p"\nversion = 1\nround = "6h"\nowner = "o"\nexpires = 2099-01-01\n'
+COUNTER = 'kind = "mean"\nunit = "second"\nmax_value = 21600\nepsilon = 1\nflip = 0.2\n'
+
+
+def counters(count: int) -> str:
+    metrics = "".join(f"[metrics.app{number}]\n{COUNTER}" for number in range(count))
+    names = ", ".join(f'"app{number}"' for number in range(count))
+    return f"{HEAD}{metrics}[groups.apps]\nmetrics = [{names}]\nmax_total = 21600\n"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(tacit, [str(argument) for argument in arguments])
+
+
+def check(folder: Path, text: str, *options: object) -> tuple[int, dict[str, Any]]:
+    (folder / "plan.toml").write_text(text)
+    result = run("plan", "check", folder / "plan.toml", "--json", *options)
+    return result.exit_code, json.loads(result.stdout)
+
+
+def test_the_deployment_of_the_paper(tmp_path: Path) -> None:
+    code, answer = check(tmp_path, f"{HEAD}[metrics.app]\n{COUNTER}", "--devices", 1_000_000)
+    loss = answer["metrics"]["app"]["loss"]
+    assert code == 0
+    assert answer["problems"] == []
+    equation = mpmath.log((0.6 * mpmath.e / (mpmath.e + 1) + 0.2) / (0.6 / (mpmath.e + 1) + 0.2))
+    assert loss["round"] == pytest.approx(float(equation), rel=1e-9)
+    assert f"{loss['round']:.4f}" == "0.5694"  # the paper prints 0.686
+    assert (loss["constant"], loss["lifetime"]) == pytest.approx((1, 2), rel=1e-12)
+    assert loss["change_per_round"] == pytest.approx(float(mpmath.log(4)), rel=1e-12)
+    assert answer["loss"]["round"] == loss["round"]
+
+
+def test_ten_counters_with_a_joint_limit(tmp_path: Path) -> None:
+    _, answer = check(tmp_path, counters(10))
+    with mpmath.workdps(50):
+        odds = mpmath.e
+        tau = mpmath.log((odds * 4 + 1) / (4 + odds))
+        exact = tau + 9 * mpmath.log(1 + (mpmath.exp(tau) - 1) / 9)
+        for found, true in ((answer["loss"]["round"], exact), (answer["loss"]["lifetime"], mpmath.mpf(20))):
+            assert true <= found <= true * (1 + 1e-12)
+    assert round(answer["loss"]["round"], 3) == 1.306
+
+
+def test_the_half_width_is_that_of_the_worst_value(tmp_path: Path) -> None:
+    _, answer = check(tmp_path, f"{HEAD}[metrics.app]\n{COUNTER}", "--devices", 1_000_000)
+    spread = 21600 / 0.6 / mpmath.tanh(0.5)
+    normal = 1.959964 * spread / (2 * 1000)
+    assert answer["metrics"]["app"]["half_width"] == pytest.approx(float(normal), rel=2e-3)
+    theorem = spread * mpmath.sqrt(mpmath.log(2 / 0.05) / (2 * 1_000_000))
+    assert answer["metrics"]["app"]["paper_bound"] == pytest.approx(float(theorem), rel=1e-9)
+
+
+def test_a_histogram_shows_what_the_other_mechanism_would_give(tmp_path: Path) -> None:
+    histogram = 'kind = "histogram"\nmax_value = 24\nbuckets = 32\nepsilon = 1\nflip = 0.1\nmechanism = '
+    for mechanism, other in (("hadamard-bit", "d-bit-flip, 1 bit, tight"), ("d-bit-flip", "hadamard-bit")):
+        _, answer = check(tmp_path, f'{HEAD}[metrics.h]\n{histogram}"{mechanism}"\n')
+        assert answer["metrics"]["h"]["alternative"]["mechanism"] == other
+
+
+def test_what_has_no_bound_is_null(tmp_path: Path) -> None:
+    code, answer = check(tmp_path, f"{HEAD}[metrics.app]\n{COUNTER.replace('0.2', '0')}")
+    assert answer["metrics"]["app"]["loss"]["change_per_round"] is None
+    assert [(each["where"], each["rule"], each["severity"]) for each in answer["problems"]] == [
+        ("metrics.app.flip", "no-flip", "warning")
+    ]
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [("nonsense", "plan"), (f"{HEAD}[metrics.app]\n{COUNTER.replace('0.2', '0.5')}", "metrics.app.flip")],
+)
+def test_a_plan_that_breaks_a_rule_ends_with_3(tmp_path: Path, text: str, where: str) -> None:
+    code, answer = check(tmp_path, text)
+    assert code == 3
+    assert answer["problems"][0]["where"] == where
+    assert answer["metrics"] == {}
+    person = run("plan", "check", tmp_path / "plan.toml")
+    assert person.exit_code == 3
+    assert f"error plan.toml: {where}: " in person.output
+
+
+def test_a_person_sees_the_same_figures(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(counters(10))
+    shown = run("plan", "check", tmp_path / "plan.toml", "--devices", 1000).output
+    assert "0.5694" in shown
+    assert "1.306" in shown
+    assert "1,000 devices" in shown
+    assert "not-protected" in shown
+
+
+def test_a_missing_file_and_a_wrong_number_are_wrong_usage(tmp_path: Path) -> None:
+    assert run("plan", "check", tmp_path / "none.toml").exit_code == 2
+    (tmp_path / "plan.toml").write_text(counters(2))
+    assert run("plan", "check", tmp_path / "plan.toml", "--devices", 0).exit_code == 2
+    assert run("plan", "check", tmp_path / "plan.toml", "--confidence", 1).exit_code == 2
+
+
+def test_changes_between_versions(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.toml", tmp_path / "new.toml"
+    old.write_text(counters(2))
+    new.write_text(
+        counters(3).replace("version = 1", "version = 2").replace("epsilon = 1", "epsilon = 0.5", 1)
+    )
+    result = run("plan", "diff", old, new, "--json")
+    answer = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert answer["new_memos"] == ["app0", "app2"]
+    assert answer["lifetime_added"] == pytest.approx(1 + 2, rel=1e-12)
+    assert "app0: has other privacy parameters" in run("plan", "diff", old, new).output
+
+
+def test_words_cost_nothing(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.toml", tmp_path / "new.toml"
+    old.write_text(counters(2))
+    new.write_text(counters(2).replace('unit = "second"', 'unit = "s"').replace("flip = 0.2", "flip = 0.3"))
+    answer = json.loads(run("plan", "diff", old, new, "--json").stdout)
+    assert (answer["new_memos"], answer["lifetime_added"]) == ([], 0)
+    wheres = [change["where"] for change in answer["changes"]]
+    assert wheres == ["metrics.app0.flip", "metrics.app0.unit", "metrics.app1.flip", "metrics.app1.unit"]
+
+
+def test_silent_changes_are_refused(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.toml", tmp_path / "new.toml"
+    old.write_text(counters(2))
+    new.write_text(counters(2).replace("epsilon = 1", "epsilon = 2"))
+    assert run("plan", "diff", old, new).exit_code == 3
+    result = run("plan", "check", new, "--previous", old)
+    assert result.exit_code == 3
+    assert "raise the version" in result.output

@@ -1,0 +1,67 @@
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from tacit.errors import ParameterError
+from tacit.estimates.interval import clopper_pearson
+
+
+@given(
+    st.integers(1, 3000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))),
+    st.sampled_from([0.5, 0.9, 0.95, 0.999]),
+)
+@settings(deadline=None, max_examples=60)
+def test_agrees_with_scipy(pair: tuple[int, int], confidence: float) -> None:
+    ones, reports = pair
+    lower, upper = clopper_pearson(ones, reports, confidence)
+    expected = binomtest(ones, reports).proportion_ci(confidence, method="exact")
+    assert float(lower) == pytest.approx(expected.low, rel=1e-9, abs=1e-300)
+    assert float(upper) == pytest.approx(expected.high, rel=1e-9)
+
+
+@pytest.mark.parametrize(("ones", "reports"), [(410_000, 1_000_000), (3, 1_000_000), (999_999, 1_000_000)])
+def test_ends_have_the_tails_they_promise(ones: int, reports: int) -> None:
+    """Pr[Bin(n, lower) >= S] = α/2 = Pr[Bin(n, upper) <= S], in 30 digits."""
+    lower, upper = clopper_pearson(ones, reports, 0.95)
+    with mpmath.workdps(30):
+        above = mpmath.betainc(ones, reports - ones + 1, 0, float(lower), regularized=True)
+        below = mpmath.betainc(ones + 1, reports - ones, float(upper), 1, regularized=True)
+    assert float(above) == pytest.approx(0.025, rel=1e-5)
+    assert float(below) == pytest.approx(0.025, rel=1e-5)
+
+
+@pytest.mark.parametrize("reports", [1, 10, 1_000_000])
+def test_none_and_all_are_exact(reports: int) -> None:
+    """With S = 0 the upper end solves (1 - P)^n = α/2, and S = n mirrors it."""
+    expected = -np.expm1(np.log(0.025) / reports)
+    lower, upper = clopper_pearson([0, reports], [reports, reports], 0.95)
+    assert lower[0] == 0.0
+    assert upper[1] == 1.0
+    assert upper[0] == pytest.approx(expected, rel=1e-12)
+    assert 1 - lower[1] == pytest.approx(expected, rel=1e-9)
+
+
+def test_no_reports_leave_everything_possible() -> None:
+    lower, upper = clopper_pearson(0, 0, 0.95)
+    assert (float(lower), float(upper)) == (0.0, 1.0)
+
+
+def test_intervals_that_hold_together_share_the_risk() -> None:
+    together = clopper_pearson(40, 100, 0.95, together=5)
+    alone = clopper_pearson(40, 100, 0.99)
+    np.testing.assert_allclose(together, alone, rtol=1e-10)
+
+
+def test_ends_rise_with_the_count() -> None:
+    lower, upper = clopper_pearson(np.arange(501), np.full(501, 500), 0.95)
+    assert (np.diff(lower) > 0).all()
+    assert (np.diff(upper) > 0).all()
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -0.1, 95, float("nan")])
+def test_confidence_is_a_probability(confidence: float) -> None:
+    with pytest.raises(ParameterError, match="confidence"):
+        clopper_pearson(1, 2, confidence)

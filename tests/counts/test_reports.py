@@ -37,7 +37,7 @@ def report(number: int, cohort: int = 0, bits: bytes = b"\0\0", **fields: object
 
 
 def by_hand(reports: list[Report], plan: Plan) -> dict[str, Counts]:
-    """The definition, spelt out: one bit at a time, from `Report.bit` and what each mechanism says of a cohort."""
+    """The definition, one bit at a time, from `Report.bit` and what each mechanism says of a cohort."""
     tables = {}
     place = 0
     for metric in plan.metrics:

@@ -85,7 +85,9 @@ def test_the_split_is_the_exact_one_at_the_middle() -> None:
     found = estimate(MEAN, MeanCounts(1_000_000, 500_000))
     assert found.sampling_half_width / found.half_width == pytest.approx(math.tanh(0.5))
     without_privacy = 1.959964 * 12 / 1000  # a coin of heads 24 and tails 0, a million times
-    assert found.sampling_half_width == pytest.approx(without_privacy, rel=1e-4)
+    assert found.sampling_half_width == pytest.approx(
+        without_privacy, rel=2e-3
+    )  # exact is a little wider than normal
     assert estimate(MEAN, MeanCounts(1000, 200)).sampling_half_width == 0
 
 
@@ -163,7 +165,7 @@ def test_counts_of_another_metric_are_refused(metric: Metric, counts: MeanCounts
 def test_what_is_printed() -> None:
     assert str(estimate(MEAN, MeanCounts(1_000_000, 400_000))) == "6.807 ± 0.050 hour (95%, n=1,000,000)"
     seconds = Metric("s", OneBitMean(1, 86_400))
-    assert str(estimate(seconds, MeanCounts(10_000, 4_000), 0.999)) == "24,507 ± 3,074 (99.9%, n=10,000)"
+    assert str(estimate(seconds, MeanCounts(10_000, 4_000), 0.999)) == "24,503 ± 3,022 (99.9%, n=10,000)"
 
 
 def test_dictionaries_are_json_and_complete() -> None:

@@ -73,13 +73,14 @@ def test_without_the_limit_losses_add(enumeration, attains):
 
 
 def test_constant_vectors_over_many_rounds(enumeration):
-    """A constant vector is one memo bit per counter, seen through ever more flips: τ = ε bounds all rounds."""
+    """A constant vector is one memo bit per counter, seen through ever more flips: τ = ε bounds them all."""
     mechanism, flip, rounds = OneBitMean(1, 2), Flip("0.2"), 4
     laws = {value: enumeration.of_values(mechanism, flip, [value] * rounds) for value in range(3)}
     all_rounds = joint_limit_loss([mechanism] * 2, [flip] * 2, 2, rounds="all")
     one_round = joint_limit_loss([mechanism] * 2, [flip] * 2, 2, rounds="one")
     vectors = [v for v in product(range(3), repeat=2) if sum(v) <= 2]
-    pairs = []
-    for x, y in product(vectors, repeat=2):
-        pairs.append(sum(enumeration.loss(laws[a], laws[b]) for a, b in zip(x, y, strict=True)))
+    pairs = [
+        sum(enumeration.loss(laws[a], laws[b]) for a, b in zip(x, y, strict=True))
+        for x, y in product(vectors, repeat=2)
+    ]
     assert one_round < max(pairs) <= all_rounds == 2

@@ -60,3 +60,9 @@ def test_buckets_that_are_refused(build, name, got):
         build()
     assert (caught.value.name, caught.value.got) == (name, got)
     assert caught.value.expected
+
+
+@pytest.mark.parametrize("count", [1, 0, -3, 2.5, "3"])
+def test_a_number_of_buckets_is_whole(count):
+    with pytest.raises(ParameterError, match="a whole number >= 2"):
+        Buckets.even(24, count)

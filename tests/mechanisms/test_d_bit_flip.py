@@ -156,3 +156,9 @@ def test_bad_parameters(build, name, got):
         build()
     assert (caught.value.name, caught.value.got) == (name, got)
     assert caught.value.expected
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_a_bad_epsilon_is_named_as_it_was_given(width):
+    with pytest.raises(ParameterError, match=r"got -1\."):
+        DBitFlip(-1, Buckets.even(24, 4), width)

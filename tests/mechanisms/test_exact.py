@@ -39,6 +39,12 @@ def test_what_is_not_a_number_is_refused_by_name(bad):
     assert isinstance(caught.value, ValueError)
 
 
+@pytest.mark.parametrize("bad", ["1e500", "1e-500", "1e999999999", Decimal("1e500")])
+def test_a_number_that_would_fill_the_memory_is_refused(bad):
+    with pytest.raises(ParameterError, match="max_value: expected a finite number"):
+        exact(bad, "max_value")
+
+
 @given(some_epsilon)
 def test_exponential_has_58_good_digits(epsilon):
     with mpmath.workdps(80):
@@ -90,3 +96,11 @@ def test_whole_numbers_become_integers(number):
     converted = whole_if_possible(number)
     assert converted == number
     assert isinstance(converted, int) == (number.denominator == 1)
+
+
+@pytest.mark.parametrize(
+    "text", ["0" * 64 + "1e4000", "1e999999999", "1e-999999999", "9" * 65, "1/0", "one", ""]
+)
+def test_a_text_that_would_fill_the_memory_is_refused_at_once(text):
+    with pytest.raises(ParameterError, match="sensible size"):
+        exact(text)

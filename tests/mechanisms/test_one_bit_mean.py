@@ -54,7 +54,7 @@ def test_even_grids_mirror_within_one_unit(epsilon, steps):
 @pytest.mark.parametrize(("epsilon", "log2_of_bias"), [("0.001", -53.0), ("0.1", -59.5), ("1", -62.7)])
 def test_the_integers_leave_next_to_no_bias(epsilon, log2_of_bias):
     """One unit of threshold is worth m/(t_hi - t_lo) of the estimate: 2^-59.5·m at most at ε = 0.1."""
-    response = OneBitMean(epsilon).response
+    response = OneBitMean(epsilon, max_value=1).response
     assert Fraction(1, response.high - response.low) < Fraction(2.0**log2_of_bias)
 
 
@@ -133,3 +133,11 @@ def test_bad_parameters(arguments, name, got):
         OneBitMean(**arguments)
     assert (caught.value.name, caught.value.got) == (name, got)
     assert caught.value.expected
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"max_value": 10, "grid": Grid([0, 5])}, {"step": 5}, {"grid": Grid([0, 5]), "step": 5}]
+)
+def test_the_range_is_said_once(arguments):
+    with pytest.raises(ParameterError, match="either max_value"):
+        OneBitMean(1, **arguments)

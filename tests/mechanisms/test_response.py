@@ -134,3 +134,9 @@ def test_erratum_10_flip_must_stay_below_one_half(bad):
         bad,
     )
     assert "pure noise" in str(caught.value)
+
+
+def test_a_flip_that_rounds_up_to_a_half_is_refused():
+    with pytest.raises(ParameterError, match="flip"):
+        Flip(Fraction(1, 2) - Fraction(1, 2**70))
+    assert Flip(Fraction(1, 2) - Fraction(1, 2**64)).threshold == 2**63 - 1

@@ -78,7 +78,7 @@ class Core:
         if not _is_round(number) or number > current:
             self._notes.add("future-round" if _is_round(number) else "bad-round")
             return
-        metric = self._metric(name, number)
+        metric = self._metric(name, number) if isinstance(name, str) else None
         if metric is None:
             if self.plan is None or not isinstance(name, str) or name not in self.plan.by_name:
                 self._notes.add("unknown-metric")
@@ -113,8 +113,10 @@ class Core:
             return None
         with self._writing(durable=True, patience=2.0) as connection:
             me = myself(connection)
-            unasked = round_number is None and (me.enrolled_from is None or number < me.enrolled_from)
-            if unasked or pauses.is_paused(connection):
+            if pauses.is_paused(connection):
+                return None
+            absent = me.enrolled_from is None or number < me.enrolled_from
+            if round_number is None and absent and not outbox.answered(connection, number, number):
                 return None
             report = self._answer(connection, me, number, told=True)
         self.state.wipe_log()
@@ -182,6 +184,8 @@ class Core:
             return None
         plan = self._answerable(connection, number, self._clock())
         if plan is None:
+            if self._plan_for(connection, number) is None:
+                self._notes.add("plan-unreadable")
             return None
         draws = self._draws_of(me)
         report, visited = answer(draws, plan, number, totals.read(connection, number), self._segment)
@@ -197,7 +201,6 @@ class Core:
         """The plan of a round, unless it has expired or cannot be read any more."""
         plan = self._plan_for(connection, number)
         if plan is None:
-            self._notes.add("plan-unreadable")
             return None
         if plan.expires is not None and datetime.fromtimestamp(now, UTC).date() > plan.expires:
             return None
@@ -278,7 +281,6 @@ class Core:
 
     def pause(self) -> None:
         """Record and send nothing; the round under way will not be answered, and its values go."""
-        self._pending.clear()
         with self._writing(durable=True, patience=2.0) as connection:
             pauses.begin(connection, self.current_round)
             totals.erase(connection, self.current_round, self.current_round)
@@ -291,7 +293,6 @@ class Core:
 
     def forget(self) -> None:
         """A new secret: no remembered answer survives, and no round that had begun is answered any more."""
-        self._pending.clear()
         with self._writing(durable=True, patience=2.0) as connection:
             me, current = myself(connection), self.current_round
             connection.execute(

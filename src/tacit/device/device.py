@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _LONGEST_SLEEP = 300.0
 _SHORTEST_SLEEP = 0.05
+_SLEEP_IN_TROUBLE = 30.0
 
 
 class Device:
@@ -331,7 +332,8 @@ class Device:
                 if sender is not None:
                     sender.send_due(time.monotonic() + 60.0, early=False)
                 return self._until_next()
-        return _LONGEST_SLEEP
+            return _LONGEST_SLEEP
+        return _SLEEP_IN_TROUBLE
 
     def _work_on_state(self) -> None:
         self._active_core.write_pending()

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 _MAGIC = b"SQLite format 3\x00"
 _COMPANIONS = ("-wal", "-shm", "-journal")
-_CHECKPOINT_PAGES = 16
+_CHECKPOINT_PAGES = 48
+"""The log is copied into the file, which costs a sync, when it has grown to so many pages of 4 kB."""
 
 
 class Identity(NamedTuple):

@@ -24,8 +24,8 @@ writes the plan ask for fresh answers, and average them.
 from __future__ import annotations
 
 from hashlib import blake2b
-from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from struct import Struct, unpack_from
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,6 @@ SCHEME = b"tacit-1"
 SECRET_BYTES = 32
 ID_BYTES = 16
 
-_WORDS = Struct(">8Q")
 _PLACE = Struct(">IQIQ")
 _WORDS_PER_BLOCK = 8
 
@@ -79,14 +78,6 @@ _ALPHA, _MEMO, _FLIP, _COHORT, _ID, _DELAY = (
 )
 
 
-class _Prepared(NamedTuple):
-    """What the draws of one metric start from."""
-
-    alpha: int
-    memo: blake2b
-    flip: blake2b
-
-
 class SecretDraws:
     """
     The draws of one device, plan and epoch.
@@ -112,22 +103,22 @@ class SecretDraws:
         self._root = blake2b(encode(SCHEME, plan.encode()), key=secret, digest_size=64)
         self._epoch_field = encode(epoch.to_bytes(8, "big"))
         self._cohort: int | None = None
-        self._metrics: dict[tuple[str, bytes], _Prepared] = {}
+        self._metrics: dict[tuple[str, bytes], tuple[blake2b, int]] = {}
 
     def __repr__(self) -> str:
         return f"SecretDraws(plan={self._plan!r}, epoch={self._epoch})"
 
     def alpha(self, metric: Metric) -> int:
         """Purpose "alpha", index 0: one draw per metric and digest, for ever."""
-        return self._prepared(metric).alpha
+        return self._prepared(metric)[1]
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
         """Purpose "memo", index the class."""
-        return _words(self._prepared(metric).memo, memo_class, metric.mechanism.bits)
+        return _words(self._prepared(metric)[0], _MEMO, memo_class, metric.mechanism.bits)
 
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         """Purpose "flip", index the round."""
-        return _words(self._prepared(metric).flip, round_number, metric.mechanism.bits)
+        return _words(self._prepared(metric)[0], _FLIP, round_number, metric.mechanism.bits)
 
     def cohort(self) -> int:
         """
@@ -137,7 +128,7 @@ class SecretDraws:
         tells about which device this is never exceeds eight bits.
         """
         if self._cohort is None:
-            self._cohort = _words(_for_purpose(self._base(b"", b""), _COHORT), 0, 1)[0] >> 56
+            self._cohort = _words(self._base(b"", b""), _COHORT, 0, 1)[0] >> 56
         return self._cohort
 
     def report_id(self, version: int, round_number: int) -> bytes:
@@ -147,24 +138,20 @@ class SecretDraws:
         The metric is empty and the field of the digest carries the plan's version in eight bytes. The purpose
         is written after it, so no other draw has this input.
         """
-        state = _for_purpose(self._base(b"", version.to_bytes(8, "big")), _ID)
-        state.update(_PLACE.pack(8, round_number, 8, 0))
-        return state.digest()[:ID_BYTES]
+        base = self._base(b"", version.to_bytes(8, "big"))
+        return _block(base, _ID, round_number, 0)[:ID_BYTES]
 
     def delay(self, round_number: int) -> int:
         """Purpose "delay", index the round: when the report of a round is sent. Never a matter of values."""
-        return _words(_for_purpose(self._base(b"", b""), _DELAY), round_number, 1)[0]
+        return _words(self._base(b"", b""), _DELAY, round_number, 1)[0]
 
-    def _prepared(self, metric: Metric) -> _Prepared:
+    def _prepared(self, metric: Metric) -> tuple[blake2b, int]:
+        """What a metric's draws start from: the hash up to and including the epoch; and its alpha."""
         key = metric.name, metric.digest
         known = self._metrics.get(key)
         if known is None:
             base = self._base(metric.name.encode(), metric.digest)
-            known = self._metrics[key] = _Prepared(
-                alpha=_words(_for_purpose(base, _ALPHA), 0, 1)[0],
-                memo=_for_purpose(base, _MEMO),
-                flip=_for_purpose(base, _FLIP),
-            )
+            known = self._metrics[key] = base, _words(base, _ALPHA, 0, 1)[0]
         return known
 
     def _base(self, metric: bytes, digest: bytes) -> blake2b:
@@ -174,22 +161,16 @@ class SecretDraws:
         return state
 
 
-def _for_purpose(base: blake2b, field: bytes) -> blake2b:
+def _block(base: blake2b, purpose: bytes, index: int, number: int) -> bytes:
+    """64 bytes: the hash after its last three fields."""
     state = base.copy()
-    state.update(field)
-    return state
+    state.update(purpose + _PLACE.pack(8, index, 8, number))
+    return state.digest()
 
 
-def _words(state: blake2b, index: int, count: int) -> Sequence[int]:
+def _words(base: blake2b, purpose: bytes, index: int, count: int) -> Sequence[int]:
     """`count` draws at an index."""
-    block = state.copy()
-    block.update(_PLACE.pack(8, index, 8, 0))
-    words = _WORDS.unpack(block.digest())
-    if count <= _WORDS_PER_BLOCK:
-        return words[:count]
-    more = list(words)
-    for number in range(1, -(-count // _WORDS_PER_BLOCK)):
-        block = state.copy()
-        block.update(_PLACE.pack(8, index, 8, number))
-        more.extend(_WORDS.unpack(block.digest()))
-    return more[:count]
+    if count == 1:
+        return (int.from_bytes(_block(base, purpose, index, 0)[:8], "big"),)
+    blocks = [_block(base, purpose, index, number) for number in range(-(-count // _WORDS_PER_BLOCK))]
+    return unpack_from(f">{count}Q", b"".join(blocks))

@@ -121,6 +121,10 @@ class State:
             self._closed = True
             self._disconnect()
 
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self._disconnect()
+
     def before_fork(self) -> None:
         """Hold the lock, and no connection: SQLite's must not be carried across a fork."""
         if self._lock.acquire(timeout=1.0) and not self._depth:

@@ -73,10 +73,6 @@ class Pending:
             for place, change in newer.items():
                 self._merge(place, change)
 
-    def clear(self) -> None:
-        """Forget them."""
-        self.take()
-
     def after_fork_in_child(self) -> None:
         """Start over: these are the parent's to write."""
         self.__init__()  # type: ignore[misc]

@@ -35,6 +35,8 @@ def clamped(value: object, max_value: Value) -> tuple[Value, Kind | None]:
     >>> clamped(7, 10), clamped(0.5, 10), clamped(-3, 10), clamped(float("inf"), 10), clamped("7", 10)
     ((7, None), (Fraction(1, 2), None), (0, 'below-range'), (10, 'above-range'), (0, 'not-a-number'))
     """
+    if type(value) is int and 0 <= value <= max_value:
+        return value, None
     try:
         return _clamped(value, max_value)
     except Exception:  # a number type of the host's own may raise anything

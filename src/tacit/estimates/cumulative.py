@@ -75,7 +75,7 @@ class CumulativeEstimate:
         edges = np.array(self.edges)
         lower = float(edges[np.array(self.upper) < level].max())
         upper = float(edges[np.array(self.lower) >= level].min())
-        value = float(np.interp(level, *_strictly_increasing(np.array(self.values), edges)))
+        value = _interpolated(level, np.array(self.values), edges)
         return Quantile(
             level, min(max(value, lower), upper), lower, upper, self.confidence, self.reports, self.unit
         )
@@ -142,9 +142,11 @@ def _sums_after(numbers: Floats) -> Floats:
     return _sums_before(numbers[::-1])[::-1]
 
 
-def _strictly_increasing(values: Floats, edges: Floats) -> tuple[Floats, Floats]:
-    """A rising line through `values`, midway between the tightest ones above and below, without its flats."""
+def _interpolated(level: float, values: Floats, edges: Floats) -> float:
+    """Where a rising line through `values`, midway between the tightest around them, first meets `level`."""
     above, below = np.maximum.accumulate(values), np.minimum.accumulate(values[::-1])[::-1]
-    middle = np.clip((above + below) / 2, 0, 1)
-    rises = np.concatenate(([True], np.diff(middle) > 0))
-    return middle[rises], edges[rises]
+    rising = np.clip((above + below) / 2, 0, 1)
+    right = int(np.searchsorted(rising, level))
+    left = right - 1
+    part = (level - rising[left]) / (rising[right] - rising[left])
+    return float(edges[left] + part * (edges[right] - edges[left]))

@@ -42,7 +42,7 @@ class Buckets:
         top = exact(max_value, "max_value")
         if top <= 0:
             raise ParameterError("max_value", "a number > 0", max_value)
-        if count < 2:
+        if not isinstance(count, int) or count < 2:
             raise ParameterError("buckets", "a whole number >= 2", count)
         return cls(top * edge / count for edge in range(count + 1))
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from tacit.errors import ParameterError
 from tacit.mechanisms.buckets import Buckets
 from tacit.mechanisms.cohort import COHORTS, bucket_window, coverage
-from tacit.mechanisms.exact import SCALE, Number, exact
+from tacit.mechanisms.exact import SCALE, Number
 from tacit.mechanisms.response import RandomizedResponse
 
 Variant = Literal["tight", "paper"]
@@ -58,7 +58,7 @@ class DBitFlip:
             raise ParameterError("buckets", f"at most {COHORTS}", len(buckets))
         if variant not in ("tight", "paper"):
             raise ParameterError("variant", '"tight" or "paper"', repr(variant))
-        parameter = exact(epsilon, "epsilon")
+        parameter = RandomizedResponse(epsilon).epsilon
         full = variant == "tight" and width == 1
         object.__setattr__(self, "epsilon", parameter)
         object.__setattr__(self, "buckets", buckets)

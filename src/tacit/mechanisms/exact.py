@@ -32,7 +32,9 @@ def exact(number: Number, name: str = "number") -> Fraction:
     try:
         if isinstance(number, float):
             return Fraction(repr(float(number)))
-        if isinstance(number, str) and len(number) <= 64:
+        if isinstance(number, str):
+            if len(number) > 64:
+                raise ValueError
             number = Fraction(number) if "/" in number else Decimal(number)
         if isinstance(number, Decimal) and not -400 < number.adjusted() < 400:
             raise ValueError

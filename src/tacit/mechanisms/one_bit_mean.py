@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from tacit.errors import ParameterError
 from tacit.mechanisms.exact import SCALE, Number
 from tacit.mechanisms.response import RandomizedResponse
 from tacit.mechanisms.rounding import Grid
@@ -40,7 +41,7 @@ class OneBitMean:
         grid: Grid | None = None,
     ) -> None:
         response = RandomizedResponse(epsilon)
-        points = grid or Grid.even(max_value if max_value is not None else 1, step)
+        points = _points(max_value, step, grid)
         spread, top = response.high - response.low, points.max_value
         object.__setattr__(self, "response", response)
         object.__setattr__(self, "grid", points)
@@ -80,3 +81,11 @@ class OneBitMean:
     def thresholds(self, memo_class: int, cohort: int = 0) -> tuple[int, ...]:
         """What each answer bit's draw is compared with."""
         return (self.cell_thresholds[memo_class],)
+
+
+def _points(max_value: Number | None, step: Number | None, grid: Grid | None) -> Grid:
+    if grid is not None and max_value is None and step is None:
+        return grid
+    if grid is None and max_value is not None:
+        return Grid.even(max_value, step)
+    raise ParameterError("grid", "either max_value (and step) or grid", "both" if grid else "neither")

@@ -46,7 +46,7 @@ class RandomizedResponse:
 @dataclass(frozen=True, slots=True, init=False)
 class Flip:
     """
-    Output perturbation: the remembered bit is turned over with probability γ, anew each round (Eq. OP).
+    Output perturbation: the remembered bit is turned over with probability γ, anew each round (Eq. 14).
 
     γ is rounded up to a multiple of 2⁻⁶⁴. γ = 0 is allowed and does nothing; γ must stay below 1/2,
     where nothing would be left to estimate from.
@@ -60,7 +60,8 @@ class Flip:
 
     def __init__(self, probability: Number = 0) -> None:
         gamma = exact(probability, "flip")
-        if not 0 <= gamma < Fraction(1, 2):
+        threshold = ceil_scaled(gamma)
+        if gamma < 0 or 2 * threshold >= SCALE:
             raise ParameterError(
                 "flip",
                 "a probability in [0, 1/2)",
@@ -68,7 +69,7 @@ class Flip:
                 "at 1/2 the answer is pure noise; 0.2 is what Windows used",
             )
         object.__setattr__(self, "probability", gamma)
-        object.__setattr__(self, "threshold", ceil_scaled(gamma))
+        object.__setattr__(self, "threshold", threshold)
 
     def chance_of_one(self, threshold: int) -> Fraction:
         """The exact probability that the collector sees 1, given the threshold of the remembered bit."""

@@ -21,7 +21,7 @@ _Row = tuple[Decimal, ...]
 @precise
 def loss_of_moved_change(mechanism: Mechanism, flip: Flip, rounds: int = 1) -> float:
     """
-    δ·Λ per answer bit, Λ = ln((1-γ)/γ): how well the time of a change is hidden (Theorem "OPLeakage", tight).
+    δ·Λ per answer bit, Λ = ln((1-γ)/γ): how well the time of a change is hidden (Theorem 5, tight).
 
     Claim: take two devices, or two histories of one, whose rounded sequences differ in δ of any number of
     rounds, and any memo. Every sequence of answers then has probabilities that differ by a factor of at most

@@ -25,7 +25,7 @@ def joint_limit_loss(
     rounds: Rounds = "one",
 ) -> float:
     """
-    What t means lose together when their values add up to `max_total` at most (Theorem "MultiApp", exact).
+    What t means lose together when their values add up to `max_total` at most (Theorem 7, exact).
 
     Claim: for every pair of vectors x, y with 0 ≤ x_i, y_i ≤ m_i and Σx_i, Σy_i ≤ M, and every vector of
     answers, probabilities differ by a factor of at most e^loss. `rounds="one"`: one round, with τ_i the loss
@@ -67,7 +67,7 @@ def joint_limit_loss(
         figure = _shared(taus[0], len(taus), limit / ranges[0])
     else:
         figure = _lagrangian([_Counter(*each) for each in zip(ranges, taus, strict=True)], limit)
-    return min(upward(figure), upward(_total(taus)))
+    return min(upward(figure), upward(sum((each.epsilon for each in mechanisms), Fraction(0))))
 
 
 @precise
@@ -89,11 +89,6 @@ def _single_loss(mechanism: OneBitMean, flip: Flip, rounds: Rounds) -> Decimal:
     if rounds not in ("one", "all"):
         raise ParameterError("rounds", '"one" or "all"', repr(rounds))
     return bit_loss(mechanism.epsilon, flip.probability if rounds == "one" else Fraction(0))
-
-
-@precise
-def _total(taus: Sequence[Decimal]) -> Decimal:
-    return sum(taus, Decimal(0))
 
 
 @precise

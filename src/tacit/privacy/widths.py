@@ -24,7 +24,7 @@ def loss_by_width(mechanism: Mechanism, width: int) -> float:
     """
     What any number of rounds lose between two devices that share a behaviour pattern of `width`.
 
-    Claim (Theorem "PermMem", made exact): let two devices have rounded sequences (of cells, buckets or
+    Claim (Theorem 4, made exact): let two devices have rounded sequences (of cells, buckets or
     classes) that are equal up to renaming, with w distinct elements. Given these rounded sequences, every
     sequence of answers has probabilities that differ by a factor of at most e^loss, over any number of rounds
     and with any flips (flips only lower it). The pairs are all such pairs, the worst is taken.
@@ -58,7 +58,7 @@ def loss_by_width(mechanism: Mechanism, width: int) -> float:
 
 def width_bound(mechanism: Mechanism, width: int) -> float:
     """
-    w·ε, the paper's bound on `loss_by_width` (Theorem "PermMem"): never below it, and simpler to explain.
+    w·ε, the paper's bound on `loss_by_width` (Theorem 4): never below it, and simpler to explain.
 
     >>> width_bound(OneBitMean(1, max_value=20, step=1), 21)
     21.0

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tacit.device import Device
+from tacit.plan import Plan
+from tacit.testing import ManualClock, RecordingTransport
+
+PLAN = """
+[plan]
+name = "app-usage"
+version = 1
+round = "6h"
+grace = "6h"
+
+[metrics.editor_seconds]
+kind = "mean"
+max_value = 21600
+step = 5400
+epsilon = 1.0
+flip = 0.2
+
+[metrics.browser_seconds]
+kind = "mean"
+max_value = 21600
+epsilon = 0.5
+
+[metrics.editor_hours]
+kind = "histogram"
+max_value = 21600
+buckets = 32
+mechanism = "d-bit-flip"
+bits = 4
+epsilon = 1.0
+
+[metrics.opened_files]
+kind = "histogram"
+max_value = 64
+buckets = 8
+mechanism = "hadamard-bit"
+epsilon = 2.0
+flip = 0.1
+
+[groups.apps]
+metrics = ["editor_seconds", "browser_seconds"]
+max_total = 21600
+
+[segments]
+os = ["windows", "linux"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _tracked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine that runs the tests may not want to be tracked; these devices must not know."""
+    monkeypatch.delenv("DO_NOT_TRACK", raising=False)
+
+
+@pytest.fixture(scope="session")
+def plan_text() -> str:
+    return PLAN
+
+
+@pytest.fixture(scope="session")
+def plan(plan_text: str) -> Plan:
+    return Plan.from_toml(plan_text)
+
+
+@pytest.fixture
+def clock(plan: Plan) -> ManualClock:
+    """A tenth of a round into round 80,000."""
+    return ManualClock(plan.round(80_000).start + plan.round_seconds / 10)
+
+
+@pytest.fixture
+def transport() -> RecordingTransport:
+    return RecordingTransport()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state.db"
+
+
+@pytest.fixture
+def device_of(plan: Plan, state: Path, clock: ManualClock) -> Iterator[Callable[..., Device]]:
+    """Makes devices on the one state file, closed in the end."""
+    made: list[Device] = []
+
+    def make(asked: Plan = plan, **options: object) -> Device:
+        device = Device(asked, state, clock=clock, **options)  # type: ignore[arg-type]
+        made.append(device)
+        return device
+
+    yield make
+    for device in made:
+        device.close()
+
+
+@pytest.fixture
+def query(state: Path) -> Callable[..., list[tuple[object, ...]]]:
+    """Looks into the state file from outside."""
+
+    def ask(sql: str, *parameters: object) -> list[tuple[object, ...]]:
+        connection = sqlite3.connect(state, isolation_level=None)
+        try:
+            return connection.execute(sql, parameters).fetchall()
+        finally:
+            connection.close()
+
+    return ask

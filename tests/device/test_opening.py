@@ -1,0 +1,302 @@
+"""State files that are fresh, ours, foreign, locked, read-only or broken."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tacit.device import Device
+from tacit.errors import StateError
+from tacit.plan import Plan
+from tacit.testing import ManualClock, RecordingTransport
+
+Make = Callable[..., Device]
+Query = Callable[..., list[tuple[object, ...]]]
+HERE = 80_000
+
+
+def names(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir()}
+
+
+def test_a_fresh_file_is_private_and_says_whose_it_is(device_of: Make, state: Path, query: Query) -> None:
+    device = device_of()
+    device.add("editor_seconds")
+    for file in state.parent.iterdir():
+        assert file.stat().st_mode & 0o777 == 0o600, file
+    assert names(state.parent) == {"state.db", "state.db-wal", "state.db-shm"}
+    device.close()
+    assert names(state.parent) == {"state.db"}
+    assert query("PRAGMA application_id") == [(0x74616369,)]
+    assert query("PRAGMA user_version") == [(1,)]
+    assert query("PRAGMA journal_mode") == [("wal",)]
+    [(secret,)] = query("SELECT secret FROM device")
+    assert isinstance(secret, bytes)
+    assert len(secret) == 32
+
+
+def test_a_loose_umask_does_not_matter(device_of: Make, state: Path) -> None:
+    before = os.umask(0)
+    try:
+        device_of().add("editor_seconds")
+    finally:
+        os.umask(before)
+    assert {file.stat().st_mode & 0o777 for file in state.parent.iterdir()} == {0o600}
+
+
+def test_an_empty_file_is_fresh(device_of: Make, state: Path) -> None:
+    state.touch(0o644)
+    device = device_of()
+    assert device.report(HERE) is not None
+    assert device.status().epoch == 0
+    assert state.stat().st_mode & 0o777 == 0o600
+
+
+def test_secrets_differ(plan: Plan, tmp_path: Path, clock: ManualClock) -> None:
+    reports = set()
+    for number in range(3):
+        with Device(plan, tmp_path / str(number), clock=clock) as device:
+            report = device.report(HERE)
+            assert report is not None
+            reports.add(report.id)
+    assert len(reports) == 3
+
+
+def test_a_file_others_can_read_is_tightened_and_noted(device_of: Make, state: Path) -> None:
+    device_of().close()
+    state.chmod(0o644)
+    device = device_of()
+    assert state.stat().st_mode & 0o777 == 0o600
+    assert device.status().notes == {"state-tightened": 1}
+
+
+def damaged(state: Path, how: str) -> None:
+    content = bytearray(state.read_bytes())
+    if how == "zeros in the middle":
+        content[4096:12288] = bytes(8192)
+    elif how == "noise":
+        content[100:] = bytes((byte * 31 + place) % 256 for place, byte in enumerate(content[100:]))
+    elif how == "truncated":
+        del content[len(content) // 2 :]
+    elif how == "cut to a few bytes":
+        del content[50:]
+    elif how == "not a database":
+        content[:] = b"Dear diary, " * 1000
+    state.write_bytes(content)
+
+
+def sql(state: Path, *statements: str) -> None:
+    connection = sqlite3.connect(state, isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+DAMAGE: dict[str, Callable[[Path], None]] = {
+    **{
+        how: (lambda state, how=how: damaged(state, how))  # type: ignore[misc]
+        for how in (
+            "zeros in the middle",
+            "noise",
+            "truncated",
+            "cut to a few bytes",
+            "not a database",
+        )
+    },
+    "a table is missing": lambda state: sql(state, "DROP TABLE totals"),
+    "no row": lambda state: sql(state, "DELETE FROM device"),
+    "a short secret": lambda state: sql(state, "UPDATE device SET secret = x'00112233'"),
+    "a secret of zeros": lambda state: sql(state, "UPDATE device SET secret = zeroblob(32)"),
+    "a secret of text": lambda state: sql(state, "UPDATE device SET secret = 'secret'"),
+    "a log without its database": lambda state: (
+        state.with_name("state.db-wal").write_bytes(b"x" * 5000) and state.unlink()  # type: ignore[func-returns-value]
+    ),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_broken_file_is_quarantined_and_never_redrawn_in_silence(
+    how: str, device_of: Make, state: Path, clock: ManualClock, plan: Plan
+) -> None:
+    first = device_of()
+    first.add("editor_seconds", 5)
+    old = first.report(HERE)
+    assert old is not None
+    first.close()
+    DAMAGE[how](state)
+    with pytest.raises(StateError):
+        Device.open(state, clock=clock)
+
+    transport = RecordingTransport()
+    device = device_of(transport=transport)
+    assert "state.db.quarantined-1" in names(state.parent)
+    status, receipt = device.status(), device.receipt()
+    assert status.epoch == 1
+    assert status.notes["state-lost"] == 1
+    assert receipt.epochs[-1].reason.startswith("quarantined: ")
+    assert {(entry.metric, entry.epoch) for entry in receipt.losses if entry.lost} == {
+        (metric.name, 0) for metric in plan.metrics
+    }
+    assert all(entry.loss == entry.lifetime for entry in receipt.losses)
+    device.add("editor_seconds", 5)
+    for number in (HERE - 1, HERE):
+        assert device.report(number) is None, "begun before the new secret"
+    clock.advance(21_600)
+    device.flush()
+    assert transport.reports == []
+    clock.advance(21_600)
+    device.flush()
+    assert [report.round for report in transport.reports] == [HERE + 1]
+
+
+def test_each_quarantine_is_another_epoch(device_of: Make, state: Path, clock: ManualClock) -> None:
+    for epoch in (1, 2, 3):
+        device_of().close()
+        damaged(state, "not a database")
+        device = device_of()
+        assert device.status().epoch == epoch
+        assert {entry.epoch for entry in device.receipt().losses} == set(range(epoch))
+        device.close()
+    assert {f"state.db.quarantined-{epoch}" for epoch in (1, 2, 3)} <= names(state.parent)
+
+
+def test_epochs_of_a_readable_file_go_on_from_there(device_of: Make, state: Path) -> None:
+    device = device_of()
+    device.forget()
+    device.forget()
+    device.close()
+    sql(state, "UPDATE device SET secret = x'00'")
+    device = device_of()
+    assert device.status().epoch == 3
+    assert {entry.epoch for entry in device.receipt().losses} == {0, 1, 2}
+
+
+def test_a_crash_between_setting_aside_and_making_is_no_fresh_start(device_of: Make, state: Path) -> None:
+    device_of().close()
+    state.rename(state.with_name("state.db.quarantined-1"))
+    device = device_of()
+    assert device.status().epoch == 1
+    assert device.report(HERE) is None
+
+
+def test_another_programs_database_is_left_alone(device_of: Make, state: Path) -> None:
+    sql(state, "CREATE TABLE bookmarks (url TEXT)", "INSERT INTO bookmarks VALUES ('x')")
+    before = state.read_bytes()
+    with pytest.raises(StateError, match="another program's database"):
+        device_of()
+    assert state.read_bytes() == before
+    assert names(state.parent) == {"state.db"}
+
+
+def test_another_plans_state_is_left_alone(device_of: Make, state: Path, plan_text: str) -> None:
+    device_of().close()
+    before = state.read_bytes()
+    with pytest.raises(StateError, match="holds the state of plan 'app-usage', not of 'other'"):
+        device_of(Plan.from_toml(plan_text.replace('"app-usage"', '"other"')))
+    assert state.read_bytes() == before
+
+
+def test_a_newer_layout_is_left_alone(device_of: Make, state: Path) -> None:
+    device_of().close()
+    sql(state, "PRAGMA user_version = 2")
+    with pytest.raises(StateError, match="newer tacit"):
+        device_of()
+
+
+def test_a_locked_file_says_so(device_of: Make, state: Path) -> None:
+    device_of().close()
+    connection = sqlite3.connect(state, isolation_level=None)
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    connection.execute("BEGIN EXCLUSIVE")
+    connection.execute("UPDATE device SET epoch = epoch")
+    try:
+        with pytest.raises(StateError, match="locked by another process"):
+            device_of()
+    finally:
+        connection.close()
+    assert device_of().status().epoch == 0
+
+
+def test_a_place_that_cannot_be_a_file(plan: Plan, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(StateError, match="expected a file"):
+        Device(plan, folder)
+    with pytest.raises(StateError, match="expected a folder"):
+        Device(plan, tmp_path / "missing" / "state")
+    with pytest.raises(StateError, match="expected a file"):
+        Device(plan, "/dev/null")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(StateError):
+        Device(plan, tmp_path / "dangling")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_read_only_places(plan: Plan, device_of: Make, state: Path) -> None:
+    device_of().close()
+    state.chmod(0o400)
+    with pytest.raises(StateError, match="may read and write"):
+        device_of()
+    state.chmod(0o600)
+    state.parent.chmod(0o500)
+    try:
+        with pytest.raises(StateError, match="may write in"):
+            device_of()
+    finally:
+        state.parent.chmod(0o700)
+
+
+def test_a_file_deleted_under_a_device_is_a_new_epoch(
+    device_of: Make, state: Path, clock: ManualClock
+) -> None:
+    device = device_of()
+    device.add("editor_seconds", 5)
+    for file in list(state.parent.iterdir()):
+        file.unlink()
+    device.add("editor_seconds", 6)
+    assert device.status().epoch == 1
+    assert device.receipt().epochs[-1].reason == "quarantined: the state file was lost"
+    assert device.report(HERE) is None
+    clock.advance(2 * 21_600)
+    assert device.report() is not None
+
+
+def test_a_file_replaced_under_a_device_is_used_as_it_is(
+    device_of: Make, state: Path, clock: ManualClock, tmp_path: Path
+) -> None:
+    """A restored backup has the same secret: the same round is answered with the same bytes."""
+    device = device_of()
+    device.add("editor_seconds", 5)
+    device.close()
+    backup = tmp_path / "backup"
+    shutil.copy(state, backup)
+    device = device_of()
+    first = device.report(HERE)
+    for suffix in ("-wal", "-shm"):
+        state.with_name(state.name + suffix).unlink()
+    backup.rename(state)
+    assert device.report(HERE) == first
+    assert device.status().epoch == 0
+
+
+def test_a_backup_from_the_middle_of_a_round_answers_under_the_same_id(
+    device_of: Make, state: Path, tmp_path: Path
+) -> None:
+    """The limit the docs name: the bits may differ, the id does not, so a collector counts one of them."""
+    device = device_of()
+    device.close()
+    shutil.copy(state, tmp_path / "backup")
+    device = device_of()
+    device.set("editor_seconds", 21_600)
+    first = device.report(HERE)
+    device.close()
+    shutil.copy(tmp_path / "backup", state)
+    second = device_of().report(HERE)
+    assert first is not None
+    assert second is not None
+    assert (first.id, first.cohort) == (second.id, second.cohort)

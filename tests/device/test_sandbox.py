@@ -1,0 +1,40 @@
+"""tacit.testing: a host's own tests."""
+
+from __future__ import annotations
+
+from tacit.device import Policy, Retry
+from tacit.plan import Plan
+from tacit.testing import sandbox
+
+
+def test_a_host_sees_what_it_recorded_and_what_was_sent(plan: Plan) -> None:
+    with sandbox(plan, segment={"os": "linux"}) as box:
+        box.device.add("editor_seconds", 3)
+        box.device.add("editor_seconds", 0.5)
+        assert box.values() == {"editor_seconds": 3.5}
+        first = box.round
+        box.next_round()
+        box.next_round()
+        assert [report.round for report in box.reports] == [first, first + 1]
+        assert box.reports[0].segment == {"os": "linux"}
+        assert box.values(first) == {}
+        where = box.state
+        assert where.exists()
+    assert not where.exists()
+
+
+def test_outcomes_can_be_played(plan: Plan) -> None:
+    with sandbox(plan) as box:
+        box.transport.outcomes = [Retry()]
+        box.next_round()
+        assert box.device.status().waiting == 1
+        box.clock.advance(60)
+        assert box.device.flush() == 1
+        assert box.transport.bodies[0] == box.transport.bodies[1]
+
+
+def test_a_policy_can_be_tried(plan: Plan) -> None:
+    with sandbox(plan, policy=Policy(max_epsilon=0.1)) as box:
+        box.next_round()
+        assert box.reports == []
+        assert len(box.device.status().refused) == 4

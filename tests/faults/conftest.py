@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PRELUDE = """
+import os, signal, sys, threading
+from pathlib import Path
+from tacit.device import Device
+from tacit.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
+from tacit.plan import Metric, Plan
+from tacit.reports.codec import to_json
+from tacit.testing import ManualClock, RecordingTransport
+
+HERE = 80_000
+PLAN = Plan("app-usage", 1, 21_600, 21_600, tuple(
+    Metric(f"metric_{n}", OneBitMean(1, 1000) if n % 2 else HadamardBit(1, Buckets.even(1024, 32)), Flip(0.2))
+    for n in range(6)
+))
+
+def device(path, **options):
+    return Device(PLAN, path, clock=ManualClock(HERE * 21_600 + 60.0), **options)
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., str]:
+    """Runs a script in a process of its own, where it may fork and kill; returns what it prints."""
+
+    def start(script: str, *arguments: object, timeout: float = 60.0) -> str:
+        environment = {name: value for name, value in os.environ.items() if name != "DO_NOT_TRACK"}
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", PRELUDE + textwrap.dedent(script), *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=environment,
+            cwd=tmp_path,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return start

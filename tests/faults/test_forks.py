@@ -1,0 +1,105 @@
+"""A forked child shares neither connection nor lock nor thread with its parent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Run = Callable[..., str]
+
+
+def test_parent_and_child_use_one_state(run: Run) -> None:
+    script = """
+    d = device(Path("state"))
+    d.add("metric_1", 1)
+    child = os.fork()
+    d.add("metric_1", 10 if child else 100)
+    if child == 0:
+        d.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    d.add("metric_1", 500)
+    assert d._recorded(HERE) == {"metric_1": 611}, d._recorded(HERE)
+    report = d.report(HERE)
+    if os.fork() == 0:
+        os._exit(0 if d.report(HERE) == report else 1)
+    assert os.wait()[1] == 0
+    assert d.status().notes == {}
+    """
+    run(script)
+
+
+def test_a_child_that_exits_normally_leaves_the_parents_file_alone(run: Run) -> None:
+    """Interpreter shutdown closes what it finds; it must find nothing of the parent's."""
+    script = """
+    d = device(Path("state"))
+    d.add("metric_1", 1)
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)
+    os.waitpid(child, 0)
+    for _ in range(50):
+        d.add("metric_1", 1)
+    assert d._recorded(HERE) == {"metric_1": 51}
+    assert d.status().notes == {}
+    """
+    run(script)
+
+
+def test_a_fork_while_other_threads_write(run: Run) -> None:
+    """The lock may be held by a thread that does not exist in the child."""
+    script = """
+    import warnings
+    warnings.simplefilter("ignore", DeprecationWarning)     # forking with threads is the point
+    d = device(Path("state"))
+    stop = threading.Event()
+    def work():
+        while not stop.is_set():
+            d.add("metric_1", 1)
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads: thread.start()
+    for _ in range(8):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            d.add("metric_3", 1)
+            d.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    stop.set()
+    for thread in threads: thread.join()
+    assert d._recorded(HERE)["metric_3"] == 8, d._recorded(HERE)
+    assert not list(Path(".").glob("*quarantined*"))
+    """
+    run(script)
+
+
+def test_a_child_starts_its_own_thread(run: Run) -> None:
+    script = """
+    import warnings
+    warnings.simplefilter("ignore", DeprecationWarning)
+    with device(Path("state"), transport=RecordingTransport()) as d:
+        assert sum(thread.name == "tacit" for thread in threading.enumerate()) == 1
+        if os.fork() == 0:
+            assert not any(thread.name == "tacit" for thread in threading.enumerate())
+            d.add("metric_1", 1)
+            os._exit(0 if sum(thread.name == "tacit" for thread in threading.enumerate()) == 1 else 1)
+        assert os.wait()[1] == 0
+    assert not any(thread.name == "tacit" for thread in threading.enumerate())
+    """
+    run(script)
+
+
+def test_multiprocessing_by_fork(run: Run) -> None:
+    script = """
+    import multiprocessing
+    d = device(Path("state"))
+    def work(amount):
+        d.add("metric_1", amount)
+    context = multiprocessing.get_context("fork")
+    children = [context.Process(target=work, args=(n,)) for n in (1, 2, 3)]
+    for child in children: child.start()
+    for child in children: child.join()
+    assert [child.exitcode for child in children] == [0, 0, 0]
+    assert d._recorded(HERE) == {"metric_1": 6}
+    """
+    run(script)

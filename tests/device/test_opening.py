@@ -236,21 +236,6 @@ def test_a_place_that_cannot_be_a_file(plan: Plan, tmp_path: Path) -> None:
         Device(plan, tmp_path / "dangling")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_read_only_places(plan: Plan, device_of: Make, state: Path) -> None:
-    device_of().close()
-    state.chmod(0o400)
-    with pytest.raises(StateError, match="may read and write"):
-        device_of()
-    state.chmod(0o600)
-    state.parent.chmod(0o500)
-    try:
-        with pytest.raises(StateError, match="may write in"):
-            device_of()
-    finally:
-        state.parent.chmod(0o700)
-
-
 def test_a_file_deleted_under_a_device_is_a_new_epoch(
     device_of: Make, state: Path, clock: ManualClock
 ) -> None:

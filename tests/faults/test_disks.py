@@ -89,6 +89,60 @@ def test_values_set_while_locked_keep_their_order(run: Run) -> None:
     run(script)
 
 
+def test_read_only_places_say_so(run: Run) -> None:
+    """As root, nothing is read-only: the script gives up its rights first."""
+    script = """
+    import shutil, sqlite3, tempfile
+    import tacit.device.core, tacit.device.sending
+    from tacit.errors import StateError
+
+    folder = Path(tempfile.mkdtemp())
+    device(folder / "state").close()
+    user = os.geteuid() or 65534
+    os.chown(folder / "state", user, -1)
+    os.chown(folder, user, -1)
+    child = os.fork()
+    if child == 0:
+        os.setuid(user)
+        def refused():
+            try:
+                device(folder / "state")
+            except StateError as error:
+                return str(error)
+        os.chmod(folder / "state", 0o400)
+        assert "may read and write" in refused()
+        os.chmod(folder / "state", 0o600)
+        os.chmod(folder, 0o500)
+        assert "may write in" in refused()
+        os.chmod(folder, 0o700)
+        assert refused() is None
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    shutil.rmtree(folder)
+    assert status == 0
+    """
+    run(script)
+
+
+def test_a_reader_in_another_process_delays_the_wiping_and_not_the_answer(run: Run) -> None:
+    script = """
+    import sqlite3
+    from fractions import Fraction
+    d = device(Path("state"))
+    d.add("metric_1", Fraction(123456789, 1000003))
+    reader = sqlite3.connect("state", isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM totals").fetchall()
+    assert d.report(HERE) is not None
+    files = [Path("state"), Path("state-wal")]
+    assert any(b"123456789/1000003" in file.read_bytes() for file in files)
+    reader.close()
+    d.add("metric_1", 1)
+    assert not any(b"123456789/1000003" in file.read_bytes() for file in files)
+    """
+    run(script)
+
+
 YEAR = """
 import json
 rounds = int(sys.argv[1])

@@ -103,3 +103,40 @@ def test_multiprocessing_by_fork(run: Run) -> None:
     assert d._recorded(HERE) == {"metric_1": 6}
     """
     run(script)
+
+
+def test_a_child_inherits_no_open_state_file(run: Run) -> None:
+    """SQLite's rule: a connection must not be carried across a fork, not even to be closed."""
+    script = """
+    def held():
+        names = (os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd"))
+        return [name for name in names if "/state" in name]
+    if not os.path.isdir("/proc/self/fd"):
+        sys.exit(0)
+    d = device(Path("state").absolute())
+    d.add("metric_1", 1)
+    assert held()
+    if os.fork() == 0:
+        os._exit(len(held()))
+    assert os.wait()[1] == 0
+    """
+    run(script)
+
+
+def test_a_fork_behind_pythons_back(run: Run) -> None:
+    """A library in C forks without Python's hooks: the child notices by its process id."""
+    script = """
+    import ctypes
+    d = device(Path("state"))
+    d.add("metric_1", 1)
+    inherited = d._core.state._connection
+    child = ctypes.PyDLL(None).fork()
+    d.add("metric_1", 10 if child else 100)
+    if child == 0:
+        own = d._core.state._connection is not inherited
+        inherited.in_transaction        # raises if it was closed
+        os._exit(0 if own and not d.status().notes else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert d._recorded(HERE) == {"metric_1": 111}, d._recorded(HERE)
+    """
+    run(script)

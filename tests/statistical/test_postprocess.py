@@ -22,12 +22,12 @@ POPULATIONS = {
 
 @pytest.fixture(scope="module")
 def errors(draw: Draw) -> dict[str, dict[str, tuple[float, float]]]:
-    """Per population and method: mean squared and mean largest error over 40 rounds, as parts of the raw ones."""
+    """Per population and method: mean squared and mean largest error in 20 rounds, as parts of raw."""
     table = {}
     for name, devices in POPULATIONS.items():
         truth = devices / devices.sum()
         found: dict[str, list[np.ndarray]] = {}
-        for counts in draw(HOURS, devices, 40, np.random.default_rng(40)):
+        for counts in draw(HOURS, devices, 20, np.random.default_rng(40)):
             raw = estimate(HOURS, counts)
             cut = np.array(clip(raw))
             for method, shares in (
@@ -49,7 +49,7 @@ def errors(draw: Draw) -> dict[str, dict[str, tuple[float, float]]]:
 
 
 def test_a_histogram_with_a_spike(errors: dict[str, dict[str, tuple[float, float]]]) -> None:
-    """Fixed seed; limits are well outside what 40 rounds leave open (about a tenth of each figure)."""
+    """Fixed seed; limits are well outside what 20 rounds leave open (about a tenth of each figure)."""
     spike = errors["spike"]
     assert 0.4 < spike["clip"][0] < 0.75
     assert spike["norm_sub"][0] < 0.45

@@ -48,6 +48,7 @@ class Core:
         notes: Notes,
     ) -> None:
         self._plan = plan
+        self._asked = (plan.version, held.fingerprint(plan)) if plan else None
         self._segment = dict(segment)
         self._policy = policy or Policy()
         self._clock = clock
@@ -261,9 +262,7 @@ class Core:
         found = held.for_round(connection, number)
         if found is None:
             return None
-        if self._plan is not None and (self._plan.version, held.fingerprint(self._plan)) == found[:2]:
-            return self._plan
-        return held.read(found.text)
+        return self._plan if found[:2] == self._asked else held.read(found.text)
 
     def _read_timeline(self, connection: sqlite3.Connection) -> list[tuple[int, Plan]]:
         """The plans held, newest first, with the round each begins in: to find a metric without the file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from tacit.device import forking
@@ -38,6 +39,11 @@ class Device:
     With an `endpoint` (or a `transport`) and used as a context manager, or after `start()`, a daemon thread
     answers each round when it is over and sends the report at a moment of the next round that the device's
     secret picks. Without, the host calls `report()` and takes the bytes where it wants.
+
+    A new version of the plan is answered from the next round on; the round under way is finished under the
+    version it began with. A plan is refused (nothing is recorded or answered, `status()` says why) when it
+    asks for more than the `policy` allows, when its version is lower than one held before, and when it is
+    another plan under a version held before.
 
     >>> import tempfile
     >>> from tacit.mechanisms import Flip, OneBitMean
@@ -98,6 +104,7 @@ class Device:
         self._started = False
         self._closed = False
         self._background: tuple[int, Background] | None = None
+        self._starting = Lock()
         if plan is None or not _do_not_track():
             from tacit.device.core import Core
 
@@ -178,8 +185,6 @@ class Device:
             sender = self._prepared_sender()
             if sender is not None:
                 # Neither name resolution nor a dripping server can be timed out from within.
-                from threading import Thread
-
                 worker = Thread(
                     target=self._send,
                     args=(sender, deadline, True, accepted),
@@ -299,7 +304,7 @@ class Device:
     def after_fork_in_child(self) -> None:
         """Called by `forking`."""
         self._notes.after_fork_in_child()
-        self._background = None
+        self._background, self._starting = None, Lock()
         if self._core is not None:
             self._core.after_fork_in_child()
 
@@ -317,11 +322,12 @@ class Device:
         """Start the background thread if there should be one and there is none in this process."""
         if not self._started or self._transport is None or not self._is_answering():
             return
-        if self._background is None or self._background[0] != os.getpid():
-            from tacit.device.sending import Background
+        with self._starting:
+            if self._background is None or self._background[0] != os.getpid():
+                from tacit.device.sending import Background
 
-            self._background = os.getpid(), Background(self._work)
-            self._background[1].start()
+                self._background = os.getpid(), Background(self._work)
+                self._background[1].start()
 
     def _work(self) -> float:
         """One turn of the background thread; returns in how many seconds the next one is due."""

@@ -109,11 +109,12 @@ class State:
         """
         Copy the log into the file and cut it to nothing, so that deleted values do not linger in it.
 
-        A reader in another process can hold this up; it is then done with the next transaction.
+        A reader in another process can hold this up, and so can a full disk; it is then tried again before
+        each transaction.
         """
         self._log_to_wipe = True
-        with self._hold(0.25) as connection:
-            self._try_to_wipe(connection)
+        with suppress(Exception), self._hold(0.25):
+            pass
 
     def close(self) -> None:
         """Let go of the file."""
@@ -155,8 +156,8 @@ class State:
         if self._closed:
             raise BusyError
         if self._pid != os.getpid():
-            _abandoned.append(self._connection)
-            self._connection, self._pid = None, os.getpid()
+            self._disconnect()
+            self._pid = os.getpid()
         if self._connection is not None and self._file != _identity_of(self.path):
             self._disconnect()
             self._file = None
@@ -184,9 +185,10 @@ class State:
         return opened.connection
 
     def _try_to_wipe(self, connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA busy_timeout = 50")
-        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        self._log_to_wipe = bool(busy)
+        with suppress(Exception):
+            connection.execute("PRAGMA busy_timeout = 50")
+            busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._log_to_wipe = bool(busy)
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         try:
@@ -197,9 +199,13 @@ class State:
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
-        if connection is not None and self._pid == os.getpid():
-            with suppress(Exception):
-                connection.close()
+        if connection is None:
+            return
+        if self._pid != os.getpid():
+            _abandoned.append(connection)
+            return
+        with suppress(Exception):
+            connection.close()
 
 
 def myself(connection: sqlite3.Connection) -> Self:

@@ -134,8 +134,9 @@ class HistogramEstimate:
 
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""
+        top = self.edges[-1]
         return "\n".join(
-            f"[{left:g}, {right:g}){unit}: {bucket}"
+            f"[{left:g}, {right:g}{']' if right == top else ')'}{unit}: {bucket}"
             for left, right, bucket in zip(self.edges, self.edges[1:], self.buckets, strict=False)
         )
 

@@ -48,7 +48,7 @@ def estimate(metric: Metric, counts: Counts, confidence: float = 0.95) -> Estima
     >>> print(estimate(hours, rows))
     [0, 8) hour: 0.87 ± 0.15 (95%, n=1,000)
     [8, 16) hour: 0.00 ± 0.17 (95%, n=1,000)
-    [16, 24) hour: 0.09 ± 0.17 (95%, n=1,000)
+    [16, 24] hour: 0.09 ± 0.17 (95%, n=1,000)
     """
     _check(metric, counts)
     if isinstance(counts, MeanCounts):

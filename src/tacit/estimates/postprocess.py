@@ -89,7 +89,10 @@ def expectation_maximisation(
     """
     fit = _Fit.of(metric, counts)
     shares = np.full(fit.chance.shape[1], 1 / fit.chance.shape[1])
-    weight = _weight(metric, smoothing)
+    if not smoothing >= 0:
+        raise ParameterError("smoothing", "a number of buckets >= 0", smoothing)
+    progress = _progress(metric)
+    weight = min(smoothing**2 * progress, 0.25)
     iterations, left, power = 0, float("inf"), 1.0
     while iterations < most_iterations:
         iterations += 1
@@ -97,7 +100,7 @@ def expectation_maximisation(
         left = fit.total * float(gain.max() - 1)
         if weight:
             previous, shares = shares, _smooth(shares * gain, weight)
-            if np.abs(shares - previous).max() < 1e-9:
+            if np.abs(shares - previous).max() < 1e-5 * progress:
                 break
             continue
         if left < gap:
@@ -164,15 +167,12 @@ def _chances(metric: Metric) -> Floats:
     return np.asarray(channel.share(truth), dtype=np.float64)
 
 
-def _weight(metric: Metric, smoothing: float) -> float:
-    """What a bucket gives to each neighbour per step, for a blur over about `smoothing` buckets in the end."""
-    if not smoothing >= 0:
-        raise ParameterError("smoothing", "a number of buckets >= 0", smoothing)
+def _progress(metric: Metric) -> float:
+    """ρ: the part of the way to the maximum that one step goes, about, for a share of 1/k."""
     count = intervals(metric)
     noise, sampling = variances(metric, 1 / count)
     reports_per_share = 1 if isinstance(metric.mechanism, HadamardBit) else count
-    progress = 1 / count / float((noise + sampling) * reports_per_share)
-    return min(smoothing**2 * progress, 0.25)
+    return 1 / count / float((noise + sampling) * reports_per_share)
 
 
 def _smooth(shares: Floats, weight: float) -> Floats:

@@ -16,8 +16,9 @@ LAYERS = [
     {"plan"},
     {"reports"},
     {"counts"},
-    {"device", "estimates"},
-    {"testing", "fleet"},
+    {"device", "stores", "estimates"},
+    {"testing", "collector", "fleet"},
+    {"dashboard"},
     {"cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -6,6 +6,7 @@ The exceptions tacit raises on purpose.
     ├── PlanError          a plan that cannot be used; carries every problem found
     ├── ReportError        bytes that are not a report; carries a short code
     ├── StateError         a device's state file that cannot be opened
+    ├── StoreError         a collector's store that cannot be opened, read or written just now
     └── MissingExtraError  a part of tacit whose optional dependency is not installed
 
 A message says where, what was expected and what to do. None ever carries a private value.
@@ -59,6 +60,10 @@ class ReportError(TacitError):
 
 class StateError(TacitError):
     """A state file cannot be used: locked, read-only, or another program's."""
+
+
+class StoreError(TacitError):
+    """A store cannot be opened, read or written just now; what was not acknowledged can be retried."""
 
 
 class MissingExtraError(TacitError, ImportError):

@@ -324,7 +324,9 @@ def write() -> dict[str, Any]:
     return {
         "scheme": "tacit-1",
         "thresholds": [{"epsilon": each, "low": str(threshold(Fraction(each)))} for each in epsilons],
-        "flips": [{"probability": each, "threshold": str(ceiling(Fraction(each) * WHOLE))} for each in gammas],
+        "flips": [
+            {"probability": each, "threshold": str(ceiling(Fraction(each) * WHOLE))} for each in gammas
+        ],
         "rounding": rounding,
         "windows": [
             {"label": "vectors/many_bits", "buckets": 20, "width": 11, "cohort": cohort,

@@ -23,6 +23,7 @@ writes the plan ask for fresh answers, and average them.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 from struct import Struct, unpack_from
 from typing import TYPE_CHECKING, Protocol
@@ -103,22 +104,22 @@ class SecretDraws:
         self._root = blake2b(encode(SCHEME, plan.encode()), key=secret, digest_size=64)
         self._epoch_field = encode(epoch.to_bytes(8, "big"))
         self._cohort: int | None = None
-        self._metrics: dict[tuple[str, bytes], tuple[blake2b, int]] = {}
+        self._metrics: dict[int, tuple[Metric, blake2b, int]] = {}
 
     def __repr__(self) -> str:
         return f"SecretDraws(plan={self._plan!r}, epoch={self._epoch})"
 
     def alpha(self, metric: Metric) -> int:
         """Purpose "alpha", index 0: one draw per metric and digest, for ever."""
-        return self._prepared(metric)[1]
+        return self._prepared(metric)[2]
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
         """Purpose "memo", index the class."""
-        return _words(self._prepared(metric)[0], _MEMO, memo_class, metric.mechanism.bits)
+        return _words(self._prepared(metric)[1], _MEMO, memo_class, metric.mechanism.bits)
 
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         """Purpose "flip", index the round."""
-        return _words(self._prepared(metric)[0], _FLIP, round_number, metric.mechanism.bits)
+        return _words(self._prepared(metric)[1], _FLIP, round_number, metric.mechanism.bits)
 
     def cohort(self) -> int:
         """
@@ -145,20 +146,25 @@ class SecretDraws:
         """Purpose "delay", index the round: when the report of a round is sent. Never a matter of values."""
         return _words(self._base(b"", b""), _DELAY, round_number, 1)[0]
 
-    def _prepared(self, metric: Metric) -> tuple[blake2b, int]:
+    def _prepared(self, metric: Metric) -> tuple[Metric, blake2b, int]:
         """What a metric's draws start from: the hash up to and including the epoch; and its alpha."""
-        key = metric.name, metric.digest
-        known = self._metrics.get(key)
-        if known is None:
+        known = self._metrics.get(id(metric))
+        if known is None or known[0] is not metric:
             base = self._base(metric.name.encode(), metric.digest)
-            known = self._metrics[key] = base, _words(base, _ALPHA, 0, 1)[0]
+            known = self._metrics[id(metric)] = metric, base, _words(base, _ALPHA, 0, 1)[0]
         return known
 
     def _base(self, metric: bytes, digest: bytes) -> blake2b:
         """The hash up to and including the epoch."""
         state = self._root.copy()
-        state.update(encode(metric, digest) + self._epoch_field)
+        state.update(_named(metric, digest) + self._epoch_field)
         return state
+
+
+@lru_cache(maxsize=4096)
+def _named(metric: bytes, digest: bytes) -> bytes:
+    """The two fields that say what is drawn for: the plan's, hence the same for every device."""
+    return encode(metric, digest)
 
 
 def _block(base: blake2b, purpose: bytes, index: int, number: int) -> bytes:
@@ -171,6 +177,8 @@ def _block(base: blake2b, purpose: bytes, index: int, number: int) -> bytes:
 def _words(base: blake2b, purpose: bytes, index: int, count: int) -> Sequence[int]:
     """`count` draws at an index."""
     if count == 1:
-        return (int.from_bytes(_block(base, purpose, index, 0)[:8], "big"),)
+        state = base.copy()
+        state.update(purpose + _PLACE.pack(8, index, 8, 0))
+        return (int.from_bytes(state.digest()[:8], "big"),)
     blocks = [_block(base, purpose, index, number) for number in range(-(-count // _WORDS_PER_BLOCK))]
     return unpack_from(f">{count}Q", b"".join(blocks))

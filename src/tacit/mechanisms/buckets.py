@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,6 +9,7 @@ from itertools import pairwise
 
 from tacit.errors import ParameterError
 from tacit.mechanisms.exact import Number, exact, whole_if_possible
+from tacit.mechanisms.rounding import place_among
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -56,4 +56,4 @@ class Buckets:
 
     def index(self, value: int | Fraction) -> int:
         """The bucket that holds `value`, which must lie in the range."""
-        return min(bisect_right(self.edges, value), len(self)) - 1
+        return min(place_among(self.edges, value), len(self)) - 1

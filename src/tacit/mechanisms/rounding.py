@@ -73,11 +73,32 @@ class Grid:
         >>> Grid.even(100).cell(30, alpha=0), Grid.even(100).cell(30, alpha=2**64 - 1)
         (0, 1)
         """
-        below = bisect_right(self.points, value) - 1
+        below = place_among(self.points, value) - 1
         if below == self.steps:
             return below
         left, right = self.points[below], self.points[below + 1]
-        return below + (alpha * (right - left) >= (right - value) * SCALE)
+        if type(value) is int:
+            return below + (alpha * (right - left) >= (right - value) * SCALE)
+        parts, whole = value.numerator, value.denominator
+        return below + (alpha * (right - left) * whole >= (right * whole - parts) * SCALE)
+
+
+def place_among(points: tuple[int | Fraction, ...], value: int | Fraction) -> int:
+    """
+    How many of the sorted `points` are not above `value`.
+
+    A whole point is not above a value exactly when it is not above the value's whole part, and integers
+    compare much faster than fractions.
+
+    >>> place_among((0, 20, 40), Fraction(41, 2)), place_among((0, Fraction(1, 2)), Fraction(1, 2))
+    (2, 2)
+    """
+    if type(value) is int:
+        return bisect_right(points, value)
+    place = bisect_right(points, value.numerator // value.denominator)
+    while place < len(points) and type(points[place]) is not int and points[place] <= value:
+        place += 1
+    return place
 
 
 def midpoint(value: Number, step: Number) -> Fraction:

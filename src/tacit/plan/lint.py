@@ -34,6 +34,15 @@ def lint_succession(previous: Plan, plan: Plan) -> list[Problem]:
         return [
             _error("plan.name", "succession", f'expected "{previous.name}", the name of the earlier plan.')
         ]
+    if plan.round_seconds != previous.round_seconds:
+        return [
+            _error(
+                "plan.round",
+                "succession",
+                f"expected {previous.round_seconds} seconds, the length of the earlier plan's rounds.",
+                "rounds are numbered by their length; give a plan with other rounds another name",
+            )
+        ]
     if plan.version < previous.version:
         return [
             _error("plan.version", "succession", f"expected at least {previous.version}, got {plan.version}.")

@@ -1,0 +1,1 @@
+"""The HTTP service: reports in, estimates out."""

@@ -7,6 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from tacit.cli.root import tacit
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/vectors/*.md")])
@@ -82,3 +85,13 @@ def test_sessions_in_the_pages_run_as_printed(name: str, monkeypatch: pytest.Mon
     done = doctest.testfile(str(ROOT / "docs" / f"{name}.md"), module_relative=False)
     assert done.attempted > 0
     assert done.failed == 0
+
+
+def test_the_readme_shows_what_plan_check_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    command = "tacit plan check examples/plan.toml --devices 100000"
+    printed = CliRunner().invoke(tacit, command.split()[1:]).output
+    readme = (ROOT / "README.md").read_text().split(f"    $ {command}\n", 1)[1]
+    shown = [line.removeprefix("    ").rstrip() for line in readme.split("\n## ", 1)[0].splitlines()]
+    expected = [line.rstrip() for line in printed.splitlines()]
+    assert [line for line in shown if line] == [line for line in expected if line]

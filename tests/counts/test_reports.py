@@ -128,11 +128,11 @@ def test_segments_are_kept_apart_and_add_up() -> None:
 @pytest.mark.parametrize(
     ("wrong", "code"),
     [
-        ({"plan": "other"}, "plan"),
-        ({"version": 1}, "plan"),
-        ({"bits": b"\0"}, "bits"),
-        ({"cohort": None}, "cohort"),
-        ({"cohort": 256}, "cohort"),
+        ({"plan": "other"}, "version_mismatch"),
+        ({"version": 1}, "version_mismatch"),
+        ({"bits": b"\0"}, "malformed"),
+        ({"cohort": None}, "malformed"),
+        ({"cohort": 256}, "malformed"),
     ],
 )
 def test_a_report_that_answers_something_else_is_refused(wrong: dict[str, object], code: str) -> None:

@@ -9,7 +9,11 @@ import click
 
 from tacit.cli.demo import demo
 from tacit.cli.device import device
+from tacit.cli.keys import keys
 from tacit.cli.plan import plan
+from tacit.cli.reading import estimate, export, rounds
+from tacit.cli.serve import serve
+from tacit.cli.store import store
 from tacit.errors import TacitError
 
 
@@ -34,13 +38,13 @@ def tacit() -> None:
 
     \b
     Start here:
-      tacit demo                                   a small fleet, truth beside estimates
+      tacit demo                                   collector, fleet and dashboard on this machine
       tacit plan check plan.toml --devices 100000  what a plan costs and what it yields
+      tacit serve plan.toml --store sqlite:///tacit.db
 
     Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 a check found problems.
     """
 
 
-tacit.add_command(demo)
-tacit.add_command(device)
-tacit.add_command(plan)
+for command in (demo, device, estimate, export, keys, plan, rounds, serve, store):
+    tacit.add_command(command)

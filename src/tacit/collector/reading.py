@@ -124,6 +124,14 @@ class Reader:
             for found in self._found(info, versions[info.key.version], metric, segment or {}, by, confidence)
         ]
 
+    def newest(self, plan: str, confidence: float = 0.95) -> list[Found]:
+        """The estimates of a plan's newest sealed round that has reports."""
+        for info in self.store.rounds(plan, last=20):
+            if info.state == "sealed" and info.reports:
+                versions = {each.version: each for each in self.store.plans() if each.name == plan}
+                return list(self._found(info, versions[info.key.version], None, {}, None, confidence))
+        return []
+
     def _found(
         self,
         info: RoundInfo,

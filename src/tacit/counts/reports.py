@@ -67,14 +67,14 @@ def _answered(report: Report, plan: Plan) -> int:
     """The report's cohort (0 where the plan needs none), once it is clear that it answers this plan."""
     if (report.plan, report.version) != (plan.name, plan.version):
         raise ReportError(
-            "plan",
+            "version_mismatch",
             f"plan: expected a report on {plan.name} version {plan.version}, "
             f"got one on {report.plan} version {report.version}.",
         )
     if len(report.bits) != plan.report_bytes:
-        raise ReportError("bits", f"bits: expected {plan.report_bytes} bytes, got {len(report.bits)}.")
+        raise ReportError("malformed", f"bits: expected {plan.report_bytes} bytes, got {len(report.bits)}.")
     if not plan.uses_cohort:
         return 0
     if report.cohort is None or not 0 <= report.cohort <= 255:
-        raise ReportError("cohort", f"cohort: expected a whole number from 0 to 255, got {report.cohort}.")
+        raise ReportError("malformed", f"cohort: expected a whole number from 0 to 255, got {report.cohort}.")
     return report.cohort

@@ -10,11 +10,11 @@ def app_usage(devices: int, rounds: int, max_value: int, generator: np.random.Ge
     """
     Whole seconds that each device spends in an app, per round: an array [rounds, devices].
 
-    Most devices rarely use the app and a few use it a lot: device *i* uses it in a round with probability
-    qᵢ ~ Beta(0.6, 2.2), for a time ~ Gamma(1.1) around its own habit, which is log-normal over devices and
+    Some devices rarely use the app and some use it a lot: device *i* uses it in a round with probability
+    qᵢ ~ Beta(1, 1.4), for a time ~ Gamma(1.1) around its own habit, which is log-normal over devices and
     about a sixth of the range. The shape, not the figures, is that of the usage data in the literature.
     """
-    chance = generator.beta(0.6, 2.2, devices)
+    chance = generator.beta(1.0, 1.4, devices)
     habit = max_value / 6 * generator.lognormal(0.0, 0.7, devices)
     used = generator.random((rounds, devices)) < chance
     seconds = generator.gamma(1.1, habit / 1.1, (rounds, devices))

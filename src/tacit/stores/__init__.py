@@ -9,6 +9,8 @@ try:
 except ImportError as missing:
     raise MissingExtraError("collector", "numpy") from missing
 
+from tacit.stores.check import check_store
+from tacit.stores.check_bench import BrokenLawError
 from tacit.stores.keys import Key, create_key
 from tacit.stores.records import CountsByTags, Layout, RoundKey
 from tacit.stores.sql import SqlStore
@@ -16,6 +18,7 @@ from tacit.stores.store import Appended, RoundInfo, Store
 
 __all__ = [
     "Appended",
+    "BrokenLawError",
     "CountsByTags",
     "Key",
     "Layout",
@@ -23,7 +26,9 @@ __all__ = [
     "RoundKey",
     "SqlStore",
     "Store",
+    "check_store",
     "create_key",
+    "migrate_store",
     "open_store",
 ]
 
@@ -48,7 +53,28 @@ def open_store(url: str) -> SqlStore:
         from tacit.stores.postgres import PostgresStore
 
         return PostgresStore(url)
-    raise StoreError(
+    raise _unknown(url)
+
+
+def migrate_store(url: str) -> tuple[int, int]:
+    """
+    Bring the schema of a store up to date, in one transaction; returns its version before and after.
+
+    No collector may be using it meanwhile. A store that is up to date is left as it is.
+    """
+    if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
+        from tacit.stores.sqlite import migrate_sqlite
+
+        return migrate_sqlite(url.removeprefix("sqlite:///"))
+    if url.startswith(("postgresql://", "postgres://")):
+        from tacit.stores.postgres import migrate_postgres
+
+        return migrate_postgres(url)
+    raise _unknown(url)
+
+
+def _unknown(url: str) -> StoreError:
+    return StoreError(
         "store: expected sqlite:///path, postgresql://user@host/database or memory:, "
         f"got {url.rpartition('@')[2] or '(nothing)'}."
     )

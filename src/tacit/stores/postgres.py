@@ -2,76 +2,97 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote
 
 from tacit.errors import MissingExtraError, StoreError
-from tacit.stores.sql import SCHEMA_VERSION, Row, SqlStore, Transaction
+from tacit.stores.sql import SqlStore, other_version
+from tacit.stores.transactions import Connections, Row, Transaction
 
 try:
     import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+    from psycopg.pq import TransactionStatus
 except ImportError as missing:
     raise MissingExtraError("postgres", "psycopg") from missing
 
-MIGRATIONS = [
-    """
-    CREATE TABLE plan (
-        name    TEXT NOT NULL,
-        version BIGINT NOT NULL,
-        text    TEXT NOT NULL,
-        PRIMARY KEY (name, version)
-    );
-    COMMENT ON TABLE plan IS 'Every plan ever served, as it was written';
-    COMMENT ON COLUMN plan.text IS 'plan.toml';
-    CREATE TABLE round (
-        id      BIGSERIAL PRIMARY KEY,
-        plan    TEXT NOT NULL,
-        version BIGINT NOT NULL,
-        round   BIGINT NOT NULL,
-        state   TEXT NOT NULL,
-        reports BIGINT NOT NULL,
-        UNIQUE (plan, version, round)
-    );
-    COMMENT ON TABLE round IS 'Rounds that got at least one report';
-    COMMENT ON COLUMN round.id IS 'Names the table of its records, which exists until it is sealed';
-    COMMENT ON COLUMN round.round IS 'Unix seconds / round length';
-    COMMENT ON COLUMN round.state IS 'open, closing (being counted), sealed';
-    COMMENT ON COLUMN round.reports IS 'Distinct reports, once sealed';
-    CREATE TABLE counts (
-        round_id BIGINT NOT NULL REFERENCES round (id),
-        tags     TEXT NOT NULL,
-        metric   TEXT NOT NULL,
-        reports  TEXT NOT NULL,
-        ones     TEXT NOT NULL,
-        PRIMARY KEY (round_id, tags, metric)
-    );
-    COMMENT ON TABLE counts IS 'Sealed rounds; never changed';
-    COMMENT ON COLUMN counts.tags IS 'JSON list, one public tag per segment of the plan';
-    COMMENT ON COLUMN counts.reports IS 'JSON list per row: reports that speak of it';
-    COMMENT ON COLUMN counts.ones IS 'JSON list per row: how many of them said 1';
-    CREATE TABLE key (
-        id         TEXT PRIMARY KEY,
-        role       TEXT NOT NULL,
-        hash       BYTEA NOT NULL,
-        label      TEXT NOT NULL,
-        created_at BIGINT NOT NULL,
-        revoked_at BIGINT
-    );
-    COMMENT ON TABLE key IS 'Who may write, read or administer';
-    COMMENT ON COLUMN key.id IS 'Public part of the key';
-    COMMENT ON COLUMN key.role IS 'ingest, reader, admin';
-    COMMENT ON COLUMN key.hash IS 'SHA-256 of the whole key';
-    COMMENT ON COLUMN key.created_at IS 'Unix seconds';
-    COMMENT ON COLUMN key.revoked_at IS 'Unix seconds, or NULL while it is active';
-    """,
-]
-"""Each brings the schema one version further."""
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE plan (
+    name    TEXT NOT NULL,
+    version BIGINT NOT NULL,
+    text    TEXT NOT NULL,
+    PRIMARY KEY (name, version)
+);
+COMMENT ON TABLE plan IS 'Every plan ever served, as it was written';
+COMMENT ON COLUMN plan.name IS 'plan.name';
+COMMENT ON COLUMN plan.version IS 'plan.version';
+COMMENT ON COLUMN plan.text IS 'plan.toml';
+CREATE TABLE round (
+    id      BIGSERIAL PRIMARY KEY,
+    plan    TEXT NOT NULL,
+    version BIGINT NOT NULL,
+    round   BIGINT NOT NULL,
+    state   TEXT NOT NULL,
+    reports BIGINT NOT NULL,
+    UNIQUE (plan, version, round)
+);
+COMMENT ON TABLE round IS 'Rounds that got at least one report';
+COMMENT ON COLUMN round.id IS 'Names the table of its records, which exists until it is sealed';
+COMMENT ON COLUMN round.plan IS 'plan.name';
+COMMENT ON COLUMN round.version IS 'plan.version';
+COMMENT ON COLUMN round.round IS 'Unix seconds / round length';
+COMMENT ON COLUMN round.state IS 'open, closing (being counted), sealed';
+COMMENT ON COLUMN round.reports IS 'Distinct reports, once sealed; 0 before';
+CREATE TABLE counts (
+    round_id BIGINT NOT NULL REFERENCES round (id),
+    tags     TEXT NOT NULL,
+    metric   TEXT NOT NULL,
+    reports  TEXT NOT NULL,
+    ones     TEXT NOT NULL,
+    PRIMARY KEY (round_id, tags, metric)
+);
+COMMENT ON TABLE counts IS 'Sealed rounds; never changed';
+COMMENT ON COLUMN counts.round_id IS 'round.id';
+COMMENT ON COLUMN counts.tags IS 'JSON list, one public tag per segment of the plan';
+COMMENT ON COLUMN counts.metric IS 'The metric''s name in the plan';
+COMMENT ON COLUMN counts.reports IS 'JSON list per row: reports that speak of it';
+COMMENT ON COLUMN counts.ones IS 'JSON list per row: how many of them said 1';
+CREATE TABLE key (
+    id         TEXT PRIMARY KEY,
+    role       TEXT NOT NULL,
+    hash       BYTEA NOT NULL,
+    label      TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    revoked_at BIGINT
+);
+COMMENT ON TABLE key IS 'Who may write, read or administer';
+COMMENT ON COLUMN key.id IS 'Public part of the key';
+COMMENT ON COLUMN key.role IS 'ingest, reader, admin';
+COMMENT ON COLUMN key.hash IS 'SHA-256 of the whole key';
+COMMENT ON COLUMN key.label IS 'A note for people';
+COMMENT ON COLUMN key.created_at IS 'Unix seconds';
+COMMENT ON COLUMN key.revoked_at IS 'Unix seconds, or NULL while it is active';
+CREATE TABLE tacit_schema (version BIGINT NOT NULL);
+COMMENT ON TABLE tacit_schema IS 'One row: which version of these tables this is';
+COMMENT ON COLUMN tacit_schema.version IS 'Raised by tacit store migrate';
+"""
+RECORDS = (
+    "CREATE TABLE records_{} (number BIGSERIAL PRIMARY KEY, records BYTEA NOT NULL)",
+    "ALTER TABLE records_{} ALTER COLUMN records SET STORAGE EXTERNAL",
+    "COMMENT ON TABLE records_{} IS 'The reports of one open round'",
+    "COMMENT ON COLUMN records_{}.number IS 'Of the commit group; in order of arrival per collector'",
+    "COMMENT ON COLUMN records_{}.records IS 'Reports end to end, of fixed width: id, cohort, tags, bits'",
+)
+"""The bits are noise: stored as they are, since compressing them would be for nothing."""
+MIGRATIONS: dict[int, str] = {}
+"""By version: the statements that bring a schema from it to the next one."""
 
 _MIGRATING = 0x7AC17C01
-"""The advisory lock that one collector holds while it migrates."""
+"""The advisory lock that one collector holds while it makes or migrates the tables."""
+_READERS = 8
 
 
 class PostgresStore(SqlStore):
@@ -83,105 +104,102 @@ class PostgresStore(SqlStore):
     as it has seen them; what two collectors stored twice is counted once when the round is sealed.
     """
 
-    records_table = "number BIGSERIAL PRIMARY KEY, records BYTEA NOT NULL"
-    shared_lock = " FOR SHARE"
-    lookback = 1000
+    records_table = RECORDS
+    held = " FOR SHARE"
 
     def __init__(self, url: str) -> None:
         super().__init__()
-        self._dsn = url
-        self._writer, self._reader = _Connection(url), _Connection(url)
+        self._url = _without_password(url)
+        self._writer, self._readers = (
+            _PostgresConnections(url, most=1),
+            _PostgresConnections(url, most=_READERS),
+        )
         try:
-            self._migrate()
-        except psycopg.Error as error:
-            raise StoreError(f"{self.url}: cannot be opened: {_reason(error)}") from error
+            with self._errors("cannot be opened: "), self._writer.transaction() as transaction:
+                version = _version(transaction)
+                if version is None:
+                    _create(transaction)
+                elif version != SCHEMA_VERSION:
+                    raise StoreError(other_version(self.url, SCHEMA_VERSION, version))
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def url(self) -> str:
         """The address of the store, without a password."""
-        parts = urlsplit(self._dsn)
-        place = parts.netloc.rsplit("@", 1)[-1]
-        user = f"{parts.username}@" if parts.username else ""
-        return urlunsplit(("postgresql", user + place, parts.path, "", ""))
+        return self._url
 
-    def _migrate(self) -> None:
-        with self.writing() as transaction:
-            transaction.execute("SELECT pg_advisory_xact_lock(?)", _MIGRATING)
-            transaction.execute("CREATE TABLE IF NOT EXISTS tacit_schema (version BIGINT NOT NULL)")
-            rows = transaction.execute("SELECT version FROM tacit_schema")
-            version = rows[0][0] if rows else 0
-            if version > SCHEMA_VERSION:
-                raise StoreError(
-                    f"{self.url}: has schema version {version}, this tacit knows {SCHEMA_VERSION}.\n"
-                    "  Hint: a newer schema needs a newer tacit"
-                )
-            for migration in MIGRATIONS[version:]:
-                transaction.execute(migration)
-            if not rows:
-                transaction.execute("INSERT INTO tacit_schema (version) VALUES (?)", SCHEMA_VERSION)
-            elif version < SCHEMA_VERSION:
-                transaction.execute("UPDATE tacit_schema SET version = ?", SCHEMA_VERSION)
+    @contextmanager
+    def _errors(self, doing: str = "") -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise StoreError(f"{self.url}: {doing}{_reason(error)}") from None
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """A transaction that changes something; durable once it ends."""
-        with self._writer.transaction(self.url) as transaction:
+        """A transaction that changes something; durable once it ends. One at a time."""
+        with self._errors(), self._writer.transaction() as transaction:
             yield transaction
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
-        """A transaction that sees one state of the database."""
-        with self._reader.transaction(self.url) as transaction:
+        """A transaction that changes nothing, beside which others read and write."""
+        with self._errors(), self._readers.transaction() as transaction:
             yield transaction
 
     def ping(self) -> None:
-        """Raise `StoreError` when the database cannot be reached just now."""
+        """Raise `StoreError` when the database cannot be reached, or not be written, just now."""
         with self.reading() as transaction:
-            transaction.execute("SELECT 1")
+            ((read_only,),) = transaction.execute("SELECT current_setting('transaction_read_only')")
+        if read_only != "off":
+            raise StoreError(f"{self.url}: can only be read just now")
+
+    def record_tables(self, transaction: Transaction) -> set[int]:
+        """The numbers of all tables of records."""
+        rows = transaction.execute(
+            "SELECT substr(tablename, 9) FROM pg_tables"
+            " WHERE schemaname = current_schema() AND tablename ~ '^records_[0-9]+$'"
+        )
+        return {int(number) for (number,) in rows}
 
     def close(self) -> None:
         """Let go of the connections."""
+        self._readers.close()
         self._writer.close()
-        self._reader.close()
 
 
-class _Connection:
-    """A connection that is made anew after a fault, used by one thread at a time."""
+class _PostgresConnections(Connections["psycopg.Connection[Row]"]):
+    def __init__(self, url: str, most: int) -> None:
+        super().__init__(most)
+        self._url = url
 
-    def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
-        self._connection: psycopg.Connection[Row] | None = None
-        self._lock = threading.RLock()
-        self._depth = 0
+    def connect(self) -> psycopg.Connection[Row]:
+        connection = psycopg.connect(self._url, autocommit=True, connect_timeout=5)
+        connection.execute("SET default_transaction_isolation TO 'read committed'")
+        connection.execute(
+            "SELECT set_config('synchronous_commit', 'on', false)"
+            " WHERE current_setting('synchronous_commit') = 'off'"
+        )
+        return connection
 
-    @contextmanager
-    def transaction(self, url: str) -> Iterator[Transaction]:
-        with self._lock:
-            try:
-                connection = self._connected()
-                if self._depth:
-                    yield _PostgresTransaction(connection)
-                    return
-                self._depth += 1
-                try:
-                    with connection.transaction():
-                        yield _PostgresTransaction(connection)
-                finally:
-                    self._depth -= 1
-            except psycopg.Error as error:
-                if self._connection is not None and self._connection.broken:
-                    self._connection = None
-                raise StoreError(f"{url}: {_reason(error)}") from error
+    def begin(self, connection: psycopg.Connection[Row]) -> Transaction:
+        connection.execute("BEGIN")
+        return _PostgresTransaction(connection)
 
-    def _connected(self) -> psycopg.Connection[Row]:
-        if self._connection is None or self._connection.closed:
-            self._connection = psycopg.connect(self._dsn, autocommit=True, connect_timeout=5)
-        return self._connection
+    def commit(self, connection: psycopg.Connection[Row]) -> None:
+        connection.execute("COMMIT")
 
-    def close(self) -> None:
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
+    def roll_back(self, connection: psycopg.Connection[Row]) -> None:
+        with suppress(psycopg.Error):
+            connection.execute("ROLLBACK")
+
+    def usable(self, connection: psycopg.Connection[Row]) -> bool:
+        return not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
+
+    def disconnect(self, connection: psycopg.Connection[Row]) -> None:
+        connection.close()
 
 
 class _PostgresTransaction(Transaction):
@@ -189,15 +207,59 @@ class _PostgresTransaction(Transaction):
         self._connection = connection
 
     def execute(self, sql: str, *parameters: object) -> list[Row]:
-        cursor = self._connection.execute(sql.replace("?", "%s"), parameters or None)
+        query: Any = sql.replace("%", "%%").replace("?", "%s") if parameters else sql
+        cursor = self._connection.execute(query, parameters or None, binary=bool(parameters))
         return cursor.fetchall() if cursor.description else []
 
-    def stream(self, sql: str, *parameters: object) -> Iterator[Row]:
-        with self._connection.cursor(name="tacit_stream") as cursor:
-            cursor.itersize = 256
-            query: Any = sql.replace("?", "%s")
-            yield from cursor.execute(query, parameters)
+
+def migrate_postgres(url: str) -> tuple[int, int]:
+    """Bring the schema of a database up to date, in one transaction; returns its version before and after."""
+    connections, shown = _PostgresConnections(url, most=1), _without_password(url)
+    try:
+        with connections.transaction() as transaction:
+            version = _version(transaction)
+            if version is None:
+                raise StoreError(f"{shown}: has no tables of tacit")
+            for step in range(version, SCHEMA_VERSION):
+                if step not in MIGRATIONS:
+                    raise StoreError(f"{shown}: there is no way from schema version {step} to {step + 1}")
+                transaction.execute(MIGRATIONS[step])
+                transaction.execute("UPDATE tacit_schema SET version = ?", step + 1)
+            return version, max(version, SCHEMA_VERSION)
+    except psycopg.Error as error:
+        raise StoreError(f"{shown}: cannot be migrated: {_reason(error)}") from None
+    finally:
+        connections.close()
+
+
+def _version(transaction: Transaction) -> int | None:
+    """The schema version of a database, with the lock on it held; None when it has no tables of tacit."""
+    transaction.execute("SELECT pg_advisory_xact_lock(?)", _MIGRATING)
+    ((there,),) = transaction.execute("SELECT to_regclass('tacit_schema') IS NOT NULL")
+    return int(transaction.execute("SELECT version FROM tacit_schema")[0][0]) if there else None
+
+
+def _create(transaction: Transaction) -> None:
+    transaction.execute(SCHEMA)
+    transaction.execute("INSERT INTO tacit_schema (version) VALUES (?)", SCHEMA_VERSION)
 
 
 def _reason(error: psycopg.Error) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    """What went wrong, in one line; not what an address that cannot be read looked like."""
+    if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
+        return "expected postgresql://user:password@host/database, with special characters percent-encoded"
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _without_password(url: str) -> str:
+    """User, host, port and database of an address, and nothing else: a password may hide anywhere."""
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.Error:
+        return "postgresql:"
+    user, host, port, database = (str(parts.get(name) or "") for name in ("user", "host", "port", "dbname"))
+    if "@" in user + host + port + database:
+        return "postgresql:"
+    place = f"{quote(host, safe='')}{f':{port}' if port else ''}"
+    return f"postgresql://{f'{quote(user)}@' if user else ''}{place}/{quote(database)}"

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from abc import abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import ClassVar
 
 from tacit.counts import Counts, counts_from_rows
-from tacit.errors import StoreError
+from tacit.errors import ParameterError, StoreError
 from tacit.plan import Plan
-from tacit.stores.keys import Key
+from tacit.stores.books import SqlBooks
 from tacit.stores.open_round import OpenRound
-from tacit.stores.records import CountsByTags, Layout, RoundKey
-from tacit.stores.store import Appended, RoundInfo
-
-SCHEMA_VERSION = 1
+from tacit.stores.records import CountsByTags, Records, RoundKey
+from tacit.stores.store import Appended, RoundInfo, State
+from tacit.stores.transactions import Row, Transaction
+from tacit.stores.verify import problems_of
 
 LATEST_ROUNDS = """
 SELECT plan, version, round, state, reports FROM (
@@ -27,22 +27,11 @@ WHERE (? = '' OR plan = ?) AND place <= ?
 ORDER BY plan, round DESC, version DESC
 """
 
-Row = tuple[Any, ...]
+_BYTES_AT_ONCE, _GROUPS_AT_ONCE = 1 << 24, 20_000
+"""How much of a round is read in one transaction."""
 
 
-class Transaction(ABC):
-    """One transaction: all of it or nothing."""
-
-    @abstractmethod
-    def execute(self, sql: str, *parameters: object) -> list[Row]:
-        """Run a statement, with ? for parameters; returns its rows."""
-
-    @abstractmethod
-    def stream(self, sql: str, *parameters: object) -> Iterator[Row]:
-        """Run a query and take its rows one by one."""
-
-
-class SqlStore(ABC):
+class SqlStore(SqlBooks):
     """
     A store in a database.
 
@@ -50,186 +39,204 @@ class SqlStore(ABC):
     the round has to itself and that is dropped when it is sealed. Which ids it holds is kept in memory: no
     index of random ids is ever written.
 
-    A round goes from open to closing to sealed. Closing stops `append`; counting takes its time; the last
-    transaction writes the counts and drops the table. Whoever finds a closing round may finish it.
+    A round goes from open to closing to sealed. Closing stops `append`; counting takes its time, from what
+    is durable and not from memory; the last transaction writes the counts and drops the table. Whoever finds
+    a closing round may finish it.
+
+    `_memory` guards what is known of open rounds and is held across a commit, so it is never taken inside a
+    transaction that another one might wait for, nor while a whole round is read.
     """
 
-    shared_lock: ClassVar[str] = ""
+    held: ClassVar[str] = ""
     """What makes a SELECT hold its row against changes until the end of the transaction."""
-    records_table: ClassVar[str]
-    """The columns of the table of an open round."""
+    records_table: ClassVar[tuple[str, ...]]
+    """Statements that make the table of an open round, with {} for its number."""
 
     def __init__(self) -> None:
-        self._layouts: dict[tuple[str, int], Layout] = {}
-        self._open: dict[RoundKey, tuple[int, OpenRound]] = {}
-        self._marks: dict[RoundKey, int] = {}
-        self._memory = threading.RLock()
-
-    @abstractmethod
-    def writing(self) -> AbstractContextManager[Transaction]:
-        """A transaction that changes something; durable once it ends."""
-
-    @abstractmethod
-    def reading(self) -> AbstractContextManager[Transaction]:
-        """A transaction that sees one state of the database."""
-
-    # Plans
-
-    def register(self, plan: Plan) -> None:
-        """Remember a plan; raises `StoreError` when another one is known by this name and version."""
-        with self.writing() as transaction:
-            transaction.execute(
-                "INSERT INTO plan (name, version, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                plan.name, plan.version, plan.text,
-            )  # fmt: skip
-            ((text,),) = transaction.execute(
-                "SELECT text FROM plan WHERE name = ? AND version = ?", plan.name, plan.version
-            )
-        known = Plan.from_toml(text)
-        if known != plan:
-            raise StoreError(
-                f"{self.url}: plan {plan.name} version {plan.version} is known with other content.\n"
-                "  Hint: raise the version; what devices were asked must not change under it"
-            )
-
-    def plans(self) -> list[Plan]:
-        """Every plan ever registered, by name and version."""
-        with self.reading() as transaction:
-            rows = transaction.execute("SELECT text FROM plan ORDER BY name, version")
-        return [Plan.from_toml(text) for (text,) in rows]
-
-    def layout(self, key: RoundKey) -> Layout:
-        """How the records of a round are laid out."""
-        known = self._layouts.get((key.plan, key.version))
-        if known is None:
-            self._layouts = {(plan.name, plan.version): Layout(plan) for plan in self.plans()}
-            known = self._layouts.get((key.plan, key.version))
-        if known is None:
-            raise StoreError(f"{self.url}: plan {key.plan} version {key.version} is not registered")
-        return known
+        super().__init__()
+        self._open: dict[RoundKey, OpenRound] = {}
+        self._memory = threading.Lock()
 
     # Records
 
     def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
         """Put records into their open rounds, in one transaction; durable on return."""
-        for key in records:
+        groups = {key: self.layout(key).array(records[key]) for key in sorted(records) if records[key]}
+        for key in groups:
             self._load(key)
         with self._memory:
-            fresh = {}
-            with self.writing() as transaction:
-                for key, group in records.items():
-                    number = self._open_number(transaction, key)
-                    found = self._open[key][1] if key in self._open else OpenRound(self.layout(key))
-                    if number is not None:
-                        new = found.missing(found.layout.array(group))
-                        fresh[key] = number, found, new
-                        if len(new):
-                            transaction.execute(
-                                f"INSERT INTO records_{number} (records) VALUES (?)",  # noqa: S608
-                                new.tobytes(),
-                            )
-            for key, (number, found, new) in fresh.items():
-                self._open[key] = number, found
-                if len(new):
-                    found.add(new)
-        return {
-            key: _appended(len(group) // self.layout(key).width, fresh.get(key))
-            for key, group in records.items()
-        }
+            stored = self._store(groups) if groups else {}
+        return {key: _appended(groups.get(key), stored.get(key)) for key in records}
+
+    def _store(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, Records]:
+        """The records that were new, per round, durable; rounds that are closed are left out."""
+        stored: dict[RoundKey, tuple[OpenRound, Records, int]] = {}
+        with self.writing() as transaction:
+            for key, group in groups.items():
+                number = self._open_number(transaction, key)
+                if number is None:
+                    continue
+                found = self._open.get(key)
+                if found is None:
+                    found = OpenRound(self.layout(key), number)
+                fresh = found.missing(group)
+                stored[key] = found, fresh, _insert(transaction, number, fresh) if len(fresh) else 0
+        for key, (found, fresh, group_number) in stored.items():
+            self._open[key] = found
+            if len(fresh):
+                found.add(fresh)
+                found.groups.add(group_number)
+        return {key: fresh for key, (_, fresh, _) in stored.items()}
 
     def _open_number(self, transaction: Transaction, key: RoundKey) -> int | None:
         """The number of an open round, made if there is none; None when it is closed."""
-        select = f"SELECT id, state FROM round WHERE plan = ? AND version = ? AND round = ?{self.shared_lock}"  # noqa: S608
-        rows = transaction.execute(select, *key)
-        if not rows:
+        row = self._held(transaction, key)
+        if row is None:
             made = transaction.execute(
                 "INSERT INTO round (plan, version, round, state, reports) VALUES (?, ?, ?, 'open', 0)"
                 " ON CONFLICT DO NOTHING RETURNING id",
                 *key,
             )
-            if made:
-                transaction.execute(f"CREATE TABLE records_{made[0][0]} ({self.records_table})")
-            rows = transaction.execute(select, *key)
-        ((number, state),) = rows
-        return number if state == "open" else None
+            for statement in self.records_table if made else ():
+                transaction.execute(statement.format(made[0][0]))
+            row = self._held(transaction, key)
+        return row[0] if row and row[1] == "open" else None
 
-    def _load(self, key: RoundKey) -> None:
-        """Bring an open round into memory that this process has not seen yet."""
-        with self._memory:
-            if key in self._open:
-                return
-            with self.reading() as transaction:
-                rows = transaction.execute(
-                    "SELECT id FROM round WHERE plan = ? AND version = ? AND round = ? AND state <> 'sealed'",
-                    *key,
-                )
-                if rows:
-                    number = rows[0][0]
-                    found = OpenRound(self.layout(key), self._groups(transaction, key, number))
-                    self._open[key] = number, found
+    def _held(self, transaction: Transaction, key: RoundKey) -> Row | None:
+        """A round's number, state and final reports, which stay so until the transaction ends."""
+        query = (
+            f"SELECT id, state, reports FROM round WHERE plan = ? AND version = ? AND round = ?{self.held}"  # noqa: S608
+        )
+        rows = transaction.execute(query, *key)
+        return rows[0] if rows else None
 
-    def _groups(self, transaction: Transaction, key: RoundKey, number: int) -> Iterator[bytes]:
-        """The commit groups of a round that came since the last look."""
-        since = self._marks.get(key, 0)
-        query = f"SELECT number, records FROM records_{number} WHERE number > ? ORDER BY number"  # noqa: S608
-        for mark, group in transaction.stream(query, since - self.lookback):
-            self._marks[key] = max(mark, self._marks.get(key, 0))
-            yield group
-
-    lookback: ClassVar[int] = 0
-    """How many numbers back a group may still appear: other collectors commit out of order."""
+    # Open rounds in memory
 
     def load_open_rounds(self) -> int:
         """Bring all open rounds into memory; returns how many reports they hold."""
-        keys = [info.key for info in self.rounds() if info.state != "sealed"]
-        for key in keys:
+        for key in self.unsealed():
             self._load(key)
-        return sum(len(found) for _, found in self._open.values())
+        return self.open_reports
+
+    @property
+    def open_reports(self) -> int:
+        """Reports of open rounds that this process knows of."""
+        return sum(len(found) for found in list(self._open.values()))
 
     @property
     def nbytes(self) -> int:
         """Memory that open rounds hold."""
-        with self._memory:
-            return sum(found.nbytes for _, found in self._open.values())
+        return sum(found.nbytes for found in list(self._open.values()))
+
+    def _load(self, key: RoundKey) -> OpenRound | None:
+        """A round that is not sealed, brought into memory if it is not there; None when there is none."""
+        found = self._open.get(key)
+        if found is None:
+            layout = self.layout(key)
+            with self.reading() as transaction:
+                row = self._held(transaction, key)
+            loaded = OpenRound(layout, row[0]) if row and row[1] != "sealed" else None
+            if loaded is not None and self._catch_up(key, loaded, nullcontext()):
+                with self._memory:
+                    found = self._open.setdefault(key, loaded)
+        return found
+
+    def _refresh(self, key: RoundKey) -> OpenRound | None:
+        """A round that is not sealed, with what other collectors have added to it since the last look."""
+        found = self._load(key)
+        if found is None or found.released or self._catch_up(key, found, self._memory):
+            return found
+        self._forget(key)
+        return None
+
+    def _catch_up(self, key: RoundKey, found: OpenRound, lock: AbstractContextManager[object]) -> bool:
+        """Read the groups that are not in yet, some at a time; False when there is no such round any more."""
+        while True:
+            with self.reading() as transaction:
+                row = self._held(transaction, key)
+                if row is None or row[1] == "sealed":
+                    return False
+                groups = _unseen(transaction, found)
+            if not groups:
+                return True
+            with lock:
+                try:
+                    found.take(groups)
+                except ParameterError as error:
+                    raise StoreError(
+                        f"{self.url}: round {key.round} of {key.plan} {key.version} is damaged: {error}\n"
+                        "  Hint: tacit store check lists what is wrong"
+                    ) from error
+
+    def _forget(self, key: RoundKey) -> None:
+        """Let go of a round that is sealed."""
+        if key in self._open:
+            with self._memory:
+                self._open.pop(key, None)
 
     # Counts
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
-        """The rounds of a plan, latest first; at most the `last` ones of each plan."""
+        """
+        The rounds of a plan, latest first; at most the `last` ones of each plan.
+
+        While a round is open, `reports` is exact in a collector that holds it in memory. Who merely reads is
+        told what is stored, which has a report twice that two collectors took; nothing is loaded for that.
+        """
         with self.reading() as transaction:
             rows = transaction.execute(LATEST_ROUNDS, plan or "", plan or "", 2**53 if last is None else last)
-        found = []
-        for name, version, number, state, reports in rows:
-            key = RoundKey(name, version, number)
-            found.append(RoundInfo(key, state, reports if state == "sealed" else self._refresh(key)))
-        return found
+        return [self._info(RoundKey(*row[:3]), *row[3:]) for row in rows]
+
+    def _info(self, key: RoundKey, state: State, reports: int) -> RoundInfo:
+        if state == "sealed":
+            self._forget(key)
+            return RoundInfo(key, state, reports)
+        found = self._refresh(key) if key in self._open else None
+        if found is not None:
+            return RoundInfo(key, state, len(found))
+        width = self.layout(key).width
+        with self.reading() as transaction:
+            row = self._held(transaction, key)
+            if row is None or row[1] == "sealed":
+                return RoundInfo(key, "sealed", row[2] if row else 0)
+            ((stored,),) = transaction.execute(
+                f"SELECT COALESCE(SUM(length(records)), 0) FROM records_{row[0]}"  # noqa: S608
+            )
+            return RoundInfo(key, row[1], int(stored) // width)
+
+    def unsealed(self) -> list[RoundKey]:
+        """The rounds that are open or closing."""
+        with self.reading() as transaction:
+            rows = transaction.execute(
+                "SELECT plan, version, round FROM round WHERE state <> 'sealed' ORDER BY plan, version, round"
+            )
+        return [RoundKey(*row) for row in rows]
 
     def counts(self, key: RoundKey) -> CountsByTags:
         """The counts of a round: final when it is sealed, provisional while it is open."""
+        final = self._final(key)
+        if final is None:
+            found = self._refresh(key) if self._known(key) else None
+            if found is not None:
+                return found.counts()
+            final = self._final(key)
+        return final or {}
+
+    def _final(self, key: RoundKey) -> CountsByTags | None:
+        """The counts of a sealed round; None when it is not sealed."""
         with self.reading() as transaction:
             rows = transaction.execute(
                 "SELECT tags, metric, counts.reports, ones FROM counts JOIN round ON round.id = round_id"
-                " WHERE plan = ? AND version = ? AND round = ?",
+                " WHERE plan = ? AND version = ? AND round = ? AND state = 'sealed' ORDER BY tags, metric",
                 *key,
             )
-        if rows:
-            return _from_rows(self.layout(key).plan, rows)
-        self._refresh(key)
-        with self._memory:
-            return dict(self._open[key][1].counts()) if key in self._open else {}
+        return _from_rows(self.layout(key).plan, rows) if rows else None
 
-    def _refresh(self, key: RoundKey) -> int:
-        """See what other collectors have added to an open round; returns its number of reports."""
-        self._load(key)
-        with self._memory:
-            if key not in self._open:
-                return 0
-            number, found = self._open[key]
-            with self.reading() as transaction:
-                exists = transaction.execute("SELECT 1 FROM round WHERE id = ? AND state <> 'sealed'", number)
-                for group in self._groups(transaction, key, number) if exists else ():
-                    found.add(found.missing(found.layout.array(group)))
-            return len(found)
+    def _known(self, key: RoundKey) -> bool:
+        if key in self._open:
+            return True
+        with self.reading() as transaction:
+            return self._held(transaction, key) is not None
 
     def seal(self, key: RoundKey) -> bool:
         """Seal a round; False when it was sealed already, or never opened."""
@@ -239,79 +246,109 @@ class SqlStore(ABC):
                 " AND state <> 'sealed' RETURNING id",
                 *key,
             )
-        if rows:
-            number = rows[0][0]
-            with self.reading() as transaction:
-                if not transaction.execute("SELECT 1 FROM round WHERE id = ? AND state = 'closing'", number):
-                    return False
-                query = f"SELECT records FROM records_{number} ORDER BY number"  # noqa: S608
-                whole = OpenRound(self.layout(key), (group for (group,) in transaction.stream(query)))
-            sealed = self._write_counts(number, whole)
-        with self._memory:
-            self._open.pop(key, None)
-            self._marks.pop(key, None)
-        return bool(rows) and sealed
+        sealed = bool(rows) and self._finish(key, rows[0][0])
+        self._forget(key)
+        return sealed
 
-    def _write_counts(self, number: int, whole: OpenRound) -> bool:
+    def _finish(self, key: RoundKey, number: int) -> bool:
+        """Count a closing round from what is durable and seal it; False when another was quicker."""
+        known = self._open.get(key)
+        if known is not None:
+            known.counts()
+            with self._memory:
+                known.release()
+        whole = OpenRound(self.layout(key), number)
+        return self._catch_up(key, whole, nullcontext()) and self._write_counts(whole)
+
+    def _write_counts(self, whole: OpenRound) -> bool:
+        final = whole.counts()
         with self.writing() as transaction:
             changed = transaction.execute(
                 "UPDATE round SET state = 'sealed', reports = ?"
                 " WHERE id = ? AND state = 'closing' RETURNING id",
-                len(whole),
-                number,
+                *(len(whole), whole.number),
             )
             if not changed:
                 return False
-            for tags, by_metric in whole.counts().items():
+            for tags, by_metric in final.items():
                 for metric, counts in by_metric.items():
                     _, reports, ones = zip(*counts.rows(), strict=True)
                     transaction.execute(
                         "INSERT INTO counts (round_id, tags, metric, reports, ones) VALUES (?, ?, ?, ?, ?)",
-                        *(number, json.dumps(tags), metric, json.dumps(reports), json.dumps(ones)),
+                        *(whole.number, json.dumps(tags), metric, json.dumps(reports), json.dumps(ones)),
                     )
-            transaction.execute(f"DROP TABLE records_{number}")
+            transaction.execute(f"DROP TABLE records_{whole.number}")
         return True
 
-    # Keys
+    # Upkeep
 
-    def add_key(self, key: Key) -> None:
-        """Keep a key's hash."""
-        with self.writing() as transaction:
-            transaction.execute(
-                "INSERT INTO key (id, role, hash, label, created_at) VALUES (?, ?, ?, ?, ?)",
-                key.id, key.role, key.hash, key.label, key.created_at,
-            )  # fmt: skip
-
-    def keys(self) -> list[Key]:
-        """All keys, revoked ones too."""
-        with self.reading() as transaction:
-            rows = transaction.execute(
-                "SELECT id, role, hash, label, created_at, revoked_at FROM key ORDER BY created_at, id"
-            )
-        return [Key(*row) for row in rows]
-
-    def revoke_key(self, key_id: str, at: int) -> bool:
-        """Revoke a key at a unix time; False when there is none by this id."""
-        with self.writing() as transaction:
-            return bool(
-                transaction.execute(
-                    "UPDATE key SET revoked_at = COALESCE(revoked_at, ?) WHERE id = ? RETURNING id",
-                    at,
-                    key_id,
-                )
-            )
-
-    @property
     @abstractmethod
-    def url(self) -> str:
-        """The address of the store, without a password."""
+    def ping(self) -> None:
+        """Raise `StoreError` when the store cannot be written just now."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+    @abstractmethod
+    def record_tables(self, transaction: Transaction) -> set[int]:
+        """The numbers of all tables of records."""
+
+    def verify(self) -> list[str]:
+        """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""
+        with self.reading() as transaction:
+            return problems_of(transaction, self.record_tables(transaction))
 
 
-def _appended(given: int, found: tuple[int, OpenRound, Any] | None) -> Appended:
-    if found is None:
-        return Appended(late=given)
-    accepted = len(found[2])
-    return Appended(accepted=accepted, duplicate=given - accepted)
+def other_version(url: str, expected: int, version: int) -> str:
+    """What to say of a store whose schema is not of the expected version."""
+    hint = (
+        "tacit store migrate brings it up to date"
+        if version < expected
+        else "a newer tacit made it; use that"
+    )
+    return f"{url}: expected schema version {expected}, got {version}.\n  Hint: {hint}"
+
+
+def _insert(transaction: Transaction, number: int, records: Records) -> int:
+    """Put a group into the table of a round; returns the group's number."""
+    ((group_number,),) = transaction.execute(
+        f"INSERT INTO records_{number} (records) VALUES (?) RETURNING number",  # noqa: S608
+        records.tobytes(),
+    )
+    return int(group_number)
+
+
+def _unseen(transaction: Transaction, found: OpenRound) -> list[tuple[int, bytes]]:
+    """The next groups of a round that are not in memory, up to some megabytes, with their numbers."""
+    table = f"records_{found.number}"
+    listed = transaction.execute(
+        f"SELECT number, length(records) FROM {table} WHERE number > ? ORDER BY number LIMIT ?",  # noqa: S608
+        *(found.groups.floor, _GROUPS_AT_ONCE),
+    )
+    chosen, size = [], 0
+    for number, length in listed:
+        if number not in found.groups:
+            chosen.append(number)
+            size += length
+            if size >= _BYTES_AT_ONCE:
+                break
+    if not chosen:
+        return []
+    if chosen[-1] - chosen[0] == len(chosen) - 1:
+        which = f"BETWEEN {chosen[0]} AND {chosen[-1]}"
+    else:
+        which = f"IN ({','.join(map(str, chosen))})"
+    rows = transaction.execute(f"SELECT number, records FROM {table} WHERE number {which} ORDER BY number")  # noqa: S608
+    return [(number, records) for number, records in rows]
+
+
+def _appended(given: Records | None, fresh: Records | None) -> Appended:
+    if given is None:
+        return Appended()
+    if fresh is None:
+        return Appended(late=len(given))
+    return Appended(accepted=len(fresh), duplicate=len(given) - len(fresh))
 
 
 def _from_rows(plan: Plan, rows: list[Row]) -> CountsByTags:

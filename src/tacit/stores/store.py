@@ -29,7 +29,10 @@ class RoundInfo:
     key: RoundKey
     state: State
     reports: int
-    """Distinct reports, all segments together."""
+    """
+    Distinct reports, all segments together. Of an open round that this process has not loaded: reports
+    stored, which has one twice that two collectors took.
+    """
 
 
 class Store(Protocol):
@@ -38,8 +41,8 @@ class Store(Protocol):
 
     What every store promises, and `check_store` checks:
 
-    - when `append` returns, its records are durable; when it raises `StoreError`, none of them is counted
-      unless it is appended again;
+    - when `append` returns, its records are durable; when it raises `StoreError`, all of them are or none,
+      and to append them again changes nothing but that;
     - a record whose id is in its round already is not counted again;
     - `seal` turns a round into counts and drops its records in one transaction; afterwards `append` says
       `late`, and the counts never change, whoever seals and however often.
@@ -63,6 +66,9 @@ class Store(Protocol):
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
         """The rounds of a plan, latest first; at most the `last` ones of each plan."""
 
+    def unsealed(self) -> list[RoundKey]:
+        """The rounds that are open or closing."""
+
     def counts(self, key: RoundKey) -> CountsByTags:
         """The counts of a round: final when it is sealed, provisional while it is open."""
 
@@ -77,6 +83,20 @@ class Store(Protocol):
 
     def revoke_key(self, key_id: str, at: int) -> bool:
         """Revoke a key at a unix time; False when there is none by this id."""
+
+    def load_open_rounds(self) -> int:
+        """Bring all open rounds into memory before the first `append`; returns how many reports they hold."""
+
+    @property
+    def open_reports(self) -> int:
+        """Reports of open rounds that this process knows of."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that open rounds hold in this process."""
+
+    def verify(self) -> list[str]:
+        """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""
 
     def ping(self) -> None:
         """Raise `StoreError` when the store cannot be written just now."""

@@ -1,0 +1,26 @@
+"""
+The benchmarks, as ratios taken in one run.
+
+    python -m benchmarks            all of them
+    python -m benchmarks device     one
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+NAMES = sorted(
+    path.stem for path in Path(__file__).parent.glob("[a-z]*.py") if "def main" in path.read_text()
+)
+
+if __name__ == "__main__":
+    wanted = sys.argv[1:] or NAMES
+    unknown = set(wanted) - set(NAMES)
+    if unknown:
+        sys.exit(f"There is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}.")
+    for name in wanted:
+        print(f"\n== {name}\n")
+        sys.argv = [name]
+        runpy.run_module(f"benchmarks.{name}", run_name="__main__")

@@ -1,0 +1,98 @@
+"""`tacit serve`: the collector."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from tacit.cli.options import store_option
+from tacit.cli.output import plan_file
+from tacit.errors import TacitError
+from tacit.plan import Plan
+
+
+@click.command()
+@click.argument("plans", metavar="PLAN...", nargs=-1, required=True, type=plan_file)
+@store_option
+@click.option(
+    "--listen", envvar="TACIT_LISTEN", default="127.0.0.1:8000", show_default=True, metavar="HOST:PORT"
+)
+@click.option("--tls-cert", envvar="TACIT_TLS_CERT", type=click.Path(exists=True, dir_okay=False))
+@click.option("--tls-key", envvar="TACIT_TLS_KEY", type=click.Path(exists=True, dir_okay=False))
+@click.option("--behind-proxy", envvar="TACIT_BEHIND_PROXY", is_flag=True,
+              help="A proxy in front speaks HTTPS: mark cookies secure.")  # fmt: skip
+@click.option("--max-body", envvar="TACIT_MAX_BODY", type=click.IntRange(1024), default=16 << 20,
+              show_default=True, help="Bytes of a request's body.")  # fmt: skip
+@click.option("--max-batch", envvar="TACIT_MAX_BATCH", type=click.IntRange(1), default=200_000,
+              show_default=True, help="Reports in a batch.")  # fmt: skip
+@click.option("--read-timeout", envvar="TACIT_READ_TIMEOUT", type=click.FloatRange(0.1), default=20.0,
+              show_default=True, help="Seconds that a request may take to arrive.")  # fmt: skip
+@click.option("--rate", envvar="TACIT_RATE", type=click.FloatRange(0), default=0.0, show_default=True,
+              help="Reports a second and key; 0 for no limit.")  # fmt: skip
+@click.option("--queue", envvar="TACIT_QUEUE", type=click.IntRange(1), default=1_000_000, show_default=True,
+              help="Reports that may wait for a commit.")  # fmt: skip
+@click.option("--clock-skew", envvar="TACIT_CLOCK_SKEW", type=click.FloatRange(0), default=300.0,
+              show_default=True, help="Seconds that a device's clock may run fast.")  # fmt: skip
+def serve(
+    plans: tuple[Path, ...],
+    store: str,
+    listen: str,
+    tls_cert: str | None,
+    tls_key: str | None,
+    behind_proxy: bool,
+    max_body: int,
+    max_batch: int,
+    read_timeout: float,
+    rate: float,
+    queue: int,
+    clock_skew: float,
+) -> None:
+    """
+    Take reports, seal rounds, and show estimates: the collector, for each PLAN.
+
+    Every option can be set by an environment variable, TACIT_STORE for --store and so on. Listening beyond
+    this machine needs keys: tacit keys create.
+
+    \b
+    Example:
+      tacit serve examples/plan.toml --store sqlite:///tacit.db --listen 127.0.0.1:8000
+    """
+    from tacit import dashboard
+    from tacit.collector.app import Collector
+    from tacit.collector.ingest import Limits
+    from tacit.collector.serving import is_loopback, make_server, parse_listen
+    from tacit.stores import open_store
+
+    host, port = parse_listen(listen)
+    if bool(tls_cert) != bool(tls_key):
+        raise click.UsageError("--tls-cert and --tls-key go together.")
+    limits = Limits(body=max_body, batch=max_batch, seconds=read_timeout)
+    collector = Collector(
+        [Plan.load(plan) for plan in plans],
+        open_store(store),
+        limits=limits,
+        rate=rate,
+        most_waiting=queue,
+        skew=clock_skew,
+        secure_cookies=bool(tls_cert) or behind_proxy,
+        pages=dashboard,
+    )
+    if collector.access.is_open and not is_loopback(host):
+        raise TacitError(
+            f"{listen} can be reached from elsewhere, and the store has no keys.\n"
+            f"  Hint: tacit keys create --store {collector.store.url} --role ingest"
+        )
+    scheme = "https" if tls_cert else "http"
+
+    def started(address: str, number: int) -> None:
+        shown = f"[{address}]" if ":" in address else address
+        click.echo(f"Listening on {scheme}://{shown}:{number}", err=True)
+
+    server = make_server(
+        collector, host, port, limits, (tls_cert, tls_key) if tls_cert and tls_key else None, started
+    )
+    server.run()
+    if not server.started:
+        sys.exit(1)

@@ -1,0 +1,92 @@
+"""`tacit store check|migrate|backup`: looking after a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tacit.cli.options import store_option
+from tacit.cli.output import as_json, found_problems, print_json
+from tacit.errors import StoreError
+
+
+@click.group()
+def store() -> None:
+    """Check, migrate or back up a store."""
+
+
+@store.command()
+@store_option
+@as_json
+def check(store: str, as_json: bool) -> None:
+    """
+    Look through a store for anything that is not as it should be.
+
+    \b
+    Example:
+      tacit store check --store sqlite:///tacit.db
+
+    Exit code 3 when problems were found.
+    """
+    from tacit.stores import open_store
+
+    opened = open_store(store)
+    problems = opened.verify()
+    url = opened.url
+    opened.close()
+    if as_json:
+        print_json({"store": url, "problems": problems})
+    else:
+        for problem in problems:
+            click.echo(problem)
+        click.echo(f"{url}: {len(problems)} problems." if problems else f"{url}: all is well.")
+    if problems:
+        found_problems()
+
+
+@store.command()
+@store_option
+@as_json
+def migrate(store: str, as_json: bool) -> None:
+    """
+    Bring an older store up to this version of tacit.
+
+    \b
+    Example:
+      tacit store migrate --store sqlite:///tacit.db
+    """
+    from tacit.stores import migrate_store
+
+    before, after = migrate_store(store)
+    if as_json:
+        print_json({"before": before, "after": after})
+    else:
+        same = f"Schema version {after} already."
+        click.echo(same if before == after else f"Migrated from schema version {before} to {after}.")
+
+
+@store.command()
+@click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@store_option
+@as_json
+def backup(path: Path, store: str, as_json: bool) -> None:
+    """
+    Copy a SQLite store into a new FILE while it is in use.
+
+    \b
+    Example:
+      tacit store backup tacit-backup.db --store sqlite:///tacit.db
+    """
+    from tacit.stores import open_store
+    from tacit.stores.sqlite import SqliteStore
+
+    opened = open_store(store)
+    if not isinstance(opened, SqliteStore):
+        raise StoreError("only SQLite stores are backed up here; use pg_dump for PostgreSQL.")
+    opened.backup(path)
+    opened.close()
+    if as_json:
+        print_json({"file": str(path)})
+    else:
+        click.echo(f"Copied to {path}.")

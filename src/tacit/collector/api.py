@@ -1,0 +1,391 @@
+"""Everything but the ingest path: plans, estimates, rounds, health, metrics, the door to the dashboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Protocol
+from urllib.parse import parse_qs, quote
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from tacit.collector.access import COOKIE, SESSION_SECONDS, Access
+from tacit.collector.asgi import Receive, Scope, Send
+from tacit.collector.formats import arrow_bytes, csv_text
+from tacit.collector.log import log
+from tacit.collector.metrics import render_metrics
+from tacit.collector.openapi import openapi
+from tacit.collector.problems import ProblemError
+from tacit.collector.reading import Found, Reader
+from tacit.errors import MissingExtraError, ParameterError, StoreError
+
+OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
+MOST_ROUNDS = 10_000
+
+SECURITY_HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        b"form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+]
+
+CODES = {404: "not_found", 405: "method_not_allowed"}
+
+
+class Pages(Protocol):
+    """What adds pages for people: `tacit.dashboard`."""
+
+    def routes(self, reader: Reader, health: Callable[[], dict[str, Any]]) -> Sequence[BaseRoute]:
+        """The pages."""
+
+    def login_page(self, message: str, next_path: str) -> str:
+        """The page that asks for a key."""
+
+
+class Api:
+    """The slower paths, behind a reader's key."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        access: Access,
+        health: Callable[[], dict[str, Any]],
+        secure_cookies: bool,
+        pages: Pages | None,
+    ) -> None:
+        self._reader = reader
+        self._access = access
+        self._health = health
+        self._secure = secure_cookies
+        self._pages = pages
+        routes: list[BaseRoute] = [
+            Route("/v1/plans", self._plans),
+            Route("/v1/plans/{name}", self._plan),
+            Route("/v1/estimates", self._estimates),
+            Route("/v1/rounds", self._rounds),
+            Route("/metrics", self._metrics),
+            Route("/healthz", self._healthz),
+            Route("/readyz", self._readyz),
+            Route("/openapi.json", self._openapi),
+        ]
+        if pages is not None:
+            routes += [
+                Route("/login", self._login_page),
+                Route("/login", self._login, methods=["POST"]),
+                Route("/logout", self._logout, methods=["POST"]),
+                *pages.routes(reader, health),
+            ]
+        handlers: Any = {
+            ProblemError: _problem,
+            ParameterError: _bad_parameter,
+            StoreError: _unavailable,
+            HTTPException: _http_error,
+            Exception: _internal,
+        }
+        self._app = Starlette(routes=routes, exception_handlers=handlers)
+        self._app.router.redirect_slashes = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check the key, answer, and add the headers that keep browsers safe."""
+        started = False
+
+        async def send_safely(message: Any) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                names = {name.lower() for name, _ in message["headers"]}
+                missing = [header for header in SECURITY_HEADERS if header[0] not in names]
+                message["headers"] = [*message["headers"], *missing]
+            await send(message)
+
+        path = scope["path"]
+        try:
+            if path == "/v1/reports":
+                raise HTTPException(405, headers={"allow": "POST"})
+            if path not in OPEN_PATHS and not path.startswith("/static/"):
+                key = self._access.require(scope["headers"], ("reader", "admin"))
+                scope.setdefault("state", {})["logged_in"] = key is not None
+            await self._app(scope, receive, send_safely)
+        except HTTPException as error:
+            await _http_error(None, error)(scope, receive, send_safely)
+        except ProblemError as problem:
+            response = _problem(None, problem)
+            if problem.status == 401 and self._pages and _wants_html(scope):
+                response = RedirectResponse(f"/login?next={quote(path)}", status_code=303)
+            await response(scope, receive, send_safely)
+        except Exception as error:  # what went wrong may quote the request: it is named, never printed
+            if not started:
+                await _internal(None, error)(scope, receive, send_safely)
+
+    # Data
+
+    async def _plans(self, request: Request) -> Response:
+        plans = await run_in_threadpool(self._reader.plans)
+        return _json({"plans": [_described(plan) for plan in plans.values()]})
+
+    async def _plan(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        found = (await run_in_threadpool(self._reader.plans)).get(name)
+        if found is None:
+            raise ProblemError(404, "unknown_plan")
+        wants_json = "application/json" in request.headers.get("accept", "")
+        body = msgspec.json.encode(_described(found)) if wants_json else found.text.encode()
+        tag = f'"{sha256(body).hexdigest()[:32]}"'
+        headers = {"etag": tag, "cache-control": "no-cache", "vary": "accept"}
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(
+            body, media_type="application/json" if wants_json else "application/toml", headers=headers
+        )
+
+    async def _estimates(self, request: Request) -> Response:
+        asked = _query(request, {"plan", "metric", "round", "last", "segment", "by", "confidence", "format"})
+        form = _format(asked, request.headers.get("accept", ""))
+        found = await run_in_threadpool(self._find, asked)
+        if form == "csv":
+            return PlainTextResponse(csv_text(found), media_type="text/csv")
+        if form == "arrow":
+            try:
+                body = await run_in_threadpool(arrow_bytes, found)
+            except MissingExtraError as error:
+                raise ProblemError(406, "not_acceptable", str(error)) from None
+            return Response(body, media_type="application/vnd.apache.arrow.stream")
+        return _json({"estimates": [each.to_dict() for each in found]})
+
+    def _find(self, asked: dict[str, list[str]]) -> list[Found]:
+        plan = _one(asked, "plan")
+        if plan is None:
+            raise ParameterError("plan", "the name of a plan", "nothing")
+        if plan not in self._reader.plans():
+            raise ProblemError(404, "unknown_plan")
+        last = _number(asked, "last", MOST_ROUNDS) if "last" in asked else (None if "round" in asked else 100)
+        return self._reader.estimates(
+            plan,
+            metric=_one(asked, "metric"),
+            rounds=_numbers(asked["round"]) if "round" in asked else None,
+            last=last,
+            segment=_pairs(asked.get("segment", [])),
+            by=_one(asked, "by"),
+            confidence=_confidence(asked),
+        )
+
+    async def _rounds(self, request: Request) -> Response:
+        asked = _query(request, {"plan", "last"})
+        plan, last = _one(asked, "plan"), _number(asked, "last", MOST_ROUNDS) if "last" in asked else 100
+        if plan is not None and plan not in await run_in_threadpool(self._reader.plans):
+            raise ProblemError(404, "unknown_plan")
+        return _json({"rounds": await run_in_threadpool(self._reader.rounds, plan, last)})
+
+    # Health
+
+    async def _metrics(self, request: Request) -> Response:
+        body, kind = await run_in_threadpool(
+            render_metrics, self._reader, self._health(), request.headers.get("accept", "")
+        )
+        return Response(body, headers={"content-type": kind})
+
+    async def _healthz(self, request: Request) -> Response:
+        return _json({"status": "ok"})
+
+    async def _readyz(self, request: Request) -> Response:
+        try:
+            await run_in_threadpool(self._reader.store.ping)
+        except StoreError:
+            raise ProblemError(503, "unavailable", retry_after=5) from None
+        return _json({"status": "ready"})
+
+    async def _openapi(self, request: Request) -> Response:
+        return _json(openapi())
+
+    # The door to the dashboard
+
+    async def _login_page(self, request: Request) -> Response:
+        return self._door("", request.query_params.get("next", "/"), 200)
+
+    async def _login(self, request: Request) -> Response:
+        self._same_site(request)
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > 4096:
+                raise ProblemError(413, "too_large")
+        fields = parse_qs(body.decode("utf-8", "replace"))
+        key = self._access.known(fields.get("key", [""])[0].strip().encode())
+        target = _local(fields.get("next", ["/"])[0])
+        if key is None or key.role not in ("reader", "admin"):
+            return self._door("That is not a reader's key.", target, 401)
+        response = RedirectResponse(target, status_code=303)
+        response.set_cookie(
+            COOKIE,
+            self._access.session(key),
+            max_age=SESSION_SECONDS,
+            httponly=True,
+            samesite="strict",
+            secure=self._secure,
+            path="/",
+        )
+        return response
+
+    async def _logout(self, request: Request) -> Response:
+        self._same_site(request)
+        response = RedirectResponse("/login", status_code=303)
+        response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=self._secure)
+        return response
+
+    def _door(self, message: str, target: str, status: int) -> Response:
+        page = self._pages.login_page(message, _local(target)) if self._pages else ""
+        return Response(page, status_code=status, media_type="text/html")
+
+    def _same_site(self, request: Request) -> None:
+        """
+        A form that another site sends is refused, whatever cookies come with it.
+
+        Browsers say where a request comes from; those that do not yet say at least which site it was.
+        """
+        origin = request.headers.get("origin")
+        by_name = origin is None or origin.partition("://")[2] == request.headers.get("host")
+        site = request.headers.get("sec-fetch-site")
+        if site not in ("same-origin", "none") if site is not None else not by_name:
+            raise ProblemError(403, "forbidden")
+
+
+def _described(plan: Any) -> dict[str, Any]:
+    return {
+        "name": plan.name,
+        "version": plan.version,
+        "round_seconds": plan.round_seconds,
+        "grace_seconds": plan.grace_seconds,
+        "owner": plan.owner,
+        "expires": plan.expires.isoformat() if plan.expires else None,
+        "metrics": [
+            {"name": metric.name, "kind": metric.kind, "unit": metric.unit, "description": metric.description}
+            for metric in plan.metrics
+        ],
+        "segments": {segment.name: list(segment.tags) for segment in plan.segments},
+        "toml": plan.text,
+    }
+
+
+def _json(answer: object) -> Response:
+    return Response(msgspec.json.encode(answer), media_type="application/json")
+
+
+def _problem(request: Any, problem: Exception) -> Response:
+    assert isinstance(problem, ProblemError)  # noqa: S101
+    headers = {name.decode(): value.decode() for name, value in problem.headers}
+    return Response(problem.body, status_code=problem.status, headers=headers)
+
+
+def _bad_parameter(request: Any, error: Exception) -> Response:
+    return _problem(request, ProblemError(400, "bad_request", str(error)))
+
+
+def _unavailable(request: Any, error: Exception) -> Response:
+    log("store-failed", reason=str(error))
+    return _problem(request, ProblemError(503, "unavailable", retry_after=5))
+
+
+def _http_error(request: Any, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101
+    status = error.status_code
+    response = _problem(request, ProblemError(status, CODES.get(status, "bad_request")))
+    for name, value in (error.headers or {}).items():
+        response.headers[name] = value
+    return response
+
+
+def _internal(request: Any, error: Exception) -> Response:
+    log("internal-error", kind=type(error).__name__)
+    return _problem(request, ProblemError(500, "internal"))
+
+
+def _wants_html(scope: Mapping[str, Any]) -> bool:
+    accepts = any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+    return accepts and scope["method"] == "GET"
+
+
+def _local(target: str) -> str:
+    """A path on this server; anything that would lead elsewhere becomes the start page."""
+    safe = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
+    return target if safe and "\\" not in target else "/"
+
+
+def _query(request: Request, known: set[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in request.query_params.multi_items():
+        if name not in known:
+            raise ParameterError(name, f"one of the parameters {', '.join(sorted(known))}", name)
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _one(asked: dict[str, list[str]], name: str) -> str | None:
+    values = asked.get(name, [])
+    if len(values) > 1:
+        raise ParameterError(name, "one value", len(values))
+    return values[0] if values else None
+
+
+def _number(asked: dict[str, list[str]], name: str, most: int) -> int:
+    text = _one(asked, name) or ""
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or not 1 <= int(text) <= most:
+        raise ParameterError(name, f"a whole number from 1 to {most:,}", text[:20])
+    return int(text)
+
+
+def _numbers(texts: list[str]) -> list[int]:
+    """Rounds as 5, or 5-9, or several of them."""
+    numbers: list[int] = []
+    for text in texts:
+        first, dash, last = text.partition("-")
+        ends = [first, last if dash else first]
+        if not all(end.isascii() and end.isdigit() and len(end) <= 16 for end in ends):
+            raise ParameterError("round", "a whole number, or two as FIRST-LAST", text[:40])
+        low, high = int(ends[0]), int(ends[1])
+        if not low <= high < low + MOST_ROUNDS - len(numbers):
+            raise ParameterError("round", f"FIRST-LAST with at most {MOST_ROUNDS:,} rounds", text[:40])
+        numbers += range(low, high + 1)
+    return numbers
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, colon, tag = text.partition(":")
+        if not colon:
+            raise ParameterError("segment", "NAME:TAG", text[:40])
+        pairs[name] = tag
+    return pairs
+
+
+def _confidence(asked: dict[str, list[str]]) -> float:
+    text = _one(asked, "confidence")
+    if text is None:
+        return 0.95
+    if not re.fullmatch(r"[0-9.]{1,20}(e-?[0-9]{1,3})?", text, re.ASCII | re.IGNORECASE):
+        raise ParameterError("confidence", "a number between 0 and 1", text[:20])
+    try:
+        return float(text)
+    except ValueError:
+        raise ParameterError("confidence", "a number between 0 and 1", text[:20]) from None
+
+
+def _format(asked: dict[str, list[str]], accept: str) -> str:
+    form = _one(asked, "format")
+    if form is None:
+        form = "csv" if "text/csv" in accept else "arrow" if "apache.arrow" in accept else "json"
+    if form not in ("json", "csv", "arrow"):
+        raise ParameterError("format", "json, csv or arrow", form[:20])
+    return form

@@ -1,0 +1,101 @@
+"""Estimates as a flat table: CSV and Arrow. A histogram is one row per bucket."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tacit.collector.reading import Found
+from tacit.errors import MissingExtraError
+from tacit.estimates import Estimate
+
+COLUMNS = [
+    "plan",
+    "version",
+    "metric",
+    "kind",
+    "unit",
+    "round",
+    "start",
+    "end",
+    "state",
+    "segment",
+    "bucket_low",
+    "bucket_high",
+    "value",
+    "lower",
+    "upper",
+    "confidence",
+    "reports",
+    "half_width",
+    "noise_half_width",
+    "sampling_half_width",
+    "paper_bound",
+    "manipulation",
+]
+
+
+def rows(found: Iterable[Found]) -> Iterator[dict[str, Any]]:
+    """One row per number."""
+    for each in found:
+        numbers = [each.estimate] if isinstance(each.estimate, Estimate) else each.estimate.buckets
+        for number in numbers:
+            low, high = number.edges or (None, None)
+            yield {
+                "plan": each.plan,
+                "version": each.version,
+                "metric": each.metric.name,
+                "kind": each.metric.kind,
+                "unit": each.metric.unit,
+                "round": each.round,
+                "start": each.start,
+                "end": each.end,
+                "state": each.state,
+                "segment": ";".join(f"{name}:{tag}" for name, tag in each.segment.items()),
+                "bucket_low": low,
+                "bucket_high": high,
+                **{name: getattr(number, name) for name in COLUMNS[12:]},
+            }
+
+
+def csv_text(found: Iterable[Found]) -> str:
+    """The table as CSV, with a header line."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_safe(row) for row in rows(found))
+    return text.getvalue()
+
+
+def arrow_table(found: Iterable[Found]) -> Any:
+    """The table as a `pyarrow.Table`."""
+    try:
+        import pyarrow as pa
+    except ImportError as missing:
+        raise MissingExtraError("arrow", "pyarrow") from missing
+    texts = dict.fromkeys(("plan", "metric", "kind", "unit", "state", "segment"), pa.string())
+    whole = dict.fromkeys(("version", "round", "start", "end", "reports"), pa.int64())
+    schema = pa.schema([(name, {**texts, **whole}.get(name, pa.float64())) for name in COLUMNS])
+    return pa.Table.from_pylist(list(rows(found)), schema=schema)
+
+
+def arrow_bytes(found: Iterable[Found]) -> bytes:
+    """The table as an Arrow stream."""
+    table = arrow_table(found)
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def _safe(row: dict[str, Any]) -> dict[str, Any]:
+    """Texts that a spreadsheet would take for a formula are quoted."""
+    return {
+        name: f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
+        for name, value in row.items()
+    }

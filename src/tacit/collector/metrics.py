@@ -1,0 +1,86 @@
+"""`/metrics`: the health of the service and the newest estimates, for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from tacit.collector.reading import Reader
+from tacit.estimates import Estimate
+
+GAUGES = {
+    "uptime_seconds": "Seconds since the collector started.",
+    "waiting": "Reports waiting for the next commit.",
+    "open_reports": "Reports in open rounds.",
+    "open_bytes": "Memory that open rounds hold.",
+    "commit_p50_ms": "Median time of a commit, in milliseconds.",
+    "commit_p99_ms": "99th percentile of the time of a commit, in milliseconds.",
+}
+COUNTERS = {
+    "requests": "Requests to the ingest path.",
+    "accepted": "Reports that became durable and count.",
+    "duplicate": "Reports that were there already.",
+    "commits": "Commits.",
+    "failed_commits": "Commits that failed; their reports were not acknowledged.",
+    "sealed": "Rounds sealed by this collector.",
+}
+
+
+def render_metrics(reader: Reader, health: Mapping[str, Any], accept: str) -> tuple[bytes, str]:
+    """The page and its content type, in the form that the reader asks for."""
+    registry = CollectorRegistry()
+    registry.register(_Figures(reader, health))
+    encode, kind = choose_encoder(accept)
+    return encode(registry), kind
+
+
+class _Figures(Collector):
+    def __init__(self, reader: Reader, health: Mapping[str, Any]) -> None:
+        self._reader = reader
+        self._health = health
+
+    def describe(self) -> Iterator[Metric]:
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        for name, text in GAUGES.items():
+            yield GaugeMetricFamily(f"tacit_{name}", text, value=float(self._health[name]))
+        for name, text in COUNTERS.items():
+            yield CounterMetricFamily(f"tacit_{name}", text, value=float(self._health[name]))
+        rejected = CounterMetricFamily(
+            "tacit_rejected", "Requests or reports refused, by code.", labels=["code"]
+        )
+        for code, count in sorted(self._health["rejected"].items()):
+            rejected.add_metric([code], float(count))
+        yield rejected
+        yield from self._estimates()
+
+    def _estimates(self) -> Iterator[Metric]:
+        labels = ["plan", "metric", "bucket"]
+        families = {
+            name: GaugeMetricFamily(f"tacit_estimate_{name}", text, labels=labels)
+            for name, text in (
+                ("value", "Newest sealed estimate: a mean in its unit, or the share of devices in a bucket."),
+                ("lower", "Lower end of its 95 % interval (for all buckets at once)."),
+                ("upper", "Upper end of its 95 % interval (for all buckets at once)."),
+                ("reports", "Reports behind it."),
+            )
+        }
+        rounds = GaugeMetricFamily("tacit_estimate_round", "Its round.", labels=["plan", "metric"])
+        for plan in self._reader.plans():
+            for found in self._reader.newest(plan):
+                name = found.metric.name
+                rounds.add_metric([plan, name], float(found.round))
+                one = isinstance(found.estimate, Estimate)
+                numbers = [found.estimate] if isinstance(found.estimate, Estimate) else found.estimate.buckets
+                for place, number in enumerate(numbers):
+                    where = [plan, name, "" if one else str(place)]
+                    for each, family in families.items():
+                        family.add_metric(where, float(getattr(number, each)))
+        yield from families.values()
+        yield rounds

@@ -1,0 +1,229 @@
+"""
+The server's side of a connection: uvicorn's, with a short way for reports and a guard against slow clients.
+
+uvicorn makes a task, a scope and an event for each request, which costs several times what a report does.
+Here a request to the ingest path is answered from the parser's callbacks; every other one goes uvicorn's way.
+The parser is the same for both (llhttp), so there is one reading of what a request is.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tacit.collector.ingest import JSON, ONE_ACCEPTED, Accepted, Admission, Ingest, Limits
+from tacit.collector.problems import NO_SNIFFING, ProblemError
+
+INGEST_PATH = b"/v1/reports"
+IDLE_SECONDS = 75.0
+LINGER_SECONDS = 2.0
+"""How long a connection stays open for reading after the last answer, so that the answer is not lost."""
+
+
+def _accepted(body: bytes) -> bytes:
+    length = b"%d" % len(body)
+    headers = [(b"content-type", JSON), (b"content-length", length), NO_SNIFFING]
+    return _response(202, headers, body)
+
+
+def _refused(problem: ProblemError) -> bytes:
+    return _response(problem.status, [*problem.headers, NO_SNIFFING], problem.body)
+
+
+def _response(status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bytes:
+    lines = [b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode())]
+    return b"\r\n".join([*lines, *(b": ".join(header) for header in headers), b"", body])
+
+
+def _last(answer: bytes) -> bytes:
+    """An answer after which the connection is closed."""
+    return answer.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
+
+
+_ONE_ACCEPTED = _accepted(ONE_ACCEPTED.body)
+
+
+class CollectorProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    parts: list[bytes] | None = None
+    """The body of a report request so far; None while no such request is being read."""
+    size = 0
+    head_size = 0
+    """Bytes of the head that is being read; -1 once it is complete."""
+    arrived = 0
+    """Bytes of the request that is being read, with all that is wrapped around its body."""
+    admission: Admission | None = None
+    refusal: ProblemError | None = None
+    busy = False
+    """Whether a report request waits for its commit."""
+    keep_alive = True
+    draining = False
+    """Whether the server is stopping: the answer to what is under way is the last one."""
+    said_all = False
+    """Whether the last answer was given; whatever comes in after it is not looked at."""
+    arriving_since: float | None = None
+    """When the first byte of the request came that is being read; None between requests."""
+    idle_since: float | None = None
+
+    @property
+    def ingest(self) -> Ingest | None:
+        """The ingest path, once the application has started."""
+        found: Ingest | None = getattr(self.config.loaded_app, "ingest", None)
+        return found
+
+    def connection_made(self, transport: Any) -> None:
+        """A client has connected; its first request had better come soon."""
+        super().connection_made(transport)
+        self.arriving_since = self.loop.time()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came in."""
+        if self.said_all:
+            return
+        if self.arriving_since is None:
+            self.arriving_since = self.loop.time()
+            self.idle_since = None
+        if self.head_size >= 0:
+            self.head_size += len(data)
+        self.arrived += len(data)
+        super().data_received(data)
+        limits = self.ingest.limits if self.ingest else Limits()
+        if self.head_size > limits.head:
+            self.cut_off(ProblemError(431, "too_large", "The head of the request is too large."))
+        elif self.arrived > limits.head + 2 * limits.body:
+            self.cut_off(ProblemError(413, "too_large"))
+
+    def on_message_begin(self) -> None:
+        """A request begins; what uvicorn needs for it is made when it turns out to be uvicorn's."""
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header came; those after a body in chunks are not looked at."""
+        if self.head_size >= 0:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The head is whole: decide which way the request goes."""
+        self.head_size = -1
+        ingest = self.ingest
+        if self.busy or self.said_all:
+            self.keep_alive = False  # more requests before the answer to this one: answer it, then close
+            return
+        if (
+            ingest is None
+            or self.url != INGEST_PATH
+            or self.parser.get_method() != b"POST"
+            or self.expect_100_continue
+            or self.parser.should_upgrade()
+            or (self.cycle is not None and not self.cycle.response_complete)
+        ):
+            self._go_the_long_way()
+            return
+        self.parts, self.size, self.admission, self.refusal = [], 0, None, None
+        try:
+            self.admission = ingest.admit(self.headers)
+        except ProblemError as problem:
+            self.refusal = problem
+            if problem.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+                self.cut_off(problem)
+
+    def _go_the_long_way(self) -> None:
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers.extend(headers)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body came."""
+        if self.parts is None:
+            if self.cycle is not None and not self.busy:
+                super().on_body(body)
+            return
+        self.size += len(body)
+        if self.refusal is None:
+            self.parts.append(body)
+            if self.ingest is not None and self.size > self.ingest.limits.body:
+                self.parts.clear()
+                self.refusal = self.ingest.too_large()
+                self.cut_off(self.refusal)
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        self.arriving_since = None
+        self.head_size = self.arrived = 0
+        if self.parts is None:
+            if self.cycle is not None and not self.busy:
+                super().on_message_complete()
+            return
+        parts, self.parts = self.parts, None
+        self.keep_alive = self.parser.should_keep_alive()
+        self.busy = True
+        ingest = self.ingest
+        if self.refusal is not None or self.admission is None or ingest is None:
+            self._finish(self.refusal or ProblemError(503, "unavailable"))
+        else:
+            ingest.take(self.admission, parts[0] if len(parts) == 1 else b"".join(parts), self._finish)
+
+    def _finish(self, answer: Accepted | ProblemError) -> None:
+        self.busy = False
+        self.server_state.total_requests += 1
+        if self.said_all or self.transport is None or self.transport.is_closing():
+            return
+        if answer is ONE_ACCEPTED:
+            said = _ONE_ACCEPTED
+        else:
+            said = _accepted(answer.body) if isinstance(answer, Accepted) else _refused(answer)
+        if self.keep_alive and not self.draining and not self.flow.write_paused:
+            self.transport.write(said)
+            self.idle_since = self.loop.time()
+        else:
+            self._say_last(said)
+
+    def shutdown(self) -> None:
+        """The server is stopping: close when nothing is under way."""
+        self.draining = True
+        if not self.busy and self.parts is None and not self.said_all:
+            super().shutdown()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP."""
+        self.cut_off(ProblemError(400, "bad_request"))
+
+    def cut_off(self, problem: ProblemError) -> None:
+        """Say why, and close; a report that waits for its commit gets its own answer first, and no other."""
+        if self.busy:
+            self.keep_alive = False
+        elif self.said_all or self.transport is None or self.transport.is_closing():
+            return
+        elif self.cycle is not None and not self.cycle.response_complete:
+            self.transport.close()  # another answer is on its way: nothing may be mixed into it
+        else:
+            self._say_last(_refused(problem))
+
+    def _say_last(self, answer: bytes) -> None:
+        """
+        Answer, then close; what still comes in is thrown away for a while.
+
+        Closing at once, with bytes unread, would reset the connection, and the client might never see why.
+        """
+        self.said_all = True
+        self.arriving_since = None
+        self.transport.write(_last(answer))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            self.loop.call_later(LINGER_SECONDS, self.transport.close)
+        else:
+            self.transport.close()
+
+    def cut_off_if_slow(self, now: float, seconds: float) -> None:
+        """End a request that does not arrive in time, and a connection that is not used."""
+        if self.arriving_since is not None and now - self.arriving_since > seconds:
+            self.cut_off(ProblemError(408, "timeout"))
+        elif self.idle_since is not None and now - self.idle_since > IDLE_SECONDS and not self.busy:
+            self.transport.close()

@@ -1,0 +1,114 @@
+"""The HTTP server: uvicorn, with a protocol of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from tacit.collector.ingest import Limits
+from tacit.collector.protocol import CollectorProtocol
+from tacit.errors import ParameterError
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server; `started` is called with the address it listens on."""
+
+    def __init__(
+        self, config: uvicorn.Config, limits: Limits, started: Callable[[str, int], None] | None = None
+    ) -> None:
+        super().__init__(config)
+        self._limits = limits
+        self._started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then tell."""
+        await super().startup(sockets=sockets)
+        if self.started and self._started is not None:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._started(host, port)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT ask for an end and get an orderly one: the process lives to say so."""
+        with super().capture_signals():
+            try:
+                yield
+            finally:
+                self._captured_signals.clear()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second; once a second, cut off whoever takes too long."""
+        if counter % 10 == 0:
+            self._cut_off_slow()
+        return await super().on_tick(counter)
+
+    def _cut_off_slow(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, CollectorProtocol):
+                connection.cut_off_if_slow(now, self._limits.seconds)
+
+
+def make_server(
+    app: Any,
+    host: str,
+    port: int,
+    limits: Limits,
+    tls: tuple[str, str] | None = None,
+    started: Callable[[str, int], None] | None = None,
+) -> Server:
+    """A server for an application; `tls` is a certificate and a key file."""
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        loop="uvloop",
+        http=CollectorProtocol,
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=30,
+        backlog=4096,
+        ssl_certfile=tls[0] if tls else None,
+        ssl_keyfile=tls[1] if tls else None,
+    )
+    return Server(config, limits, started)
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """
+    HOST:PORT, with [::1]:PORT for IPv6.
+
+    >>> parse_listen("127.0.0.1:8000"), parse_listen("[::1]:0")
+    (('127.0.0.1', 8000), ('::1', 0))
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise ParameterError("listen", "HOST:PORT", text, "for example 127.0.0.1:8000")
+    return host.strip("[]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """
+    Whether nobody but this machine can reach a host.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,1 @@
+"""What stands on each page: figures for its twin, words and charts for its template."""

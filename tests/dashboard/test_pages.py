@@ -1,0 +1,333 @@
+"""What stands on the pages: the reader's figures, the same as in the twins, and nothing from elsewhere."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tacit.dashboard import login_page, problem_page
+from tacit.estimates import cumulative
+from tacit.estimates.postprocess import norm_sub
+from tacit.fleet import SmallFleet
+from tacit.plan.card import privacy_card
+
+METRIC = "/plans/app-usage/metrics"
+PAGES = [
+    "/",
+    "/plans/app-usage",
+    "/plans/app-usage?rounds=14",
+    f"{METRIC}/editor_seconds",
+    f"{METRIC}/editor_seconds?by=os&tag=linux&confidence=99&rounds=200",
+    f"{METRIC}/browser_seconds?by=channel",
+    f"{METRIC}/editor_spread",
+    f"{METRIC}/editor_spread?view=norm-sub&segment=os:linux&confidence=80",
+    f"{METRIC}/starts",
+    "/health",
+    "/plans/nope",
+    f"{METRIC}/nope",
+    "/plans/app-usage?rounds=many",
+]
+HOSTILE = (
+    """</title><script>alert('x')</script><img src=x onerror=alert(1)>"' style="color:red" {{7*7}} &amp;"""
+)
+
+
+def twin_of(path: str) -> str:
+    parts = urlsplit(path)
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.path if parts.path != '/' else '/index'}.json{query}"
+
+
+def rounded(value: float, half_width: float) -> str:
+    """A figure as pages show it, made here by another way: two significant digits of the half-width."""
+    digits = max(0, 1 - math.floor(math.log10(half_width)))
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def check_safe(page: Any) -> None:
+    """Nothing inline, nothing from elsewhere: what the content security policy would stop, and more."""
+    assert "".join(page.scripts).strip() == ""
+    assert not page.all("style")
+    for tag, attributes in page.tags:
+        wrong = [name for name in attributes if name == "style" or name.startswith("on")]
+        assert not wrong, (tag, wrong)
+        assert tag not in ("iframe", "object", "embed", "base", "img")
+    for address in page.addresses:
+        parts = urlsplit(address)
+        assert (parts.scheme, parts.netloc) == ("", ""), address
+        assert address.startswith(("/", "#", "?")), address
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_no_page_has_anything_inline_or_from_elsewhere(world: Any, path: str) -> None:
+    answer = world.get(path)
+    check_safe(answer.page)
+    outside = re.findall(r"(?:https?:)?//[\w.-]+", answer.text)
+    assert {address for address in outside if address != "http://www.w3.org"} == set()
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_the_check_of_pages_would_notice(world: Any) -> None:
+    page = world.get("/").page
+    for bad in ("<p style='x'>", "<a href='https://a.example'>", "<b onclick=x>", "<script>1</script>"):
+        with pytest.raises(AssertionError):
+            check_safe(type(page)(bad))
+
+
+def test_every_link_leads_somewhere(world: Any) -> None:
+    seen, waiting = set(), ["/"]
+    while waiting:
+        path = waiting.pop().partition("#")[0]
+        if not path or path in seen or path in ("/login", "/logout"):
+            continue
+        seen.add(path)
+        answer = world.get(path)
+        assert answer.status == 200, path
+        if answer.headers["content-type"].startswith("text/html"):
+            waiting += [address for address in answer.page.addresses if len(seen) < 80]
+    assert {f"{METRIC}/starts", "/health", "/index.json", f"{METRIC}/starts.json"} <= seen
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if "nope" not in path and "many" not in path])
+def test_every_page_links_its_twin(world: Any, path: str) -> None:
+    hrefs = [attributes.get("href") for attributes in world.get(path).page.all("a")]
+    assert twin_of(path) in hrefs
+    twin = world.get(twin_of(path))
+    assert twin.headers["content-type"] == "application/json"
+    assert isinstance(twin.json(), dict)
+
+
+@pytest.mark.parametrize("confidence", [80, 95, 99])
+def test_a_mean_is_the_readers_on_the_page_and_in_the_twin(world: Any, confidence: int) -> None:
+    path = f"{METRIC}/editor_seconds?confidence={confidence}"
+    truth = world.reader.estimates("app-usage", "editor_seconds", last=60, confidence=confidence / 100)
+    (series,) = world.get(twin_of(path)).json()["series"]
+    assert len(truth) == 11
+    assert [(point["round"], point["state"]) for point in series["points"]] == [
+        (found.round, found.state) for found in truth
+    ]
+    for point, found in zip(series["points"], truth, strict=True):
+        for name, value in found.estimate.to_dict().items():
+            assert point[name] == value
+    rows = [row for row in world.get(path).page.rows if len(row) == 7][1:]
+    for row, point in zip(rows, series["points"], strict=True):
+        expected = [
+            rounded(point[name], point["half_width"]) for name in ("value", "half_width", "lower", "upper")
+        ]
+        assert row[1:] == [*expected, f"{point['reports']:,}", point["state"]]
+
+
+def test_the_headline_is_the_latest_sealed_round_and_the_open_one_is_provisional(world: Any) -> None:
+    twin = world.get(f"{METRIC}/editor_seconds.json").json()
+    open_point, sealed = twin["series"][0]["points"][:2]
+    assert (open_point["state"], sealed["state"]) == ("open", "sealed")
+    assert twin["latest"] == sealed
+    text = world.get(f"{METRIC}/editor_seconds").text
+    figure = " ± ".join(rounded(sealed[name], sealed["half_width"]) for name in ("value", "half_width"))
+    assert f"<strong>{figure}</strong>" in text
+    assert 'class="dot open"' in text
+    overview = world.get("/").text
+    assert f"<strong>{figure}</strong>" in overview
+    said = f"{rounded(open_point['value'], open_point['half_width'])} ± "
+    assert re.search(f"{said}[^<]*so far, 200 reports, provisional", overview)
+
+
+def test_what_the_half_width_is_made_of_is_told(world: Any) -> None:
+    (found, *_) = [
+        each
+        for each in world.reader.estimates("app-usage", "editor_seconds", last=60)
+        if each.state == "sealed"
+    ]
+    estimate = found.estimate
+    assert estimate.noise_half_width**2 + estimate.sampling_half_width**2 == pytest.approx(
+        estimate.half_width**2
+    )
+    texts = world.get(f"{METRIC}/editor_seconds").page.texts
+    for reach in (
+        estimate.noise_half_width,
+        estimate.sampling_half_width,
+        estimate.half_width,
+        estimate.paper_bound,
+        0.01 * estimate.manipulation,
+    ):
+        digits = max(0, 2 - math.floor(math.log10(reach)))
+        assert f"± {reach:,.{digits}f} seconds" in texts
+    twin = world.get(f"{METRIC}/editor_seconds.json").json()
+    assert twin["manipulation_bound"] == {"share": 0.01, "moves": pytest.approx(0.01 * estimate.manipulation)}
+
+
+def test_segments_are_compared_line_by_line(world: Any) -> None:
+    path = f"{METRIC}/editor_seconds?by=os"
+    twin = world.get(twin_of(path)).json()
+    truth = world.reader.estimates("app-usage", "editor_seconds", last=60, by="os")
+    for series in twin["series"]:
+        expected = [found for found in truth if found.segment == series["segment"]]
+        assert [point["value"] for point in series["points"]] == [found.estimate.value for found in expected]
+    assert {series["segment"]["os"] for series in twin["series"]} == {"windows", "macos", "linux"}
+    page = world.get(path).page
+    lines = [each for each in page.all("g") if "data-line" in each]
+    assert [each["data-line"] for each in lines] == [series["segment"]["os"] for series in twin["series"]] * 2
+    only = world.get(f"{path}&tag=macos").page
+    visible = {
+        each["data-line"] for each in only.all("g") if "data-line" in each and "off" not in each["class"]
+    }
+    assert visible == {"macos"}
+    boxes = {each["value"]: "checked" in each for each in only.all("input") if each.get("name") == "tag"}
+    assert boxes == {"windows": False, "macos": True, "linux": False}
+
+
+@pytest.mark.parametrize("metric", ["editor_spread", "starts"])
+def test_a_histogram_is_the_readers_on_the_page_and_in_the_twin(world: Any, metric: str) -> None:
+    twin = world.get(f"{METRIC}/{metric}.json").json()
+    found = next(
+        each for each in world.reader.estimates("app-usage", metric, last=60) if each.state == "sealed"
+    )
+    assert twin["round"] == found.round
+    assert twin["histogram"] == found.to_dict()
+    assert twin["norm_sub"] == list(norm_sub(found.estimate))
+    assert sum(twin["norm_sub"]) == pytest.approx(1)
+    levels = [0.25, 0.5, 0.75, 0.9]
+    assert twin["quantiles"] == [cumulative(found.estimate).quantile(level).to_dict() for level in levels]
+    page = world.get(f"{METRIC}/{metric}").page
+    rows = [row for row in page.rows if len(row) == 7][1:]
+    for row, bucket, projected in zip(rows, twin["histogram"]["buckets"], twin["norm_sub"], strict=True):
+        shown = [bucket[name] for name in ("value", "half_width", "lower", "upper")] + [projected]
+        expected = [rounded(100 * share, 100 * bucket["half_width"]) for share in shown]
+        without_sign = [text.removeprefix("−") if not text.strip("−0.") else text for text in expected]
+        assert row[1:6] == without_sign
+        assert row[6] == f"{bucket['reports']:,}"
+
+
+def test_raw_and_norm_sub_are_both_in_the_page(world: Any) -> None:
+    for view in ("raw", "norm-sub"):
+        page = world.get(f"{METRIC}/editor_spread?view={view}").page
+        assert [each["data-view"] for each in page.all("section") if "data-view" in each] == [view]
+        kinds = [each["class"] for each in page.all("g") if each.get("class", "").startswith("bars")]
+        assert kinds == ["bars raw", "bars norm-sub"] * 2
+
+
+def test_a_round_can_be_chosen(world: Any) -> None:
+    rounds = [found.round for found in world.reader.estimates("app-usage", "starts", last=60)]
+    for number in (rounds[0], rounds[4]):
+        assert world.get(f"{METRIC}/starts.json?round={number}").json()["round"] == number
+    page = world.get(f"{METRIC}/starts?round={rounds[4]}").page
+    chosen = [each["value"] for each in page.all("option") if "selected" in each]
+    assert chosen[0] == str(rounds[4])
+    missing = world.get(f"{METRIC}/starts?round=5")
+    assert missing.status == 404
+    assert "There is no round called" in missing.text
+
+
+def test_the_privacy_card_is_in_plain_words_and_in_the_twin(world: Any) -> None:
+    card = privacy_card(world.plan)
+    twin = world.get("/plans/app-usage.json").json()
+    assert twin["privacy"]["round"] == card.round
+    assert twin["privacy"]["lifetime"] == card.lifetime
+    assert math.isinf(card.metrics["browser_seconds"].change_per_round)
+    assert twin["privacy"]["metrics"]["browser_seconds"]["change_per_round"] is None
+    page = world.get("/plans/app-usage").page
+    by_name = {row[0]: row[1:] for row in page.rows if len(row) == 5}
+    for name, losses in card.metrics.items():
+        shown = [float(text) for text in by_name[name][:3]]
+        for figure, truth in zip(shown, (losses.round, losses.constant, losses.lifetime), strict=True):
+            assert truth - 1e-9 <= figure < truth + 0.0011, "rounded up, never down"
+    assert by_name["browser_seconds"][3] == "no bound"
+    assert float(by_name["group apps"][0]) >= card.groups["apps"].round - 1e-9
+    assert any("That a device takes part is public" in text for text in page.texts)
+    assert [info["round"] for info in twin["rounds"]] == [info.key.round for info in world.store.rounds()]
+
+
+def test_health_is_the_same_in_the_twin(world: Any) -> None:
+    twin = world.get("/health.json").json()
+    for name, value in world.health.items():
+        assert twin[name] == value
+    assert twin["worries"] == ["Late"]
+    texts = world.get("/health").page.texts
+    assert "50 (3.9 %)" in texts
+    assert "73.4 MB" in texts
+    assert "1 d 2 h" in texts
+
+
+def test_hostile_text_is_shown_as_text(make_world: Callable[..., Any]) -> None:
+    quoted = HOSTILE.replace('"', '\\"')
+    text = f"""
+[plan]
+name = "hostile"
+version = 1
+round = "6h"
+owner = "{quoted}"
+[metrics.mean]
+kind = "mean"
+unit = "{quoted}"
+description = "{quoted}"
+max_value = 10
+epsilon = 2.0
+[metrics.spread]
+kind = "histogram"
+unit = "{quoted}"
+description = "{quoted}"
+max_value = 10
+buckets = 4
+mechanism = "hadamard-bit"
+epsilon = 2.0
+[segments]
+os = ["a", "b"]
+"""
+    world = make_world(text)
+    world.health |= {"version": HOSTILE, "store": HOSTILE, "rejected": {HOSTILE: 3}}
+    fleet = SmallFleet(world.plan, 80, seed=2, segments=[{"os": "a"}] * 80)
+    number = world.plan.round_at(world.now) - 1
+    for place in range(3):
+        world.answer(fleet, number - place, {"mean": [4] * 80, "spread": [4] * 80}, seal=place > 0)
+    query = "?by=" + "%3Cscript%3Ealert(1)%3C/script%3E"
+    for path in (
+        "/",
+        "/plans/hostile",
+        "/plans/hostile/metrics/mean",
+        "/plans/hostile/metrics/mean?by=os",
+        "/plans/hostile/metrics/spread",
+        "/health",
+        "/plans/%3Cscript%3Ealert(1)%3C%2Fscript%3E",
+        f"/plans/hostile/metrics/mean{query}",
+    ):
+        answer = world.get(path)
+        assert answer.status in (200, 400, 404), path
+        check_safe(answer.page)
+        assert "<script>alert" not in answer.text
+        assert "<img" not in answer.text
+        assert "49" not in "".join(text for text in answer.page.texts if "7*7" in text)
+    assert HOSTILE in " ".join(world.get("/plans/hostile").page.texts)
+    assert world.get("/plans/hostile.json").json()["owner"] == HOSTILE
+
+
+def test_the_login_page_asks_for_a_key_and_goes_nowhere_else(world: Any) -> None:
+    page_of = type(world.get("/").page)
+    page = page_of(login_page(HOSTILE, "/plans/app-usage?by=os"))
+    check_safe(page)
+    (form,) = page.all("form")
+    assert (form["method"], form["action"]) == ("post", "/login")
+    fields = {each["name"]: each for each in page.all("input")}
+    assert fields["key"]["type"] == "password"
+    assert (fields["next"]["type"], fields["next"]["value"]) == ("hidden", "/plans/app-usage?by=os")
+    for elsewhere in ("https://a.example", "//a.example", "/\\a.example", "javascript:alert(1)", "", "/\n/a"):
+        fields = {each["name"]: each for each in page_of(login_page("", elsewhere)).all("input")}
+        assert fields["next"]["value"] == "/"
+    check_safe(page_of(problem_page(HOSTILE, HOSTILE, "/")))
+
+
+def test_a_log_out_button_stands_on_every_page_for_who_is_logged_in(make_world: Callable[..., Any]) -> None:
+    world = make_world()
+    paths = ["/", "/plans/app-usage", f"{METRIC}/starts", "/health", "/plans/nope"]
+    for logged_in in (False, True):
+        world.logged_in = logged_in
+        for path in paths:
+            forms = [form for form in world.get(path).page.all("form") if form["action"] == "/logout"]
+            assert [form["method"] for form in forms] == (["post"] if logged_in else [])

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tacit.errors import StoreError
+from tacit.fleet import SmallFleet
+
+
+@pytest.mark.parametrize("suffix", ["", ".json"])
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/plans/nope", 404, "no plan called"),
+        ("/plans/app-usage/metrics/nope", 404, "no metric called"),
+        ("/plans/nope/metrics/nope", 404, "no plan called"),
+        ("/plans/app-usage/metrics/editor_seconds?by=country", 400, "segment: expected one of os, channel."),
+        ("/plans/app-usage/metrics/starts?segment=os:beos", 400, "segment os: expected one of"),
+        ("/plans/app-usage/metrics/starts?confidence=101", 400, "confidence: expected"),
+    ],
+)
+def test_what_is_not_there_is_said_in_words(
+    world: Any, path: str, status: int, said: str, suffix: str
+) -> None:
+    place, mark, query = path.partition("?")
+    answer = world.get(f"{place}{suffix}{mark}{query}")
+    assert answer.status == status
+    assert said in answer.text
+    if suffix:
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["status"] == status
+    else:
+        assert "Go on from here" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(StoreError("disk at /secret/place is full"), 503), (KeyError("secret"), 500)]
+)
+def test_errors_never_show_what_is_inside(
+    make_world: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+) -> None:
+    world = make_world()
+
+    def broken(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr(world.store, "rounds", broken)
+    for path in ("/", "/index.json", "/plans/app-usage", "/plans/app-usage/metrics/starts.json"):
+        answer = world.get(path)
+        assert answer.status == status
+        assert "secret" not in answer.text
+        assert "Traceback" not in answer.text
+
+
+def test_a_health_function_that_fails_is_a_page_too(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "health", None)
+    answer = world.get("/health")
+    assert answer.status == 500
+    assert "This page failed" in answer.text
+
+
+def test_static_files_may_be_kept_for_ever(world: Any) -> None:
+    page = world.get("/").page
+    addresses = [address for address in page.addresses if address.startswith("/static/")]
+    assert len(addresses) == 3
+    for address in addresses:
+        first = world.get(address)
+        assert first.status == 200
+        assert "immutable" in first.headers["cache-control"]
+        assert first.headers["etag"].strip('"') in address
+        again = world.get(address, {"If-None-Match": first.headers["etag"]})
+        assert (again.status, again.text) == (304, "")
+    kinds = {world.get(address).headers["content-type"].partition(";")[0] for address in addresses}
+    assert kinds == {"text/css", "text/javascript", "image/svg+xml"}
+    assert world.get("/static/../conftest.py").status == 404
+    assert world.get("/static/dashboard.css").status == 404
+
+
+def test_only_get_is_answered(world: Any) -> None:
+    from http.client import HTTPConnection
+
+    connection = HTTPConnection("127.0.0.1", world.port, timeout=10)
+    connection.request("POST", "/", body=b"")
+    assert connection.getresponse().status == 405
+    connection.close()
+
+
+def test_pages_over_two_hundred_rounds_are_quick(make_world: Callable[..., Any]) -> None:
+    """Sealed rounds are estimated once; then a page takes less than 150 ms, the best of five."""
+    world = make_world()
+    fleet = SmallFleet(world.plan, 12, seed=5, segments=[{"os": "linux"}, {"os": "macos"}] * 6)
+    last = world.plan.round_at(world.now) - 1
+    values = {metric.name: [2] * 12 for metric in world.plan.metrics}
+    for place in range(200):
+        world.answer(fleet, last - place, values, seal=place > 0)
+    for path in (
+        "/",
+        "/plans/app-usage/metrics/editor_seconds?by=os",
+        "/plans/app-usage/metrics/editor_spread",
+    ):
+        address = path if path == "/" else f"{path}{'&' if '?' in path else '?'}rounds=200"
+        taken = []
+        for _ in range(6):
+            start = time.perf_counter()
+            answer = world.get(address)
+            taken.append(time.perf_counter() - start)
+            assert answer.status == 200
+        assert min(taken[1:]) < 0.15, (path, taken)
+    page = world.get("/plans/app-usage/metrics/editor_seconds?rounds=200").page
+    assert len(page.rows) == 201

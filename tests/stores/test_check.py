@@ -1,0 +1,177 @@
+"""check_store holds for every store of ours, and names the law that a broken one breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tacit.counts import MeanCounts
+from tacit.errors import StoreError
+from tacit.plan import Plan
+from tacit.stores import (
+    Appended,
+    BrokenLawError,
+    CountsByTags,
+    Key,
+    RoundInfo,
+    RoundKey,
+    check_store,
+    open_store,
+)
+from tacit.stores.open_round import OpenRound
+from tacit.stores.sqlite import SqliteStore
+
+
+def test_memory_keeps_the_laws() -> None:
+    check_store(lambda: open_store("memory:"), durable=False)
+
+
+def test_sqlite_and_postgresql_keep_the_laws(url: str) -> None:
+    check_store(lambda: open_store(url))
+
+
+def test_a_store_may_hold_other_things_already(url: str) -> None:
+    check_store(lambda: open_store(url))
+    check_store(lambda: open_store(url))
+
+
+class Forgets(SqliteStore):
+    """Acknowledges what it does not keep."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(":memory:")
+
+
+class CountsTwice(SqliteStore):
+    """Knows no duplicates."""
+
+    def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
+        return {
+            key: Appended(accepted=len(group) // self.layout(key).width) for key, group in records.items()
+        }
+
+
+class TakesLateReports(SqliteStore):
+    """Says accepted when it is too late."""
+
+    def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
+        answers = super().append(records)
+        return {
+            key: Appended(accepted=answer.late) if answer.late else answer for key, answer in answers.items()
+        }
+
+
+class SealsAgain(SqliteStore):
+    """Says that it sealed, whatever it did."""
+
+    def seal(self, key: RoundKey) -> bool:
+        super().seal(key)
+        return True
+
+
+class SealsTooLittle(SqliteStore):
+    """Loses a report of the fleet at the seal."""
+
+    def counts(self, key: RoundKey) -> CountsByTags:
+        found = super().counts(key)
+        if found and key not in self.unsealed():
+            tags = next(iter(found))
+            minutes = found[tags]["minutes"]
+            assert isinstance(minutes, MeanCounts)
+            found[tags]["minutes"] = MeanCounts(minutes.reports - 1, max(0, minutes.ones - 1))
+        return found
+
+
+class SortsWrong(SqliteStore):
+    """Oldest round first."""
+
+    def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
+        return super().rounds(plan, last)[::-1]
+
+
+class IgnoresLast(SqliteStore):
+    """All rounds, however few are asked for."""
+
+    def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
+        return super().rounds(plan)
+
+
+class ChangesPlans(SqliteStore):
+    """Takes another plan under a version that is known."""
+
+    def register(self, plan: Plan) -> None:
+        try:
+            super().register(plan)
+        except StoreError:
+            return
+
+
+class MakesEmptyRounds(SqliteStore):
+    """Opens a round for nothing."""
+
+    def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
+        with self.writing() as transaction:
+            for key in records:
+                self._open_number(transaction, key)
+        return super().append(records)
+
+
+class KeepsRevoked(SqliteStore):
+    """Revokes nothing."""
+
+    def revoke_key(self, key_id: str, at: int) -> bool:
+        return any(key.id == key_id for key in self.keys())
+
+
+class LosesKeys(SqliteStore):
+    """Has no keys."""
+
+    def keys(self) -> list[Key]:
+        return []
+
+
+class KnowsItselfOnly(SqliteStore):
+    """Does not see what other collectors add."""
+
+    def _catch_up(self, key: RoundKey, found: Any, lock: Any) -> bool:
+        return bool(len(found)) or super()._catch_up(key, found, lock)
+
+
+class CountsRepeats(SqliteStore):
+    """Counts what is stored, not what is distinct."""
+
+    def _finish(self, key: RoundKey, number: int) -> bool:
+        with self.reading() as transaction:
+            groups = transaction.execute(f"SELECT number, records FROM records_{number}")  # noqa: S608
+        whole = OpenRound(self.layout(key), number)
+        for records in whole.layout.batches(group for _, group in groups):
+            whole.add(records)
+        return self._write_counts(whole)
+
+
+@pytest.mark.parametrize(
+    ("store", "law"),
+    [
+        (Forgets, "when the store is opened again"),
+        (CountsTwice, "a report twice in a group counts once"),
+        (TakesLateReports, "reports on a sealed round are late"),
+        (SealsAgain, "seal says False for a round that never was"),
+        (SealsTooLittle, "counts are the same after sealing as before"),
+        (SortsWrong, "rounds\\(\\) is sorted"),
+        (IgnoresLast, "the n latest"),
+        (ChangesPlans, "a plan cannot change under its version"),
+        (MakesEmptyRounds, "an append without records makes no round"),
+        (KeepsRevoked, "a key is revoked once, and alone"),
+        (LosesKeys, "has each key as it was added"),
+        (KnowsItselfOnly, "has what other collectors accepted"),
+        (CountsRepeats, "a report that two collectors took"),
+    ],
+)
+def test_a_broken_store_is_told_its_law(
+    store: Callable[[str], SqliteStore], law: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BrokenLawError, match=law):
+        check_store(lambda: store(str(tmp_path / "broken.db")))

@@ -1,0 +1,122 @@
+"""IdSet is a set, for any ids; and stays quick for those somebody picks to make it slow."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tacit.stores.ids import IdSet
+
+IDS = st.binary(min_size=16, max_size=16) | st.integers(0, 3).map(lambda n: n.to_bytes(16))
+ZERO_FACTORS = bytes(48)
+"""No mixing: every id has slot 0, and its first half as it is."""
+
+
+def array(ids: list[bytes]) -> NDArray[np.uint8]:
+    return np.frombuffer(b"".join(ids), dtype=np.uint8).reshape(-1, 16)
+
+
+def is_a_set(seen: IdSet, batches: list[list[bytes]]) -> None:
+    """Beside a Python set: the same answers for the same batches."""
+    known: set[bytes] = set()
+    for batch in batches:
+        fresh = seen.missing(array(batch))
+        expected = []
+        for each in batch:
+            expected.append(each not in known)
+            known.add(each)
+        assert fresh.tolist() == expected
+        seen.add(array(batch)[fresh])
+        assert len(seen) == len(known)
+    everything = sorted(known)
+    assert not seen.missing(array(everything)).any()
+
+
+@given(st.lists(st.lists(IDS, max_size=40), max_size=8))
+def test_it_is_a_set(batches: list[list[bytes]]) -> None:
+    is_a_set(IdSet(), batches)
+
+
+@given(st.lists(st.lists(IDS, max_size=40), max_size=4))
+@settings(max_examples=30)
+def test_it_is_a_set_though_all_ids_share_one_slot(batches: list[list[bytes]]) -> None:
+    """The worst hash there is; and with no mask, ids that begin with zeros look like free slots."""
+    is_a_set(IdSet(ZERO_FACTORS), batches)
+
+
+def test_it_is_a_set_while_it_grows() -> None:
+    draws = np.random.default_rng(1)
+    ids = [row.tobytes() for row in draws.integers(0, 256, (20_000, 16), dtype=np.uint8)]
+    repeated = [ids[place] for place in draws.integers(0, len(ids), 40_000)]
+    is_a_set(IdSet(), [repeated[start : start + 777] for start in range(0, len(repeated), 777)])
+
+
+def test_ids_that_differ_in_one_half_only_are_different() -> None:
+    ids = [bytes(8) + n.to_bytes(8) for n in range(3000)] + [n.to_bytes(8) + bytes(8) for n in range(1, 3000)]
+    is_a_set(IdSet(), [ids, ids])
+
+
+def test_memory_per_id_is_bounded() -> None:
+    seen = IdSet()
+    draws = np.random.default_rng(2)
+    for _ in range(20):
+        seen.add(draws.integers(0, 256, (5_000, 16), dtype=np.uint8))
+        assert seen.nbytes <= max(16 << 12, len(seen) * 16 * 2 / 0.6)
+
+
+def seconds(seen: IdSet, ids: NDArray[np.uint8]) -> float:
+    start = time.perf_counter()
+    for batch in np.array_split(ids, max(1, len(ids) // 1000)):
+        fresh = seen.missing(batch)
+        seen.add(batch[fresh])
+    return time.perf_counter() - start
+
+
+def crafted(count: int) -> NDArray[np.uint8]:
+    """Ids that a table without a secret would all put into one slot: only their upper bits differ."""
+    words = np.zeros((count, 2), dtype=np.uint64)
+    words[:, 0] = np.arange(1, count + 1, dtype=np.uint64) << np.uint64(40)
+    return words.view(np.uint8)
+
+
+def growth(key: bytes | None, ids: NDArray[np.uint8]) -> float:
+    """How much longer four times as many ids take; the best of some, since the machine is noisy."""
+    few, many = ids[: len(ids) // 4], ids
+    return min(seconds(IdSet(key), many) for _ in range(3)) / min(seconds(IdSet(key), few) for _ in range(3))
+
+
+def test_crafted_ids_cost_no_more_than_random_ones() -> None:
+    """4 times the ids take about 4 times as long. Quadratic would be 16 times."""
+    assert growth(None, crafted(60_000)) < 10
+
+
+def test_the_growth_test_would_notice_a_quadratic_set() -> None:
+    assert growth(ZERO_FACTORS, crafted(2_400)) > 10
+
+
+@pytest.mark.parametrize("shape", ["counting", "one half", "low bits"])
+def test_ids_of_any_shape_spread_over_the_slots(shape: str) -> None:
+    """
+    Pairs that share a first slot: n²/2 · 2⁻ᵇ are expected, whatever the ids, by universality.
+
+    With n = 4096 of 2¹³ slots that is 1024; more than 8 times as many has probability below 1/8 for one key
+    (Markov), so below 8⁻¹⁰ < 10⁻⁹ for each of ten.
+    """
+    numbers = np.arange(4096, dtype=np.uint64)
+    words = np.zeros((4096, 2), dtype=np.uint64)
+    words[:, 1 if shape == "one half" else 0] = numbers << np.uint64(52) if shape == "low bits" else numbers
+    ids = words.view(np.uint8)
+
+    def pairs(seen: IdSet) -> float:
+        seen._make(13)
+        slots, _ = seen._slots(seen._hashes(ids))
+        held = np.bincount(slots)
+        return float((held * (held - 1) / 2).sum())
+
+    assert min(pairs(IdSet()) for _ in range(10)) < 8 * 1024
+    assert pairs(IdSet(ZERO_FACTORS)) > 8 * 1024

@@ -1,0 +1,226 @@
+"""What both databases do the same: closing, memory, several collectors, verify."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from tacit.errors import StoreError
+from tacit.plan import Plan
+from tacit.stores import Appended, SqlStore
+from tacit.stores.check_bench import Bench
+
+Open = Callable[[str], SqlStore]
+
+
+@pytest.fixture
+def store(bench: Bench) -> SqlStore:
+    assert isinstance(bench.store, SqlStore)
+    return bench.store
+
+
+def interrupted(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on this store's process dies, as it were, between closing and counting."""
+
+    def dies(*_: object) -> bool:
+        raise StoreError("the power went out")
+
+    monkeypatch.setattr(store, "_finish", dies)
+
+
+def test_a_closing_round_takes_nothing_and_anyone_may_finish_it(
+    bench: Bench, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, reports = bench.key(7), bench.reports(300)
+    bench.append(reports)
+    interrupted(store, monkeypatch)
+    with pytest.raises(StoreError, match="the power went out"):
+        store.seal(key)
+    assert bench.states() == {key: ("closing", 300)}
+    assert store.unsealed() == [key]
+    assert bench.append(bench.reports(5)) == {key: Appended(late=5)}
+    assert store.counts(key) == bench.expected(reports)
+    other = bench.open()
+    assert bench.append(bench.reports(5), other) == {key: Appended(late=5)}
+    assert other.counts(key) == bench.expected(reports)
+    assert other.seal(key)
+    for each in (store, other):
+        assert each.counts(key) == bench.expected(reports)
+        assert bench.states(each) == {key: ("sealed", 300)}
+
+
+def test_two_that_seal_at_once_agree(bench: Bench, store: SqlStore) -> None:
+    reports = bench.reports(2000)
+    for start in range(0, 2000, 50):
+        bench.append(reports[start : start + 50])
+    stores = [store, bench.open(), bench.open()]
+    answers: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda s=each: answers.append(s.seal(bench.key(7)))) for each in stores
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == [False, False, True]
+    assert [each.counts(bench.key(7)) for each in stores] == [bench.expected(reports)] * 3
+    assert store.verify() == []
+
+
+def test_what_is_late_or_read_takes_no_memory(bench: Bench, store: SqlStore) -> None:
+    bench.append(bench.reports(100))
+    reader = bench.open()
+    assert bench.states(reader) == {bench.key(7): ("open", 100)}
+    assert reader.unsealed() == [bench.key(7)]
+    assert reader.nbytes == 0, "to list rounds loads none"
+    store.seal(bench.key(7))
+    assert store.nbytes == 0, "a sealed round is let go of"
+    before = tables(store)
+    for each in (store, reader):
+        assert bench.append(bench.reports(10), each) == {bench.key(7): Appended(late=10)}
+        assert each.nbytes == 0
+    assert tables(store) == before
+
+
+def tables(store: SqlStore) -> tuple[object, ...]:
+    with store.reading() as transaction:
+        rounds = transaction.execute("SELECT id, plan, version, round, state, reports FROM round ORDER BY id")
+        return tuple(rounds), tuple(sorted(store.record_tables(transaction)))
+
+
+def test_a_round_that_another_sealed_is_let_go_of(bench: Bench, store: SqlStore) -> None:
+    other = bench.open()
+    bench.append(bench.reports(10), other)
+    bench.append(bench.reports(10))
+    assert other.nbytes > 0
+    store.seal(bench.key(7))
+    other.rounds()
+    assert other.nbytes == 0
+
+
+def test_open_rounds_are_loaded_whatever_size_groups_had(bench: Bench, store: SqlStore) -> None:
+    reports = bench.reports(700)
+    for report in reports[:100]:
+        bench.append([report])
+    bench.append(reports[100:])
+    other = bench.open()
+    assert other.load_open_rounds() == other.open_reports == 700
+    assert bench.append(reports, other) == {bench.key(7): Appended(duplicate=700)}
+
+
+def test_reading_a_round_in_small_parts_gives_the_same(
+    bench: Bench, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = bench.reports(500)
+    other = bench.open()
+    for number, start in enumerate(range(0, 500, 10)):
+        bench.append(reports[start : start + 10], store if number % 3 else other)
+    monkeypatch.setattr("tacit.stores.sql._BYTES_AT_ONCE", 100)
+    monkeypatch.setattr("tacit.stores.sql._GROUPS_AT_ONCE", 7)
+    for each in (store, other, bench.open()):
+        assert each.counts(bench.key(7)) == bench.expected(reports)
+    assert store.seal(bench.key(7))
+    assert other.counts(bench.key(7)) == bench.expected(reports)
+
+
+def test_appending_does_not_wait_for_reading(bench: Bench, store: SqlStore) -> None:
+    """While somebody reads, for however long, reports are taken and rounds listed."""
+    bench.append(bench.reports(10))
+    with store.reading() as transaction:
+        transaction.execute("SELECT * FROM round")
+        done = threading.Event()
+
+        def work() -> None:
+            bench.append(bench.reports(10))
+            bench.states()
+            done.set()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert done.wait(30)
+        thread.join()
+
+
+def test_an_append_that_fails_changes_nothing_in_memory(
+    bench: Bench, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = bench.reports(20)
+    bench.append(reports[:10])
+
+    def fails(*_: object) -> int:
+        raise StoreError("not now")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tacit.stores.sql._insert", fails)
+        with pytest.raises(StoreError, match="not now"):
+            bench.append([*reports, *bench.reports(5, 8)])
+    assert bench.states() == {bench.key(7): ("open", 10)}
+    assert store.counts(bench.key(7)) == bench.expected(reports[:10])
+    assert bench.append(reports) == {bench.key(7): Appended(accepted=10, duplicate=10)}
+
+
+def test_a_plan_without_its_text_is_refused_and_not_kept(bench: Bench, store: SqlStore) -> None:
+    bare = Plan("bare", 1, 3600, 0, bench.plan.metrics)
+    with pytest.raises(StoreError, match="plan bare version 1 cannot be kept without its"):
+        store.register(bare)
+    assert [plan.name for plan in store.plans()] == [bench.name]
+
+
+def damaged(store: SqlStore, *statements: str) -> list[str]:
+    with store.writing() as transaction:
+        for statement in statements:
+            transaction.execute(statement)
+    return store.verify()
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        (
+            "UPDATE plan SET text = 'nonsense'",
+            ["cannot be read: plan: is not valid TOML", "is not registered"],
+        ),
+        ("UPDATE plan SET version = 9", ["holds the text of", "its plan is not registered"]),
+        ("DROP TABLE records_1", ["round 7 of check-.*: records_1 is missing, and the reports with it"]),
+        ("DELETE FROM records_1", ["records_1 is empty"]),
+        ("UPDATE records_1 SET records = substr(records, 2)", ["1 of 1 groups are not whole records"]),
+        ("CREATE TABLE records_77 (number INTEGER)", ["records_77 belongs to no round"]),
+        ("CREATE TABLE records_2 (number INTEGER)", ["round 6 of check-.*: records_2 is still there"]),
+        (
+            "UPDATE round SET reports = 11 WHERE id = 2",
+            ["expected the counts of 11 reports, got those of 10"],
+        ),
+        (
+            "DELETE FROM counts WHERE metric = 'words'",
+            ["words: expected the counts of 10 reports, got those of 0"],
+        ),
+        (
+            "UPDATE counts SET ones = '[99999]' WHERE metric = 'minutes'",
+            ["the counts of minutes cannot be read"],
+        ),
+        ("UPDATE counts SET ones = '[' WHERE metric = 'minutes'", ["the counts of minutes cannot be read"]),
+        ("UPDATE counts SET metric = 'cats' WHERE metric = 'words'", ["the counts of cats cannot be read"]),
+        ("UPDATE round SET state = 'ajar' WHERE id = 1", ["expected open, closing or sealed, got ajar"]),
+    ],
+)
+def test_verify_names_what_is_wrong(bench: Bench, store: SqlStore, statement: str, told: list[str]) -> None:
+    bench.append(bench.reports(10))
+    bench.append(bench.reports(10, 6))
+    store.seal(bench.key(6))
+    assert store.verify() == []
+    problems = damaged(store, statement)
+    assert problems
+    for each in told:
+        assert any(re.search(each, problem) for problem in problems), problems
+
+
+def test_a_damaged_round_is_not_counted_wrong(bench: Bench, store: SqlStore) -> None:
+    bench.append(bench.reports(10))
+    damaged(store, "UPDATE records_1 SET records = substr(records, 2)")
+    other = bench.open()
+    with pytest.raises(StoreError, match="is damaged: records: expected whole records"):
+        other.seal(bench.key(7))
+    assert bench.states(other)[bench.key(7)][0] == "closing"

@@ -1,0 +1,401 @@
+"""The embedded store: its file, its schema, full disks, kill -9, two processes, backups."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tacit.errors import StoreError
+from tacit.plan import Plan
+from tacit.stores import Layout, RoundKey, SqlStore, migrate_store, open_store, sqlite
+from tacit.stores.sqlite import SCHEMA, SqliteStore
+
+Open = Callable[[str], SqlStore]
+KEY = RoundKey("small", 1, 7)
+
+
+def group(start: int, count: int) -> bytes:
+    return b"".join(number.to_bytes(16) + b"\x80" for number in range(start, start + count))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "store.db"
+
+
+@pytest.fixture
+def store(path: Path, plan: Plan, opened: Open) -> SqlStore:
+    made = opened(f"sqlite:///{path}")
+    made.register(plan)
+    return made
+
+
+def test_the_file_and_what_is_beside_it_are_for_their_owner_alone(store: SqlStore, path: Path) -> None:
+    old = os.umask(0)
+    try:
+        store.append({KEY: group(0, 10)})
+        assert isinstance(store, SqliteStore)
+        store.backup(path.with_name("copy.db"))
+    finally:
+        os.umask(old)
+    names = {each.name for each in path.parent.iterdir()}
+    assert names == {"store.db", "store.db-wal", "store.db-shm", "copy.db"}
+    assert {stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()} == {0o600}
+
+
+def test_every_column_has_a_comment(store: SqlStore) -> None:
+    store.append({KEY: group(0, 1)})
+    with store.reading() as transaction:
+        kept = dict(transaction.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
+    assert set(kept) == {"plan", "round", "counts", "key", "records_1"}
+    for sql in kept.values():
+        columns = [
+            line for line in sql.splitlines()[1:-1] if line.strip().split()[0] not in ("PRIMARY", "UNIQUE")
+        ]
+        assert columns
+        assert [line for line in columns if "--" not in line and "REFERENCES" not in line] == []
+
+
+def test_no_time_of_arrival_is_stored(store: SqlStore, path: Path) -> None:
+    """The tables of rounds and reports have no column that could hold one."""
+    store.append({KEY: group(0, 10)})
+    with store.reading() as transaction:
+        columns = {
+            (table, row[1])
+            for (table,) in transaction.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            for row in transaction.execute(f"PRAGMA table_info({table})")
+        }
+    assert {name for table, name in columns if table.startswith("records")} == {"number", "records"}
+    assert {name for table, name in columns if table == "round"} == {
+        "id", "plan", "version", "round", "state", "reports",
+    }  # fmt: skip
+
+
+def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "photos.db"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE photo (id INTEGER)")
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=r"photos\.db: is another program's database; it was left as it is"):
+        open_store(f"sqlite:///{path}")
+    with pytest.raises(StoreError, match="another program's database"):
+        migrate_store(f"sqlite:///{path}")
+    assert path.read_bytes() == before
+
+
+def test_what_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("remember the milk\n" * 100)
+    with pytest.raises(StoreError, match="cannot be opened: file is not a database"):
+        open_store(f"sqlite:///{path}")
+    assert path.read_text() == "remember the milk\n" * 100
+    with pytest.raises(StoreError, match="cannot be opened"):
+        open_store(f"sqlite:///{tmp_path}")
+
+
+@pytest.mark.parametrize(("version", "hint"), [(0, "tacit store migrate"), (99, "a newer tacit made it")])
+def test_another_schema_version_is_refused_and_left_as_it_is(
+    store: SqlStore, path: Path, version: int, hint: str
+) -> None:
+    store.close()
+    with sqlite3.connect(path) as other:
+        other.execute(f"PRAGMA user_version = {version}")
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=f"expected schema version 1, got {version}.\n  Hint: {hint}"):
+        open_store(f"sqlite:///{path}")
+    assert path.read_bytes() == before
+
+
+def test_an_older_store_is_migrated_and_keeps_what_it_holds(
+    path: Path, plan: Plan, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Schema 0, of a tacit that never was: keys had no label. Its reports, counts and keys come along."""
+    made = opened(f"sqlite:///{path}")
+    made.register(plan)
+    made.append({KEY: group(0, 10), KEY._replace(round=6): group(0, 5)})
+    made.seal(KEY._replace(round=6))
+    counts = made.counts(KEY._replace(round=6))
+    made.close()
+    with sqlite3.connect(path) as older:
+        older.execute("ALTER TABLE key DROP COLUMN label")
+        older.execute("INSERT INTO key VALUES ('k', 'ingest', x'00', 5, NULL)")
+        older.execute("PRAGMA user_version = 0")
+    older.close()
+    with pytest.raises(StoreError, match="there is no way from schema version 0 to 1"):
+        migrate_store(f"sqlite:///{path}")
+    monkeypatch.setitem(
+        sqlite.MIGRATIONS, 0, "ALTER TABLE key ADD COLUMN label TEXT NOT NULL DEFAULT '';\nSELECT nonsense"
+    )
+    with pytest.raises(StoreError, match="cannot be migrated: no such column"):
+        migrate_store(f"sqlite:///{path}")
+    monkeypatch.setitem(sqlite.MIGRATIONS, 0, "ALTER TABLE key ADD COLUMN label TEXT NOT NULL DEFAULT '';\n")
+    assert migrate_store(f"sqlite:///{path}") == (0, 1)
+    assert migrate_store(f"sqlite:///{path}") == (1, 1)
+    again = opened(f"sqlite:///{path}")
+    assert again.verify() == []
+    assert again.load_open_rounds() == 10
+    assert again.counts(KEY._replace(round=6)) == counts
+    assert [(key.id, key.label) for key in list(again.keys())] == [("k", "")]
+
+
+def test_a_store_that_is_not_there_is_not_migrated(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no such file"):
+        migrate_store(f"sqlite:///{tmp_path / 'none.db'}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_stores_nothing_half_and_recovers(store: SqlStore, path: Path, opened: Open) -> None:
+    """RLIMIT_FSIZE: no file may grow beyond a limit, so that writes fail as on a full disk."""
+    store.append({KEY: group(0, 100)})
+    with full_disk(path):
+        for number in range(1, 4):
+            with pytest.raises(StoreError, match=r"store\.db: .*(full|I/O error)"):
+                store.append({KEY: group(1000 * number, 1000), KEY._replace(round=8): group(0, 1000)})
+    assert [(info.key, info.reports) for info in store.rounds()] == [(KEY, 100)]
+    assert opened(f"sqlite:///{path}").load_open_rounds() == 100
+    store.ping()
+    for number in range(1, 4):
+        assert store.append({KEY: group(1000 * number, 1000)})[KEY].accepted == 1000
+    with full_disk(path), pytest.raises(StoreError):
+        store.seal(KEY)
+    assert store.verify() == []
+    assert store.counts(KEY)[()]["minutes"].devices == 3100
+    assert store.seal(KEY)
+    assert [(info.key, info.reports) for info in store.rounds()] == [(KEY, 3100)]
+
+
+@contextmanager
+def full_disk(path: Path) -> Iterator[None]:
+    """Two more pages can be written, and no third one."""
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = path.with_name("store.db-wal").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 9000, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+WRITER = """
+import sys
+from tacit.stores import RoundKey, open_store
+store, start = open_store("sqlite:///" + sys.argv[1]), int(sys.argv[2])
+key = RoundKey("small", 1, 7)
+for number in range(start, start + 100_000):
+    ids = range(40 * number - 10, 40 * number + 40)     # ten of the group before come again
+    store.append({key: b"".join((2**64 + each).to_bytes(16) + b"\\x80" for each in ids)})
+    sys.stdout.write(f"{number}\\n")
+    sys.stdout.flush()
+"""
+
+
+def test_what_was_acknowledged_outlives_kill_9(store: SqlStore, path: Path, opened: Open, plan: Plan) -> None:
+    """A writer is killed at random moments; each group whose append returned is there, and none twice."""
+    draws, start, told = random.Random(11), 1, []
+    for _ in range(12):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), str(start)], stdout=subprocess.PIPE, text=True
+        )
+        assert writer.stdout is not None
+        lines = [writer.stdout.readline()]
+        threading.Timer(draws.random() * 0.08, writer.kill).start()
+        lines += writer.stdout.readlines()
+        assert writer.wait(60) == -signal.SIGKILL
+        writer.stdout.close()
+        told += [int(line) for line in lines if line.endswith("\n")]
+        start = told[-1] + 1
+    last = told[-1]
+    assert told == list(range(1, last + 1))
+    found = opened(f"sqlite:///{path}")
+    assert found.verify() == []
+    length = found.load_open_rounds()
+    assert 40 * last + 10 <= length <= 40 * (last + 1) + 10
+    assert found.counts(KEY)[()]["minutes"].devices == length
+    assert found.seal(KEY)
+    assert found.rounds()[0].reports == length
+
+
+def test_two_processes_on_one_file_count_each_report_once(store: SqlStore, path: Path) -> None:
+    """Each knows its own ids only, so some are stored twice; the seal counts them once."""
+    script = """
+    import sys
+    from tacit.stores import RoundKey, open_store
+    store, place = open_store("sqlite:///" + sys.argv[1]), int(sys.argv[2])
+    sys.stdin.readline()
+    for number in range(50):
+        shared, own = 100 * number, 10**6 * place + 10 * number
+        ids = [*range(shared, shared + 100), *range(own, own + 10)]
+        store.append({RoundKey("small", 1, 7): b"".join(each.to_bytes(16) + b"\\x80" for each in ids)})
+    store.close()
+    """
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(script), str(path), str(place)], stdin=subprocess.PIPE
+        )
+        for place in (1, 2)
+    ]
+    time.sleep(0.5)
+    for worker in workers:
+        worker.communicate(b"\n", timeout=100)
+        assert worker.returncode == 0
+    assert store.counts(KEY)[()]["minutes"].devices == 50 * 100 + 2 * 50 * 10
+    assert store.seal(KEY)
+    assert store.rounds()[0].reports == 6000
+    assert store.verify() == []
+
+
+def test_many_processes_make_one_store(tmp_path: Path) -> None:
+    """All start at once on a file that is not there."""
+    path = tmp_path / "new.db"
+    script = """
+    import sys
+    from tacit.stores import open_store
+    sys.stdin.readline()
+    open_store(sys.argv[1]).close()
+    """
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(script), f"sqlite:///{path}"],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(4)
+    ]
+    time.sleep(0.7)
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write(b"\n")
+        worker.stdin.flush()
+    for worker in workers:
+        _, told = worker.communicate(timeout=100)
+        assert worker.returncode == 0, told
+    assert open_and_verify(path) == []
+
+
+def open_and_verify(path: Path) -> list[str]:
+    store = open_store(f"sqlite:///{path}")
+    try:
+        return store.verify()
+    finally:
+        store.close()
+
+
+def test_commits_are_synced_before_they_are_acknowledged(store: SqlStore) -> None:
+    with store.writing() as transaction:
+        assert transaction.execute("PRAGMA synchronous") == [(2,)]
+        assert transaction.execute("PRAGMA journal_mode") == [("wal",)]
+
+
+def test_the_log_beside_the_file_does_not_grow_without_end(store: SqlStore, path: Path) -> None:
+    wal, sizes = path.with_name("store.db-wal"), []
+    for number in range(60):
+        store.append({KEY: group(100_000 * number, 50_000)})
+        sizes.append(wal.stat().st_size)
+    assert 60 * 50_000 * 17 > 48 << 20
+    assert max(sizes) < 24 << 20
+
+
+def test_a_backup_made_while_writing_is_a_whole_store(store: SqlStore, path: Path, tmp_path: Path) -> None:
+    assert isinstance(store, SqliteStore)
+    store.append({KEY._replace(round=6): group(0, 10)})
+    store.seal(KEY._replace(round=6))
+    done, acknowledged = threading.Event(), [0]
+
+    def write() -> None:
+        for number in range(10_000):
+            store.append({KEY: group(100 * number, 100)})
+            acknowledged[0] = 100 * (number + 1)
+            if done.is_set():
+                return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    copies = []
+    for number in range(3):
+        before = acknowledged[0]
+        copy = tmp_path / f"copy-{number}.db"
+        store.backup(copy)
+        copies.append((copy, before, acknowledged[0] + 100))
+        time.sleep(0.02)
+    done.set()
+    writer.join()
+    for copy, least, most in copies:
+        assert open_and_verify(copy) == []
+        found = open_store(f"sqlite:///{copy}")
+        assert least <= found.load_open_rounds() <= most
+        assert found.counts(KEY._replace(round=6)) == store.counts(KEY._replace(round=6))
+        found.close()
+    with pytest.raises(StoreError, match="is there already; a backup never overwrites"):
+        store.backup(copies[0][0])
+
+
+def test_a_backup_that_fails_leaves_nothing(store: SqlStore, tmp_path: Path) -> None:
+    assert isinstance(store, SqliteStore)
+    with pytest.raises(StoreError, match="backup failed"):
+        store.backup("/proc/no-such-place/copy.db")
+    with pytest.raises(StoreError, match="memory: has no file to copy"):
+        SqliteStore(":memory:").backup(tmp_path / "copy.db")
+    assert not (tmp_path / "copy.db").exists()
+
+
+def test_a_file_that_was_taken_away_is_noticed(store: SqlStore, path: Path) -> None:
+    store.ping()
+    path.unlink()
+    with pytest.raises(StoreError, match="No such file"):
+        store.ping()
+    shutil.copy(__file__, path)
+    with pytest.raises(StoreError, match="was replaced by another file"):
+        store.ping()
+
+
+def test_a_closed_store_says_so(store: SqlStore) -> None:
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.append({KEY: group(0, 1)})
+    with pytest.raises(StoreError, match="closed"):
+        store.rounds()
+
+
+def test_an_old_sqlite_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+    with pytest.raises(StoreError, match=r"expected SQLite 3\.35 or newer"):
+        open_store(f"sqlite:///{tmp_path / 'new.db'}")
+
+
+@pytest.mark.parametrize("url", ["", "sqlite:///", "mysql://root:secret@host/db", "tacit.db"])
+def test_other_addresses_are_refused_without_their_password(url: str) -> None:
+    for work in (open_store, migrate_store):
+        with pytest.raises(StoreError, match="store: expected sqlite:///path") as refused:
+            work(url)
+        assert "secret" not in str(refused.value)
+
+
+def test_the_schema_is_what_the_docs_say() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "data-model.md").read_text()
+    for line in SCHEMA.splitlines():
+        word = line.split()[0] if line.startswith("    ") else ""
+        if word and word.islower():
+            assert f"| `{word}` |" in page, line
+
+
+def test_layout_of_the_writer_above(plan: Plan) -> None:
+    assert Layout(plan).width == 17

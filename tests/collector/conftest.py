@@ -10,15 +10,20 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
 
+from tacit.collector.ingest import Limits
+from tacit.collector.serving import make_server
 from tacit.plan import Plan
 from tacit.reports import Report, pack_bits, to_json
 from tacit.stores import create_key, open_store
@@ -236,6 +241,23 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
             service.process.wait()
 
 
+@contextmanager
+def in_thread(app: Any, limits: Limits | None = None) -> Iterator[Service]:
+    """The same server in a thread of this process, where a test can reach into its store."""
+    limits, addresses = limits or Limits(), Queue[int]()
+    server = make_server(app, "127.0.0.1", 0, limits, started=lambda _, port: addresses.put(port))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    service = Service.__new__(Service)
+    service.host, service.port = "127.0.0.1", addresses.get(timeout=20)
+    try:
+        yield service
+    finally:
+        server.should_exit = True
+        thread.join(40)
+        assert not thread.is_alive()
+
+
 @pytest.fixture(scope="session")
 def tools() -> Any:
     """What the tests share and a conftest cannot be imported for."""
@@ -243,7 +265,7 @@ def tools() -> Any:
     class Tools:
         usage, bare, reports = staticmethod(usage), BARE, staticmethod(make_reports)
         Service, bearer, make_keys = Service, staticmethod(bearer), staticmethod(make_keys)
-        Answer = Answer
+        in_thread = staticmethod(in_thread)
 
     return Tools
 

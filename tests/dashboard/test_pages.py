@@ -15,6 +15,8 @@ from tacit.estimates import cumulative
 from tacit.estimates.postprocess import norm_sub
 from tacit.fleet import SmallFleet
 from tacit.plan.card import privacy_card
+from tacit.reports import Report
+from tacit.stores import Layout, RoundKey
 
 METRIC = "/plans/app-usage/metrics"
 PAGES = [
@@ -254,6 +256,57 @@ def test_health_is_the_same_in_the_twin(world: Any) -> None:
     assert "50 (3.9 %)" in texts
     assert "73.4 MB" in texts
     assert "1 d 2 h" in texts
+
+
+ONE_MEAN = """
+[plan]
+name = "small"
+version = 1
+round = "6h"
+[metrics.minutes]
+kind = "mean"
+unit = "minute"
+max_value = 360
+epsilon = 3.0
+"""
+
+
+def test_of_many_tags_the_busiest_are_drawn_and_the_asked_one_always(make_world: Callable[..., Any]) -> None:
+    tags = [f"t{place:02}" for place in range(12)]
+    world = make_world(f"{ONE_MEAN}[segments]\nkind = {tags}\n".replace("'", '"'))
+    segments = [{"kind": tags[place]} for place in range(12) for _ in range(12 - place)]
+    fleet = SmallFleet(world.plan, len(segments), seed=4, segments=segments)
+    last = world.plan.round_at(world.now) - 1
+    for number in (last - 1, last - 2):
+        world.answer(fleet, number, {"minutes": [60] * len(segments)})
+    path = "/plans/small/metrics/minutes?by=kind"
+
+    def drawn(query: str) -> tuple[list[str], list[str]]:
+        lines = [each for each in world.get(path + query).page.all("g") if "data-line" in each]
+        half = lines[: len(lines) // 2]
+        return (
+            [each["data-line"] for each in half],
+            [each["data-line"] for each in half if "off" not in each["class"]],
+        )
+
+    assert drawn("") == (tags[:8], tags[:4])
+    assert drawn("&tag=t11") == (["t11", *tags[:7]], ["t11"])
+
+
+def test_reports_that_no_honest_fleet_sends_are_pointed_out(make_world: Callable[..., Any]) -> None:
+    world = make_world(ONE_MEAN)
+    layout, number = Layout(world.plan), world.plan.round_at(world.now) - 1
+    ones = [Report("small", 1, number, place.to_bytes(16, "big"), b"\x80") for place in range(500)]
+    key = RoundKey("small", 1, number)
+    world.store.append({key: b"".join(layout.pack(report) for report in ones)})
+    world.store.seal(key)
+    latest = world.get("/plans/small/metrics/minutes.json").json()["latest"]
+    assert latest["consistent"] is False
+    assert latest["value"] > latest["upper"] == 360
+    page = world.get("/plans/small/metrics/minutes").text
+    assert "No truth within the range explains these reports" in page
+    assert "<b>odd</b>" in page
+    assert "<b>odd</b>" in world.get("/").text
 
 
 def test_hostile_text_is_shown_as_text(make_world: Callable[..., Any]) -> None:

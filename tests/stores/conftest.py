@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import count
@@ -86,7 +87,7 @@ class PostgresServer:
                 psycopg.connect(self.url("postgres")).close()
             except psycopg.OperationalError:
                 assert self.process.poll() is None, (self.folder / "log").read_text()
-                signal.sigtimedwait([], 0.05)
+                time.sleep(0.05)
             else:
                 return
         raise AssertionError((self.folder / "log").read_text())

@@ -70,11 +70,11 @@ def test_memory_per_id_is_bounded() -> None:
 
 
 def seconds(seen: IdSet, ids: NDArray[np.uint8]) -> float:
-    start = time.perf_counter()
+    start = time.thread_time()
     for batch in np.array_split(ids, max(1, len(ids) // 1000)):
         fresh = seen.missing(batch)
         seen.add(batch[fresh])
-    return time.perf_counter() - start
+    return time.thread_time() - start
 
 
 def crafted(count: int) -> NDArray[np.uint8]:
@@ -85,31 +85,29 @@ def crafted(count: int) -> NDArray[np.uint8]:
 
 
 def growth(key: bytes | None, ids: NDArray[np.uint8]) -> float:
-    """How much longer four times as many ids take; the best of some, since the machine is noisy."""
+    """How much longer four times as many ids take, by the processor's clock; the best of three."""
     few, many = ids[: len(ids) // 4], ids
     return min(seconds(IdSet(key), many) for _ in range(3)) / min(seconds(IdSet(key), few) for _ in range(3))
 
 
 def test_crafted_ids_cost_no_more_than_random_ones() -> None:
     """4 times the ids take about 4 times as long. Quadratic would be 16 times."""
-    assert growth(None, crafted(60_000)) < 10
+    assert growth(None, crafted(64_000)) < 9
 
 
 def test_the_growth_test_would_notice_a_quadratic_set() -> None:
-    assert growth(ZERO_FACTORS, crafted(2_400)) > 10
+    assert growth(ZERO_FACTORS, crafted(6_000)) > 9
 
 
-@pytest.mark.parametrize("shape", ["counting", "one half", "low bits"])
+@pytest.mark.parametrize("shape", ["counting", "one half", "high bits"])
 def test_ids_of_any_shape_spread_over_the_slots(shape: str) -> None:
     """
-    Pairs that share a first slot: n²/2 · 2⁻ᵇ are expected, whatever the ids, by universality.
-
-    With n = 4096 of 2¹³ slots that is 1024; more than 8 times as many has probability below 1/8 for one key
-    (Markov), so below 8⁻¹⁰ < 10⁻⁹ for each of ten.
+    Pairs that share a first slot: for n = 4096 random ids and 2¹³ slots, n(n-1)/2 · 2⁻¹³ = 1024, with a
+    standard deviation of 32. Eight of them more, for any of twenty keys, has probability below 10⁻¹³.
     """
     numbers = np.arange(4096, dtype=np.uint64)
     words = np.zeros((4096, 2), dtype=np.uint64)
-    words[:, 1 if shape == "one half" else 0] = numbers << np.uint64(52) if shape == "low bits" else numbers
+    words[:, 1 if shape == "one half" else 0] = numbers << np.uint64(52) if shape == "high bits" else numbers
     ids = words.view(np.uint8)
 
     def pairs(seen: IdSet) -> float:
@@ -118,5 +116,5 @@ def test_ids_of_any_shape_spread_over_the_slots(shape: str) -> None:
         held = np.bincount(slots)
         return float((held * (held - 1) / 2).sum())
 
-    assert min(pairs(IdSet()) for _ in range(10)) < 8 * 1024
-    assert pairs(IdSet(ZERO_FACTORS)) > 8 * 1024
+    assert max(pairs(IdSet()) for _ in range(20)) < 1024 + 8 * 32
+    assert pairs(IdSet(ZERO_FACTORS)) > 1024 + 8 * 32

@@ -37,6 +37,10 @@ def _response(status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> b
     return b"\r\n".join([*lines, *(b": ".join(header) for header in headers), b"", body])
 
 
+def _head_too_large() -> ProblemError:
+    return ProblemError(431, "too_large", "The head of the request is too large.")
+
+
 def _last(answer: bytes) -> bytes:
     """An answer after which the connection is closed."""
     return answer.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
@@ -74,6 +78,11 @@ class CollectorProtocol(HttpToolsProtocol):
         found: Ingest | None = getattr(self.config.loaded_app, "ingest", None)
         return found
 
+    @property
+    def limits(self) -> Limits:
+        """What a request may bring."""
+        return self.ingest.limits if self.ingest else Limits()
+
     def connection_made(self, transport: Any) -> None:
         """A client has connected; its first request had better come soon."""
         super().connection_made(transport)
@@ -90,9 +99,9 @@ class CollectorProtocol(HttpToolsProtocol):
             self.head_size += len(data)
         self.arrived += len(data)
         super().data_received(data)
-        limits = self.ingest.limits if self.ingest else Limits()
+        limits = self.limits
         if self.head_size > limits.head:
-            self.cut_off(ProblemError(431, "too_large", "The head of the request is too large."))
+            self.cut_off(_head_too_large())
         elif self.arrived > limits.head + 2 * limits.body:
             self.cut_off(ProblemError(413, "too_large"))
 
@@ -109,8 +118,10 @@ class CollectorProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The head is whole: decide which way the request goes."""
-        self.head_size = -1
         ingest = self.ingest
+        size, self.head_size = self.head_size, -1
+        if size > self.limits.head and self._head_length() > self.limits.head:
+            self.cut_off(_head_too_large())
         if self.busy or self.said_all:
             self.keep_alive = False  # more requests before the answer to this one: answer it, then close
             return
@@ -131,6 +142,10 @@ class CollectorProtocol(HttpToolsProtocol):
             self.refusal = problem
             if problem.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
                 self.cut_off(problem)
+
+    def _head_length(self) -> int:
+        """Bytes of the head without those of the body that came with it."""
+        return len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
 
     def _go_the_long_way(self) -> None:
         url, headers, expects = self.url, self.headers, self.expect_100_continue
@@ -201,8 +216,8 @@ class CollectorProtocol(HttpToolsProtocol):
             self.keep_alive = False
         elif self.said_all or self.transport is None or self.transport.is_closing():
             return
-        elif self.cycle is not None and not self.cycle.response_complete:
-            self.transport.close()  # another answer is on its way: nothing may be mixed into it
+        elif self.cycle is not None and not (self.cycle.response_complete and self.head_size >= 0):
+            self.transport.close()  # another answer is on its way, or was given: no second one
         else:
             self._say_last(_refused(problem))
 

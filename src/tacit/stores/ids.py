@@ -15,6 +15,12 @@ _SMALLEST = 12
 _STEP = 1 << 14
 """Slots moved at a time when the table grows: what is moved stays in the cache."""
 
+_FINALIZER = (
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)
+"""Shifts and factors of SplitMix64 (Steele, Lea, Flood 2014)."""
+
 Words = NDArray[np.uint64]
 
 
@@ -23,13 +29,14 @@ class IdSet:
     The ids of one open round.
 
     A table of two columns (the halves of an id), open addressing, at most 60 % full. Whoever sends reports
-    picks their ids, so where an id rests must not be theirs to pick: its first slot is the top *b* bits of
+    picks their ids, so where an id rests must not be theirs to pick. Its four 32-bit words give
 
         h(w) = k₀ + k₁w₁ + k₂w₂ + k₃w₃ + k₄w₄  mod 2⁶⁴
 
-    over its four 32-bit words, with k drawn at random for each set. Any two ids then share a first slot with
-    probability 2⁻ᵇ (multiply-shift, strongly universal for b ≤ 33: Dietzfelbinger 1996), whatever ids are
-    sent. The low bits of h, made odd, are the step to the next slots.
+    with k drawn at random for each set: any two ids have the same h with probability 2⁻³³ at most, whatever
+    they are. A fixed bijection (the finalizer of SplitMix64) then breaks up what is still regular, such as
+    the multiples of one number. Of its result, the top bits are the first slot to look at, and the low bits,
+    made odd, the step to the next ones.
 
     A first half of 0 marks a free slot. Halves are stored with a random mask over them, so nobody can send
     an id that looks free; the one in 2⁶⁴ that does by chance goes to a plain set.
@@ -94,7 +101,10 @@ class IdSet:
     def _hashes(self, ids: NDArray[np.uint8]) -> Words:
         words = np.ascontiguousarray(ids).view(np.uint32).reshape(-1, 4)
         hashes: Words = words.astype(np.uint64) @ self._factors + self._start
-        return hashes
+        for shift, factor in _FINALIZER:
+            hashes ^= hashes >> shift
+            hashes *= factor
+        return hashes ^ (hashes >> np.uint64(31))
 
     def _slots(self, hashes: Words) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Where to look first, and how far on to look next: odd, so that every slot is reached."""

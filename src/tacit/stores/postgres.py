@@ -93,6 +93,11 @@ MIGRATIONS: dict[int, str] = {}
 _MIGRATING = 0x7AC17C01
 """The advisory lock that one collector holds while it makes or migrates the tables."""
 _READERS = 8
+_SETTINGS = (
+    "SET default_transaction_isolation TO 'read committed'",
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
+)
+"""What the law of the store needs, whatever the database or the role prefers."""
 
 
 class PostgresStore(SqlStore):
@@ -177,11 +182,12 @@ class _PostgresConnections(Connections["psycopg.Connection[Row]"]):
 
     def connect(self) -> psycopg.Connection[Row]:
         connection = psycopg.connect(self._url, autocommit=True, connect_timeout=5)
-        connection.execute("SET default_transaction_isolation TO 'read committed'")
-        connection.execute(
-            "SELECT set_config('synchronous_commit', 'on', false)"
-            " WHERE current_setting('synchronous_commit') = 'off'"
-        )
+        try:
+            for statement in _SETTINGS:
+                connection.execute(statement)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def begin(self, connection: psycopg.Connection[Row]) -> Transaction:

@@ -65,7 +65,7 @@
 
   const refresh = async () => {
     const main = document.querySelector("main[data-refresh]");
-    if (!main || document.hidden || main.contains(document.activeElement)) return;
+    if (!main || document.hidden || document.activeElement?.tagName === "SELECT") return;
     try {
       const answer = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "error" });
       if (!answer.ok) return;

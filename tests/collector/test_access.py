@@ -1,0 +1,328 @@
+"""Who may do what: every route with every kind of key, sessions and their cookies, and rates."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import time
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tacit import dashboard
+from tacit.collector.access import COOKIE, SESSION_SECONDS, Access
+from tacit.collector.app import Collector
+from tacit.collector.openapi import openapi
+from tacit.collector.problems import ProblemError
+from tacit.errors import StoreError
+from tacit.plan import Plan
+from tacit.reports import to_json
+from tacit.stores import create_key, open_store
+
+OPERATIONS = [
+    (method.upper(), path, frozenset(operation["x-roles"]))
+    for path, methods in openapi()["paths"].items()
+    for method, operation in methods.items()
+]
+KEYS = ("none", "wrong", "revoked", "ingest", "reader", "admin")
+
+
+def key_of(locked: Any, kind: str) -> str | None:
+    return None if kind == "none" else locked.keys.get(kind, "tacit_admin_00000000_" + "A" * 43)
+
+
+def ask(locked: Any, tools: Any, method: str, path: str, key: str | None) -> Any:
+    place = path.replace("{name}", "app-usage").replace("{plan}", "app-usage").replace("{metric}", "minutes")
+    if place == "/v1/estimates":
+        place += "?plan=app-usage"
+    if method == "POST":
+        plan = locked.plans[0]
+        report = tools.reports(plan, locked.now(plan), 1, key)[0]
+        return locked.call(
+            "POST", place, to_json(report), {"Content-Type": "application/json", **tools.bearer(key)}
+        )
+    return locked.get(place, key)
+
+
+@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize(("method", "path", "roles"), OPERATIONS)
+def test_every_operation_with_every_key(
+    locked: Any, tools: Any, method: str, path: str, roles: frozenset[str], kind: str
+) -> None:
+    answer = ask(locked, tools, method, path, key_of(locked, kind))
+    if "public" in roles or kind in roles:
+        assert answer.status in (200, 202), answer.body
+    elif kind in ("none", "wrong", "revoked"):
+        assert (answer.status, answer.json["code"]) == (401, "unauthorized")
+        assert answer.headers["www-authenticate"] == 'Bearer realm="tacit"'
+    else:
+        assert (answer.status, answer.json["code"]) == (403, "forbidden")
+
+
+@pytest.fixture(scope="module")
+def routes(tools: Any) -> tuple[set[str], set[str]]:
+    """The addresses of the application: those of the interface, and those of pages for people."""
+    app = Collector([Plan.from_toml(tools.usage())], open_store("memory:"), pages=dashboard)
+    everything = {route.path for route in app._api._app.routes}  # type: ignore[attr-defined]
+    pages = {route.path for route in dashboard.routes(app.reader, app.health)}  # type: ignore[attr-defined]
+    return everything - pages, pages
+
+
+def test_every_route_of_the_interface_is_in_the_document(routes: tuple[set[str], set[str]]) -> None:
+    interface, _ = routes
+    assert interface | {"/v1/reports"} == {*openapi()["paths"], "/login", "/logout"}
+
+
+def test_every_page_needs_a_reader(locked: Any, tools: Any, routes: tuple[set[str], set[str]]) -> None:
+    _, pages = routes
+    assert {"/", "/plans/{plan}"} < pages
+    for page in pages - {"/static/{name}"}:
+        for kind in KEYS:
+            status = ask(locked, tools, "GET", page, key_of(locked, kind)).status
+            expected = {"none": 401, "wrong": 401, "revoked": 401, "ingest": 403}.get(kind, 200)
+            assert (page, kind, status) == (page, kind, expected)
+
+
+def test_an_address_that_is_not_there_needs_a_key_too(locked: Any) -> None:
+    """Who has no key learns nothing of what there is."""
+    assert locked.get("/nowhere").status == 401
+    assert locked.get("/nowhere", locked.keys["reader"]).status == 404
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "Bearer", "Bearer ", "bearer", "Basic {}", "{}", "Bearer  x", "Bearer {}x", "Bearer x{}", "Token {}",
+     "Bearer {},", "Bearer \u00e9"],
+)  # fmt: skip
+def test_a_malformed_authorization_is_no_key(locked: Any, tools: Any, value: str) -> None:
+    for role, method, path in (("ingest", "POST", "/v1/reports"), ("reader", "GET", "/v1/plans")):
+        sent = {"Authorization": value.format(locked.keys[role]), "Content-Type": "application/json"}
+        answer = locked.call(method, path, b"{}" if method == "POST" else None, sent)
+        assert (answer.status, answer.json["code"]) == (401, "unauthorized")
+
+
+def test_the_scheme_may_be_written_in_any_case(locked: Any) -> None:
+    for word in ("bearer", "BEARER"):
+        answer = locked.call("GET", "/v1/plans", None, {"Authorization": f"{word} {locked.keys['reader']}"})
+        assert answer.status == 200
+
+
+# Sessions
+
+
+def log_in(locked: Any, key: str, target: str = "/", **headers: str) -> Any:
+    body = urlencode({"key": key, "next": target}).encode()
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    return locked.call("POST", "/login", body, {**kind, **headers})
+
+
+def cookie_of(answer: Any) -> str:
+    return str(answer.headers["set-cookie"]).split(";")[0]
+
+
+def test_logging_in_and_out(locked: Any) -> None:
+    answer = log_in(locked, locked.keys["reader"], "/plans/app-usage")
+    assert (answer.status, answer.headers["location"]) == (303, "/plans/app-usage")
+    attributes = {part.strip().lower() for part in answer.headers["set-cookie"].split(";")[1:]}
+    assert {"httponly", "samesite=strict", "path=/", f"max-age={SESSION_SECONDS}"} <= attributes
+    assert locked.keys["reader"] not in answer.headers["set-cookie"]
+    cookie = cookie_of(answer)
+    for path in ("/", "/v1/plans", "/metrics"):
+        assert locked.get(path, Cookie=f"a=b; {cookie}").status == 200
+    out = locked.call("POST", "/logout", b"", {"Cookie": cookie})
+    assert (out.status, out.headers["location"]) == (303, "/login")
+    assert f'{COOKIE}=""' in out.headers["set-cookie"]
+    assert "max-age=0" in out.headers["set-cookie"].lower()
+
+
+def test_a_browser_without_a_session_is_shown_the_door(locked: Any) -> None:
+    answer = locked.get("/plans/app-usage", Accept="text/html")
+    assert (answer.status, answer.headers["location"]) == (303, "/login?next=/plans/app-usage")
+    assert locked.get("/login").status == 200
+
+
+@pytest.mark.parametrize("kind", ["ingest", "revoked", "wrong", "", "x" * 3000])
+def test_only_readers_get_in(locked: Any, kind: str) -> None:
+    answer = log_in(locked, key_of(locked, kind) if kind in KEYS else kind)
+    assert answer.status == 401
+    assert "set-cookie" not in answer.headers
+
+
+def test_a_form_that_is_too_large_is_not_read(locked: Any) -> None:
+    assert log_in(locked, "x" * 5000).status == 413
+
+
+def test_forged_cookies_are_refused(locked: Any) -> None:
+    cookie = cookie_of(log_in(locked, locked.keys["reader"]))
+    name, end, seal = cookie.partition("=")[2].split(".")
+    other_id = locked.keys["admin"].split("_")[2]
+    hash_in_the_store = sha256(locked.keys["admin"].encode()).digest()
+    by_thief = hmac.new(hash_in_the_store, f"session {other_id} {end}".encode(), sha256).hexdigest()
+    for forged in (
+        f"{name}.{int(end) + 1}.{seal}", f"{other_id}.{end}.{seal}", f"{name}.{end}.{'0' * 64}",
+        f"{name}.{end}.", f"{other_id}.{end}.{by_thief}", f"{name}.{end}", "..", "", "x",
+        f"{name}.-1.{seal}", f"{name}.\u0663.{seal}", f"{name}.{'9' * 5000}.{seal}", locked.keys["reader"],
+    ):  # fmt: skip
+        assert locked.get("/v1/plans", Cookie=f"{COOKIE}={forged}".encode()).status == 401, forged
+    assert locked.get("/v1/plans", Cookie=f"{COOKIE}={name}.{end}.{seal}").status == 200
+
+
+def test_a_reader_s_session_sends_no_reports(locked: Any) -> None:
+    cookie = cookie_of(log_in(locked, locked.keys["reader"]))
+    answer = locked.call("POST", "/v1/reports", b"{}", {"Cookie": cookie, "Content-Type": "application/json"})
+    assert answer.status == 403
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["https://evil.example", "//evil.example", "/\\evil.example", "\\\\evil.example", "/\t/evil.example",
+     "javascript:alert(1)", "evil.example", "/\r\nSet-Cookie: x=y", "", "/\u2028"],
+)  # fmt: skip
+def test_nobody_is_sent_elsewhere_after_logging_in(locked: Any, target: str) -> None:
+    answer = log_in(locked, locked.keys["reader"], target)
+    assert (answer.status, answer.headers["location"]) == (303, "/")
+    page = locked.get(f"/login?{urlencode({'next': target})}").body.decode()
+    assert "evil.example" not in page
+    assert "javascript:" not in page
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "cross-site", "Origin": "http://{host}"},
+    ],
+)
+@pytest.mark.parametrize("path", ["/login", "/logout"])
+def test_forms_from_other_sites_are_refused(locked: Any, path: str, headers: dict[str, str]) -> None:
+    host = f"{locked.host}:{locked.port}"
+    sent = {name: value.format(host=host) for name, value in headers.items()}
+    body = urlencode({"key": locked.keys["reader"]}).encode()
+    answer = locked.call("POST", path, body, {**sent, "Content-Type": "application/x-www-form-urlencoded"})
+    assert (answer.status, answer.json["code"]) == (403, "forbidden")
+    assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"Origin": "http://{host}"}, {"Origin": "https://public.example", "Sec-Fetch-Site": "same-origin"}],
+)
+def test_forms_of_our_own_are_taken(locked: Any, headers: dict[str, str]) -> None:
+    host = f"{locked.host}:{locked.port}"
+    sent = {name: value.format(host=host) for name, value in headers.items()}
+    assert log_in(locked, locked.keys["reader"], **sent).status == 303
+
+
+def test_every_answer_has_the_headers_that_keep_browsers_safe(locked: Any) -> None:
+    key = locked.keys["reader"]
+    for path in (
+        "/",
+        "/login",
+        "/v1/plans",
+        "/healthz",
+        "/metrics",
+        "/nowhere",
+        "/v1/reports",
+        "/v1/estimates",
+    ):
+        for given in (key, None):
+            answer = locked.get(path, given)
+            assert "default-src 'none'" in answer.headers["content-security-policy"], path
+            assert "unsafe-inline" not in answer.headers["content-security-policy"]
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert answer.headers["x-frame-options"] == "DENY"
+            assert answer.headers["referrer-policy"] == "same-origin"
+            assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+            assert "access-control-allow-origin" not in answer.headers
+            assert "server" not in answer.headers
+    assert locked.post(b"{}").headers["x-content-type-options"] == "nosniff"
+
+
+def test_headers_come_once(locked: Any) -> None:
+    key = f"Authorization: Bearer {locked.keys['reader']}"
+    said = locked.raw(f"GET / HTTP/1.1\r\nHost: x\r\n{key}\r\n\r\n".encode(), patience=1)
+    names = re.findall(rb"^([\w-]+):", said.partition(b"\r\n\r\n")[0], re.MULTILINE)
+    assert len(names) == len({name.lower() for name in names})
+
+
+# Keys that change while the collector runs
+
+
+def test_a_revoked_key_ends_within_seconds_and_so_do_its_sessions(
+    start: Callable[..., Any], tools: Any
+) -> None:
+    service = start(tools.usage(), keys=("reader",))
+    key = service.keys["reader"]
+    cookie = cookie_of(log_in(service, key))
+    assert service.get("/v1/plans", key).status == service.get("/v1/plans", Cookie=cookie).status == 200
+    store = open_store(service.store)
+    assert store.revoke_key(key.split("_")[2], int(time.time()))
+    store.close()
+    end = time.monotonic() + 10
+    while service.get("/v1/plans", key).status == 200 and time.monotonic() < end:
+        time.sleep(0.2)
+    assert service.get("/v1/plans", key).status == 401
+    assert service.get("/v1/plans", Cookie=cookie).status == 401
+    assert service.get("/v1/plans").status == 401  # the last key is gone, and still nothing is open
+
+
+def test_a_session_ends_in_time() -> None:
+    store = open_store("memory:")
+    text, key = create_key("reader", "", 0)
+    store.add_key(key)
+    now = [1000.0]
+    access = Access(store, clock=lambda: now[0])
+    headers = [(b"cookie", f"{COOKIE}={access.session(key)}".encode())]
+    assert access.require(headers, ("reader",)) == key
+    now[0] += SESSION_SECONDS - 1
+    assert access.require(headers, ("reader",)) == key
+    now[0] += 1
+    with pytest.raises(ProblemError, match="unauthorized"):
+        access.require(headers, ("reader",))
+    with pytest.raises(ProblemError, match="unauthorized"):  # another process has another secret
+        Access(store, clock=lambda: 1000.0).require(headers, ("reader",))
+    assert access.require([(b"authorization", b"Bearer " + text.encode())], ("reader",)) == key
+
+
+class Failing:
+    def keys(self) -> list[Any]:
+        raise StoreError("gone")
+
+
+def test_a_store_that_cannot_be_read_opens_nothing() -> None:
+    access = Access(Failing())  # type: ignore[arg-type]
+    assert not access.is_open
+    with pytest.raises(ProblemError, match="unauthorized"):
+        access.require([], ("reader",))
+
+
+def test_keys_stay_known_while_the_store_is_away() -> None:
+    store = open_store("memory:")
+    text, key = create_key("reader", "", 0)
+    store.add_key(key)
+    access = Access(store)
+    access._store = Failing()  # type: ignore[assignment]
+    access.refresh()
+    assert access.known(text.encode()) == key
+
+
+def test_each_key_has_its_own_allowance(start: Callable[..., Any], tools: Any) -> None:
+    service = start(tools.usage(), keys=("ingest", "admin"), options=("--rate", "5"))
+    plan = service.plans[0]
+    reports = tools.reports(plan, service.now(plan), 40)
+    answers = [service.send(report, service.keys["ingest"]) for report in reports]
+    refused = [answer for answer in answers if answer.status != 202]
+    assert refused
+    assert len(answers) - len(refused) >= 5
+    for answer in refused:
+        assert (answer.status, answer.json["code"]) == (429, "rate_limited")
+        assert int(answer.headers["retry-after"]) >= 1
+    assert service.send(reports[0], service.keys["admin"]).status == 202
+    time.sleep(int(refused[-1].headers["retry-after"]))
+    assert service.send(reports[0], service.keys["ingest"]).status == 202

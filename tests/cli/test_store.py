@@ -150,3 +150,13 @@ def test_the_store_can_come_from_the_environment(
     monkeypatch.setenv("TACIT_STORE_FILE", str(tmp_path / "secret"))
     assert run("rounds").exit_code == 0
     assert run("rounds", "--store", "mysql://x").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "verb", [["rounds"], ["estimate"], ["store", "check"], ["store", "backup", "copy.db"], ["keys", "list"]]
+)
+def test_a_mistyped_store_is_not_made(verb: list[str], tmp_path: Path) -> None:
+    result = run(*verb, "--store", f"sqlite:///{tmp_path / 'typo.db'}")
+    assert result.exit_code == 1
+    assert "no such file" in result.output
+    assert list(tmp_path.iterdir()) == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -67,36 +65,6 @@ def test_memory_per_id_is_bounded() -> None:
     for _ in range(20):
         seen.add(draws.integers(0, 256, (5_000, 16), dtype=np.uint8))
         assert seen.nbytes <= max(16 << 12, len(seen) * 16 * 2 / 0.6)
-
-
-def seconds(seen: IdSet, ids: NDArray[np.uint8]) -> float:
-    start = time.thread_time()
-    for batch in np.array_split(ids, max(1, len(ids) // 1000)):
-        fresh = seen.missing(batch)
-        seen.add(batch[fresh])
-    return time.thread_time() - start
-
-
-def crafted(count: int) -> NDArray[np.uint8]:
-    """Ids that a table without a secret would all put into one slot: only their upper bits differ."""
-    words = np.zeros((count, 2), dtype=np.uint64)
-    words[:, 0] = np.arange(1, count + 1, dtype=np.uint64) << np.uint64(40)
-    return words.view(np.uint8)
-
-
-def growth(key: bytes | None, ids: NDArray[np.uint8]) -> float:
-    """How much longer four times as many ids take, by the processor's clock; the best of three."""
-    few, many = ids[: len(ids) // 4], ids
-    return min(seconds(IdSet(key), many) for _ in range(3)) / min(seconds(IdSet(key), few) for _ in range(3))
-
-
-def test_crafted_ids_cost_no_more_than_random_ones() -> None:
-    """4 times the ids take about 4 times as long. Quadratic would be 16 times."""
-    assert growth(None, crafted(64_000)) < 9
-
-
-def test_the_growth_test_would_notice_a_quadratic_set() -> None:
-    assert growth(ZERO_FACTORS, crafted(6_000)) > 9
 
 
 @pytest.mark.parametrize("shape", ["counting", "one half", "high bits"])

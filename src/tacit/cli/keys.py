@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
-from tacit.cli.options import store_option
+from tacit.cli.options import opened_store, store_option
 from tacit.cli.output import as_json, console, print_json, table
 from tacit.errors import TacitError
 
@@ -55,11 +55,8 @@ def list_(store: str, as_json: bool) -> None:
     Example:
       tacit keys list --store sqlite:///tacit.db
     """
-    from tacit.stores import open_store
-
-    opened = open_store(store)
-    found = opened.keys()
-    opened.close()
+    with opened_store(store) as opened:
+        found = opened.keys()
     if as_json:
         print_json(
             {
@@ -89,11 +86,8 @@ def revoke(key_id: str, store: str, as_json: bool) -> None:
     Example:
       tacit keys revoke 1f2e3d4c --store sqlite:///tacit.db
     """
-    from tacit.stores import open_store
-
-    opened = open_store(store)
-    done = opened.revoke_key(key_id, int(time.time()))
-    opened.close()
+    with opened_store(store) as opened:
+        done = opened.revoke_key(key_id, int(time.time()))
     if not done:
         raise TacitError(f"no key has the id {key_id}.\n  Hint: tacit keys list shows them")
     if as_json:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tacit.cli.options import store_option
+from tacit.cli.options import opened_store, store_option
 from tacit.cli.output import as_json, console, figure, print_json, table
 from tacit.errors import TacitError
 
@@ -35,12 +35,10 @@ def rounds(store: str, plan: str | None, last: int, seal: bool, as_json: bool) -
     """
     from tacit.collector.reading import Reader
     from tacit.collector.sealing import seal_due
-    from tacit.stores import open_store
 
-    opened = open_store(store)
-    sealed = seal_due(opened, time.time()) if seal else []
-    found = Reader(opened).rounds(plan, last)
-    opened.close()
+    with opened_store(store) as opened:
+        sealed = seal_due(opened, time.time()) if seal else []
+        found = Reader(opened).rounds(plan, last)
     if as_json:
         print_json({"rounds": found, "sealed": len(sealed)})
         return
@@ -57,15 +55,11 @@ def rounds(store: str, plan: str | None, last: int, seal: bool, as_json: bool) -
 
 def _found(store: str, **asked: Any) -> Any:
     from tacit.collector.reading import Reader
-    from tacit.stores import open_store
 
-    opened = open_store(store)
-    try:
+    with opened_store(store) as opened:
         reader = Reader(opened)
         plan = asked.pop("plan") or _only_plan(list(reader.plans()))
         return reader.estimates(plan, **asked)
-    finally:
-        opened.close()
 
 
 def _only_plan(names: list[str]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tacit.cli.options import store_option
+from tacit.cli.options import opened_store, store_option
 from tacit.cli.output import as_json, found_problems, print_json
 from tacit.errors import StoreError
 
@@ -29,12 +29,8 @@ def check(store: str, as_json: bool) -> None:
 
     Exit code 3 when problems were found.
     """
-    from tacit.stores import open_store
-
-    opened = open_store(store)
-    problems = opened.verify()
-    url = opened.url
-    opened.close()
+    with opened_store(store) as opened:
+        problems, url = opened.verify(), opened.url
     if as_json:
         print_json({"store": url, "problems": problems})
     else:
@@ -78,14 +74,12 @@ def backup(path: Path, store: str, as_json: bool) -> None:
     Example:
       tacit store backup tacit-backup.db --store sqlite:///tacit.db
     """
-    from tacit.stores import open_store
     from tacit.stores.sqlite import SqliteStore
 
-    opened = open_store(store)
-    if not isinstance(opened, SqliteStore):
-        raise StoreError("only SQLite stores are backed up here; use pg_dump for PostgreSQL.")
-    opened.backup(path)
-    opened.close()
+    with opened_store(store) as opened:
+        if not isinstance(opened, SqliteStore):
+            raise StoreError("only SQLite stores are backed up here; use pg_dump for PostgreSQL.")
+        opened.backup(path)
     if as_json:
         print_json({"file": str(path)})
     else:

@@ -95,7 +95,8 @@ _MIGRATING = 0x7AC17C01
 _READERS = 8
 _SETTINGS = (
     "SET default_transaction_isolation TO 'read committed'",
-    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
+    "SELECT set_config('synchronous_commit', 'on', false)"
+    " WHERE current_setting('synchronous_commit') = 'off'",
 )
 """What the law of the store needs, whatever the database or the role prefers."""
 

@@ -18,9 +18,14 @@
   };
 
   // The address always says what is shown, so that it can be passed on and looked at again.
-  const setAddress = (form) => {
+  const queryOf = (form) => {
     const query = new URLSearchParams();
     for (const [name, value] of new FormData(form)) if (value) query.append(name, value);
+    return query;
+  };
+
+  const setAddress = (form) => {
+    const query = queryOf(form);
     history.replaceState(null, "", `${location.pathname}?${query}`);
     const twin = document.querySelector(".bottom a");
     if (twin) twin.href = `${twin.pathname}?${query}`;
@@ -95,8 +100,7 @@
       if (event.target.name === "tag") showTags(form);
       else {
         if (event.target.name === "by") for (const box of form.querySelectorAll('input[name="tag"]')) box.checked = false;
-        setAddress(form);
-        location.reload();
+        location.assign(`${location.pathname}?${queryOf(form)}`);
       }
     });
     const main = document.querySelector("main[data-refresh]");

@@ -1,0 +1,97 @@
+"""The document tells the truth: it is the one in docs/, and a machine that knows it finds nothing wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tacit.collector.openapi import openapi
+from tacit.collector.problems import DETAILS
+from tacit.reports import to_json
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_document_in_docs_is_this_one() -> None:
+    """Made anew with: python -c "import json; from tacit.collector.openapi import openapi as o; …" (docs/http.md)."""
+    assert json.loads((ROOT / "docs" / "openapi.json").read_text()) == openapi()
+
+
+def test_the_server_hands_out_the_same(collector: Any) -> None:
+    assert collector.get("/openapi.json").json == openapi()
+
+
+def test_every_code_is_in_the_document_and_in_the_page() -> None:
+    page = (ROOT / "docs" / "http.md").read_text()
+    assert set(openapi()["components"]["schemas"]["Problem"]["properties"]["code"]["enum"]) == set(DETAILS)
+    assert [code for code in DETAILS if f"`{code}`" not in page] == []
+
+
+def test_every_operation_is_in_the_page() -> None:
+    page = (ROOT / "docs" / "http.md").read_text()
+    for path, methods in openapi()["paths"].items():
+        for method in methods:
+            assert f"`{method.upper()} {path}`" in page
+
+
+def test_every_setting_is_in_the_page() -> None:
+    from tacit.cli.serve import serve
+
+    page = (ROOT / "docs" / "http.md").read_text()
+    for option in serve.params:
+        if option.name not in ("plans", "help"):
+            assert f"`{option.opts[0]}`" in page
+            assert f"`{option.envvar}`" in page
+
+
+@pytest.fixture(scope="module")
+def filled(start: Callable[..., Any], tools: Any) -> Any:
+    service = start(tools.usage(), tools.bare)
+    for plan in service.plans:
+        for report in tools.reports(plan, service.now(plan), 5):
+            assert service.send(report).status == 202
+    return service
+
+
+def test_right_reports_match_the_schema(tools: Any, filled: Any) -> None:
+    schema = {**openapi()["components"]["schemas"]["Report"]}
+    for plan in filled.plans:
+        for report in tools.reports(plan, filled.now(plan), 20):
+            jsonschema_rs.validate(schema, json.loads(to_json(report)))
+
+
+def test_a_machine_that_knows_the_document_finds_nothing(filled: Any) -> None:
+    """Schemathesis makes right and wrong requests for every operation, and checks every answer against it."""
+    address = f"http://{filled.host}:{filled.port}"
+    schema = schemathesis.openapi.from_dict(openapi())
+    schema.config.update(base_url=address)
+    asked: set[str] = set()
+    end = time.monotonic() + 30
+    for result in schema.get_all_operations():
+        operation = result.ok()
+
+        @settings(
+            max_examples=40, deadline=None, derandomize=True, database=None, phases=[Phase.explicit, Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )  # fmt: skip
+        @given(data=st.data())
+        def ask(data: Any, operation: Any = operation) -> None:
+            if time.monotonic() < end:
+                for mode in schemathesis.GenerationMode:
+                    case = data.draw(operation.as_strategy(generation_mode=mode))
+                    case.call_and_validate(base_url=address)
+                asked.add(operation.label)
+
+        ask()
+    assert len(asked) == sum(len(methods) for methods in openapi()["paths"].values())
+    assert "Traceback" not in filled.log
+    assert "internal-error" not in filled.log

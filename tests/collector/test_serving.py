@@ -1,0 +1,405 @@
+"""The process: how it starts, what it says, how it fails and recovers, and how it ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tacit.collector import log
+from tacit.collector.app import Collector
+from tacit.errors import StoreError
+from tacit.plan import Plan
+from tacit.reports import to_json, to_ndjson
+from tacit.stores import Appended, RoundKey, open_store
+
+TACIT = str(Path(sys.executable).with_name("tacit"))
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path, tools: Any) -> str:
+    path = tmp_path / "plan.toml"
+    path.write_text(tools.usage())
+    return str(path)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([TACIT, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+# Starting
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "collector.example.org:0"])
+def test_listening_beyond_this_machine_needs_keys(plan_file: str, tmp_path: Path, listen: str) -> None:
+    done = run("serve", plan_file, "--store", f"sqlite:///{tmp_path}/s.db", "--listen", listen)
+    assert done.returncode == 1
+    assert "tacit keys create" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_with_keys_it_may_listen_anywhere(start: Callable[..., Any], tools: Any, tmp_path: Path) -> None:
+    service = tools.Service(tmp_path, tools.usage())
+    tools.make_keys(service.store, "reader")
+    process = subprocess.Popen(
+        [TACIT, "serve", *service.plan_files, "--store", service.store, "--listen", "0.0.0.0:0"],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    lines = iter(process.stderr.readline, "")
+    assert any(line.startswith("Listening on http://0.0.0.0:") for line in lines)
+    process.terminate()
+    assert process.wait(30) == 0
+    process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--listen", "8000"),
+        ("--listen", ":x"),
+        ("--store", "mysql://x"),
+        ("--tls-cert", "{plan}"),
+        ("--rate", "-1"),
+    ],
+)
+def test_what_cannot_be_used_is_said_in_a_line(plan_file: str, arguments: tuple[str, str]) -> None:
+    name, value = arguments
+    done = run("serve", plan_file, "--store", "memory:", name, value.format(plan=plan_file))
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken(collector: Any, plan_file: str) -> None:
+    done = run("serve", plan_file, "--store", "memory:", "--listen", f"127.0.0.1:{collector.port}")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_another_plan_of_the_same_version_is_refused(plan_file: str, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/s.db"
+    opened = open_store(store)
+    opened.register(Plan.from_toml(Path(plan_file).read_text().replace("360", "370")))
+    opened.close()
+    done = run("serve", plan_file, "--store", store, "--listen", "127.0.0.1:0")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_settings_come_from_the_environment_and_the_store_from_a_file(tools: Any, tmp_path: Path) -> None:
+    secret = tmp_path / "store-url"
+    secret.write_text(f"sqlite:///{tmp_path / 'from-file.db'}\n")
+    service = tools.Service(
+        tmp_path, tools.usage(), TACIT_STORE_FILE=str(secret), TACIT_MAX_BATCH="3", TACIT_MAX_BODY="2000",
+        TACIT_RATE="1000", TACIT_QUEUE="50", TACIT_CLOCK_SKEW="0", TACIT_READ_TIMEOUT="1",
+    )  # fmt: skip
+    del service.env["TACIT_STORE"]
+    service.start()
+    try:
+        plan = service.plans[0]
+        reports = tools.reports(plan, service.now(plan), 4)
+        assert service.post(to_ndjson(reports[:3]), "application/x-ndjson").status == 202
+        assert service.post(to_ndjson(reports), "application/x-ndjson").status == 413
+        assert service.post(b" " * 2001).status == 413
+        assert (tmp_path / "from-file.db").exists()
+    finally:
+        assert service.stop() == 0
+
+
+def test_tls(tools: Any, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    service = tools.Service(tmp_path, tools.usage(), scheme="https")
+    keys = tools.make_keys(service.store, "reader", "ingest")
+    service.start("--tls-cert", str(certificate), "--tls-key", str(key))
+    try:
+        plan = service.plans[0]
+        trusted = ssl.create_default_context(cafile=str(certificate))
+        connection = http.client.HTTPSConnection("127.0.0.1", service.port, context=trusted, timeout=20)
+        for report in tools.reports(plan, service.now(plan), 3):
+            sent = {"Content-Type": "application/json", **tools.bearer(keys["ingest"])}
+            connection.request("POST", "/v1/reports", to_json(report), sent)
+            response = connection.getresponse()
+            assert (response.status, response.read()) == (202, b'{"accepted":1}')
+        connection.request("POST", "/v1/reports", b"x" * (17 << 20), {"Content-Type": "application/json"})
+        assert connection.getresponse().status == 413
+        connection.close()
+        form = f"key={keys['reader']}".encode()
+        connection.request("POST", "/login", form, {"Content-Type": "application/x-www-form-urlencoded"})
+        response = connection.getresponse()
+        response.read()
+        assert response.status == 303
+        assert "secure" in str(response.getheader("Set-Cookie")).lower()
+        connection.close()
+        with pytest.raises(OSError):  # noqa: PT011 (plain HTTP gets nothing)
+            tools.Service.get(service, "/healthz")
+    finally:
+        assert service.stop() == 0
+
+
+# Ending
+
+
+def half_sent(service: Any, report: Any) -> tuple[socket.socket, bytes]:
+    body = to_json(report)
+    connection = socket.create_connection((service.host, service.port), timeout=20)
+    front = f"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    connection.sendall(front.encode() + b"\r\n\r\n" + body[:20])
+    return connection, body[20:]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_an_orderly_end_answers_what_is_under_way(tools: Any, tmp_path: Path, how: int) -> None:
+    service = tools.Service(tmp_path, tools.usage()).start()
+    plan = service.plans[0]
+    reports = tools.reports(plan, service.now(plan), 3)
+    idle = service.connection()
+    idle.request("GET", "/healthz")
+    idle.getresponse().read()
+    connection, rest = half_sent(service, reports[0])
+    assert service.send(reports[1]).status == 202
+    time.sleep(0.2)
+    begin = time.monotonic()
+    service.process.send_signal(how)
+    time.sleep(0.5)
+    assert service.process.poll() is None
+    with pytest.raises(OSError):  # noqa: PT011 (nothing new is taken)
+        service.get("/healthz")
+    connection.sendall(rest)
+    said = connection.recv(1 << 16)
+    assert said.startswith(b"HTTP/1.1 202 Accepted\r\nconnection: close\r\n")
+    assert service.process.wait(20) == 0
+    assert time.monotonic() - begin < 10
+    connection.close()
+    idle.close()
+    store = open_store(service.store)
+    assert [info.reports for info in store.rounds()] == [2]
+    store.close()
+    assert '"event": "stopped"' in service.log
+
+
+def test_an_end_under_load_loses_nothing_that_was_acknowledged(tools: Any, tmp_path: Path) -> None:
+    service = tools.Service(tmp_path, tools.usage()).start()
+    plan = service.plans[0]
+
+    def upload(seed: int) -> int:
+        taken, connection = 0, service.connection()
+        try:
+            for report in tools.reports(plan, service.now(plan), 100_000, seed):
+                connection.request(
+                    "POST", "/v1/reports", to_json(report), {"Content-Type": "application/json"}
+                )
+                response = connection.getresponse()
+                assert (response.status, response.read()) == (202, b'{"accepted":1}')
+                taken += 1
+        except (OSError, http.client.HTTPException):
+            return taken
+        finally:
+            connection.close()
+        raise AssertionError("it never ended")
+
+    with ThreadPoolExecutor(4) as threads:
+        waiting = [threads.submit(upload, seed) for seed in range(4)]
+        time.sleep(3)
+        assert service.stop() == 0
+        taken = sum(each.result() for each in waiting)
+    store = open_store(service.store)
+    assert taken > 100
+    assert sum(info.reports for info in store.rounds()) == taken
+    store.close()
+
+
+# What it says
+
+
+def test_the_log_tells_nothing_about_anybody(tools: Any, tmp_path: Path) -> None:
+    service = tools.Service(tmp_path, tools.usage(round_length="2s", grace="1s"))
+    keys = tools.make_keys(service.store, "ingest", "reader")
+    service.start("--read-timeout", "1")
+    plan = service.plans[0]
+    reports = tools.reports(plan, service.now(plan), 30)
+    bodies = [to_json(report) for report in reports]
+    for body in bodies:
+        service.call("POST", "/v1/reports", body, {"Content-Type": "application/json", "User-Agent": "Spy/1.0",
+                                                   **tools.bearer(keys["ingest"])})  # fmt: skip
+        service.post(body, key="wrong-key")
+    for wrong in (b"\xff", b"{", bodies[0][:-1], b'{"plan":"marker-in-a-body"}'):
+        service.post(wrong, key=keys["ingest"])
+        service.raw(wrong + b"\r\n\r\n")
+        service.raw(
+            b"POST /marker-in-a-path HTTP/1.1\r\nContent-Length: 99\r\nX-Marker: marker-in-a-header\r\n\r\n"
+        )
+    service.get("/v1/estimates?plan=marker-in-a-query", keys["reader"])
+    service.get("/v1/estimates?plan=app-usage&metric=marker-in-a-query", keys["reader"])
+    service.call("POST", "/login", f"key={keys['reader']}".encode(), {"Cookie": "tacit_session=marker.1.2"})
+    service.call(
+        "GET", "/", None, {"Upgrade": "websocket", "Connection": "Upgrade", **tools.bearer(keys["reader"])}
+    )
+    time.sleep(6)  # rounds are sealed meanwhile
+    assert service.stop() == 0
+    said = service.log
+    assert '"event": "sealed"' in said
+    ids = [json.loads(body)["id"] for body in bodies]
+    for secret in (
+        *keys.values(),
+        *(key.split("_")[3] for key in keys.values()),
+        *ids,
+        "marker",
+        "wrong-key",
+        "Spy",
+    ):
+        assert secret not in said
+    assert not re.search(r"127\.0\.0\.1(?!:\d+\n)", said.replace("Listening on http://", ""))
+    assert re.findall(r"127\.0\.0\.1:(\d+)", said) == [str(service.port)]
+    assert "Traceback" not in said
+    for line in said.splitlines():
+        if line.startswith("{"):
+            assert {"time", "event"} <= json.loads(line).keys() <= {
+                "time", "event", "store", "open_reports", "plan", "version", "round", "reason", "kind",
+            }  # fmt: skip
+
+
+# When the store fails
+
+
+class Moody:
+    """A store that fails, or waits, when it is told to."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.failing = False
+        self.broken = False
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def __getattr__(self, name: str) -> Any:
+        if self.failing and name in ("rounds", "plans", "counts", "keys", "unsealed"):
+            raise StoreError("the disk is on fire")
+        if self.broken and name == "rounds":
+            raise RuntimeError("marker-in-an-error")
+        return getattr(self._store, name)
+
+    def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
+        assert self.gate.wait(20)
+        if self.failing:
+            raise StoreError("the disk is on fire")
+        return self._store.append(records)  # type: ignore[no-any-return]
+
+    def ping(self) -> None:
+        if self.failing:
+            raise StoreError("the disk is on fire")
+        self._store.ping()
+
+
+@pytest.fixture
+def moody(tools: Any, tmp_path: Path) -> Moody:
+    return Moody(open_store(f"sqlite:///{tmp_path / 'store.db'}"))
+
+
+def test_a_failing_store_is_said_so_and_recovers(
+    tools: Any, moody: Moody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "quiet", True)
+    plan = Plan.from_toml(tools.usage())
+    with tools.in_thread(Collector([plan], moody)) as service:
+        reports = tools.reports(plan, service.now(plan), 10)
+        assert service.send(reports[0]).status == 202
+        moody.failing = True
+        for answer in (
+            service.send(reports[1]),
+            service.post(to_ndjson(reports), "application/x-ndjson"),
+            service.get("/readyz"),
+            service.get("/v1/estimates?plan=app-usage"),
+            service.get("/v1/rounds"),
+            service.get("/v1/plans"),
+            service.get("/metrics"),
+        ):
+            assert (answer.status, answer.json["code"]) == (503, "unavailable")
+            assert int(answer.headers["retry-after"]) > 0
+        assert service.get("/healthz").status == 200
+        moody.failing = False
+        assert service.get("/readyz").status == 200
+        assert service.post(to_ndjson(reports), "application/x-ndjson").json["accepted"] == 10
+        (found,) = service.get("/v1/rounds").json["rounds"]
+        assert found["reports"] == 10
+
+
+def test_a_full_queue_is_said_so_and_empties(
+    tools: Any, moody: Moody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "quiet", True)
+    plan = Plan.from_toml(tools.usage())
+    with (
+        tools.in_thread(Collector([plan], moody, most_waiting=3)) as service,
+        ThreadPoolExecutor(8) as threads,
+    ):
+        reports = tools.reports(plan, service.now(plan), 20)
+        moody.gate.clear()
+        first = threads.submit(service.send, reports[0])
+        time.sleep(0.3)
+        waiting = [threads.submit(service.send, report) for report in reports[1:4]]
+        time.sleep(0.3)
+        for answer in (service.send(reports[4]), service.post(to_ndjson(reports), "application/x-ndjson")):
+            assert (answer.status, answer.json["code"]) == (503, "busy")
+            assert int(answer.headers["retry-after"]) > 0
+        moody.gate.set()
+        assert [each.result().status for each in (first, *waiting)] == [202] * 4
+        assert service.send(reports[4]).status == 202
+
+
+def test_what_goes_wrong_inside_is_a_500_that_tells_nothing(
+    tools: Any, moody: Moody, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "quiet", False)
+    plan = Plan.from_toml(tools.usage())
+    with tools.in_thread(Collector([plan], moody)) as service:
+        moody.broken = True
+        answer = service.get("/v1/rounds")
+        assert (answer.status, answer.json["code"]) == (500, "internal")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        moody.broken = False
+        assert service.get("/v1/rounds").status == 200
+    said = capfd.readouterr().err
+    assert '"event": "internal-error", "kind": "RuntimeError"' in said
+    assert "marker" not in said
+    assert "Traceback" not in said
+
+
+def test_a_client_that_leaves_does_not_keep_others_waiting(
+    tools: Any, moody: Moody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its report is written all the same; who comes after it gets an answer."""
+    monkeypatch.setattr(log, "quiet", True)
+    plan = Plan.from_toml(tools.usage())
+    with tools.in_thread(Collector([plan], moody)) as service, ThreadPoolExecutor(4) as threads:
+        reports = tools.reports(plan, service.now(plan), 6)
+        moody.gate.clear()
+        for report, extra in ((reports[0], ""), (reports[1], ""), (reports[2], "?the=long-way")):
+            body = to_json(report)
+            with socket.create_connection((service.host, service.port)) as leaving:
+                head = f"POST /v1/reports{extra} HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+                leaving.sendall(head.encode() + b"\r\n\r\n" + body)
+                time.sleep(0.2)
+        staying = [threads.submit(service.send, report) for report in reports[3:]]
+        time.sleep(0.2)
+        moody.gate.set()
+        assert [each.result().status for each in staying] == [202] * 3
+        assert service.get("/v1/rounds").json["rounds"][0]["reports"] == 6

@@ -5,13 +5,19 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint bench soak clean
+.PHONY: demo test browser lint bench soak clean
 
 demo: $(READY)  ## a small fleet in one process: truth beside estimates, round by round
 	@$(BIN)/tacit demo $(ARGS)
 
-test: $(READY) lint  ## everything that must hold, in under ten minutes
+test: $(READY) browser lint  ## everything that must hold, in under ten minutes
 	$(BIN)/pytest -m "not soak" $(ARGS)
+
+browser:  # the dashboard is tested in a real Chromium; without one those tests are skipped and say so
+	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing chromium for the browser tests ..." && \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; } || \
+		echo "No Chromium here, so the browser tests will be skipped."
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from typing import Any
 
 from tacit.collector.access import Access
@@ -112,6 +113,7 @@ class Collector:
         latencies = sorted(committer.latencies) if committer else []
         tally = committer.tally if committer else None
         return {
+            "version": version("tacit"),
             "store": self.store.url,
             "uptime_seconds": time.monotonic() - self._started_at,
             "requests": ingest.requests if ingest else 0,
@@ -123,9 +125,9 @@ class Collector:
             "failed_commits": tally.failed_commits if tally else 0,
             "commit_p50_ms": _quantile(latencies, 0.5) * 1000,
             "commit_p99_ms": _quantile(latencies, 0.99) * 1000,
-            "waiting": committer.waiting if committer else 0,
+            "queue": committer.waiting if committer else 0,
             "open_reports": self.store.open_reports,
-            "open_bytes": self.store.nbytes,
+            "memory_bytes": self.store.nbytes,
             "sealed": self._sealer.sealed if self._sealer else 0,
         }
 

@@ -15,9 +15,9 @@ from tacit.estimates import Estimate
 
 GAUGES = {
     "uptime_seconds": "Seconds since the collector started.",
-    "waiting": "Reports waiting for the next commit.",
+    "queue": "Reports waiting for the next commit.",
     "open_reports": "Reports in open rounds.",
-    "open_bytes": "Memory that open rounds hold.",
+    "memory_bytes": "Memory that open rounds hold.",
     "commit_p50_ms": "Median time of a commit, in milliseconds.",
     "commit_p99_ms": "99th percentile of the time of a commit, in milliseconds.",
 }

@@ -141,6 +141,9 @@ class Reader:
         by: str | None,
         confidence: float,
     ) -> Iterator[Found]:
+        declared = {each.name for each in plan.segments}
+        if not {*segment, *([by] if by else [])} <= declared:
+            return  # this version of the plan had no such segment
         asked = plan.round(info.key.round)
         state = "sealed" if info.state == "sealed" else "open"
         groups = grouped(plan, self._counts_of(info), segment, by)

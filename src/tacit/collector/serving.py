@@ -27,8 +27,11 @@ class Server(uvicorn.Server):
         self._started = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then tell."""
-        await super().startup(sockets=sockets)
+        """Listen, then tell; exit code 1 when that is not possible."""
+        try:
+            await super().startup(sockets=sockets)
+        except SystemExit:
+            raise SystemExit(1) from None
         if self.started and self._started is not None:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._started(host, port)

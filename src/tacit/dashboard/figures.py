@@ -176,8 +176,7 @@ class Figures:
             for each in self.versions(plan.name)
             if not set(segments) <= {segment.name for segment in each.segments}
         }
-        mixed = {info["round"] for info in infos if info["version"] in lacking}
-        return [info for info in infos if info["round"] not in mixed]
+        return [info for info in infos if info["version"] not in lacking]
 
     def _estimated(
         self,

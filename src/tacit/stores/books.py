@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
+from functools import lru_cache
 
 from tacit.errors import PlanError, StoreError
 from tacit.plan import Plan
@@ -62,7 +63,7 @@ class SqlBooks(ABC):
 
     def _plan(self, text: str) -> Plan:
         try:
-            return Plan.from_toml(text)
+            return _read(text)
         except PlanError as error:
             raise StoreError(f"{self.url}: holds a plan that cannot be read: {error}") from error
 
@@ -103,3 +104,9 @@ class SqlBooks(ABC):
                     *(at, key_id),
                 )
             )
+
+
+@lru_cache(maxsize=256)
+def _read(text: str) -> Plan:
+    """A plan from its text; what a store keeps never changes under a version."""
+    return Plan.from_toml(text)

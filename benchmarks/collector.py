@@ -1,0 +1,136 @@
+"""
+What the collector takes, in one run on one machine, the load beside it: as ratios and in reports a second.
+
+    python -m benchmarks.collector                 # everything, some minutes
+    python -m benchmarks.collector --quick         # a look
+
+The ratio compares durable single reports with a handler that does nothing, on the same server, in the same
+run: absolute figures depend on the machine and on who else uses it. Each is measured several times; the best
+run is the figure, since the others were disturbed, and the spread is shown. PostgreSQL is measured when
+TACIT_BENCH_POSTGRES holds the address of an empty database.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.load import PLAN, batches, collector, empty, ndjson, packed, records, singles, this_round
+from tacit.stores import RoundKey, open_store
+
+NDJSON, PACKED = "application/x-ndjson", "application/vnd.tacit.packed"
+
+
+class Table:
+    """Figures with their targets, printed as they come."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[str, float | list[float]]] = {}
+
+    def measure(
+        self, name: str, unit: str, runs: int, work: Callable[[], float], least: bool = False
+    ) -> float:
+        """Run `work` some times; the best is the figure."""
+        found = sorted((work() for _ in range(runs)), reverse=not least)
+        self.rows[name] = {"best": found[0], "runs": found}
+        spread = f"   ({', '.join(f'{each:,.6g}' for each in found)})" if runs > 1 else ""
+        print(f"{name:<58} {found[0]:>14,.6g} {unit}{spread}", flush=True)
+        return found[0]
+
+
+def single_reports(table: Table, folder: Path, runs: int, seconds: float) -> None:
+    """An empty handler against durable reports, turn by turn."""
+    with empty() as nothing, collector(f"sqlite:///{folder}/single.db") as durable:
+        for connections in (64, 256):
+            idle: list[float] = []
+            kept: list[float] = []
+            for _ in range(runs):
+                idle.append(singles([nothing.port], connections, seconds))
+                kept.append(singles([durable.port], connections, seconds))
+            table.measure(f"empty handler, {connections} connections", "requests/s", runs, idle.pop)
+            table.measure(f"durable single reports, {connections} connections", "reports/s", runs, kept.pop)
+            ratio = table.rows[f"durable single reports, {connections} connections"]["best"]
+            table.measure(
+                f"ratio of the two, {connections} connections", "(target 0.5)", 1,
+                lambda ratio=ratio, connections=connections:  # type: ignore[misc]
+                ratio / table.rows[f"empty handler, {connections} connections"]["best"],
+            )  # fmt: skip
+
+
+def batch_reports(table: Table, folder: Path, runs: int, scale: int) -> None:
+    """Lines of JSON by the thousand, packed batches by ten thousand; bodies are made beforehand."""
+    with collector(f"sqlite:///{folder}/batch.db") as service:
+        for name, kind, make, size, count in (
+            ("NDJSON, batches of 1,000", NDJSON, ndjson, 1_000, 100 * scale),
+            ("packed, batches of 10,000", PACKED, packed, 10_000, 50 * scale),
+        ):
+
+            def work(
+                kind: str = kind, make: Callable[[int], bytes] = make, size: int = size, count: int = count
+            ) -> float:
+                bodies = [make(size) for _ in range(count)]
+                return size * count / batches(service.port, kind, bodies, connections=4)
+
+            table.measure(name, "reports/s", runs, work)
+
+
+def memory_and_start(table: Table, folder: Path, reports: int) -> None:
+    """What an open report costs in memory, and how long a collector takes to start with many of them."""
+    url = f"sqlite:///{folder}/open.db"
+    with collector(url) as service:
+        bare, bare_start = service.memory, service.seconds_to_start
+    store = open_store(url)
+    key = RoundKey(PLAN.name, PLAN.version, this_round())
+    for _ in range(reports // 100_000):
+        store.append({key: records(100_000).tobytes()})
+    store.close()
+    with collector(url) as service:
+        table.measure(
+            f"memory per open report, {reports:,} of them",
+            "bytes",
+            1,
+            lambda: (service.memory - bare) / reports,
+        )
+        table.measure(f"start with {reports:,} open reports", "s", 1, lambda: service.seconds_to_start)
+        table.measure("start with none", "s", 1, lambda: bare_start)
+
+
+def postgres(table: Table, url: str, runs: int, seconds: float) -> None:
+    """Two collectors on one database."""
+    with collector(url) as one, collector(url) as two:
+        for connections in (64, 256):
+            table.measure(
+                f"PostgreSQL, two collectors, single, {connections} connections", "reports/s", runs,
+                lambda connections=connections: singles([one.port, two.port], connections, seconds),  # type: ignore[misc]
+            )  # fmt: skip
+
+
+def main() -> None:
+    """Measure, print, and write the figures where --json says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--only", choices=["single", "batch", "memory", "postgres"])
+    asked = parser.parse_args()
+    runs, seconds, scale = (1, 2.0, 1) if asked.quick else (3, 6.0, 4)
+    table, url = Table(), os.environ.get("TACIT_BENCH_POSTGRES")
+    with tempfile.TemporaryDirectory(prefix="tacit-bench-") as name:
+        folder = Path(name)
+        if asked.only in (None, "single"):
+            single_reports(table, folder, runs, seconds)
+        if asked.only in (None, "batch"):
+            batch_reports(table, folder, runs, scale)
+        if asked.only in (None, "postgres") and url:
+            postgres(table, url, runs, seconds)
+        if asked.only in (None, "memory"):
+            memory_and_start(table, folder, 1_000_000 if asked.quick else 10_000_000)
+    if asked.json:
+        asked.json.write_text(json.dumps(table.rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""What the collector's benchmark is made of: servers to measure, and loads to put on them."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+
+import numpy as np
+
+from tacit.plan import Plan
+from tacit.reports import Report, to_json
+from tacit.stores import Layout
+
+ROOT = Path(__file__).parents[1]
+PLAN_FILE = ROOT / "examples" / "plan.toml"
+PLAN = Plan.load(PLAN_FILE)
+LUA = Path(__file__).with_name("post.lua")
+ROUND_BYTES = 8
+
+EMPTY = """
+import asyncio, uvicorn
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        await receive(); await send({"type": "lifespan.startup.complete"})
+        await receive(); await send({"type": "lifespan.shutdown.complete"}); return
+    more = True
+    while more:
+        more = (await receive()).get("more_body", False)
+    await send({"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})
+from tacit.collector.ingest import Limits
+from tacit.collector.serving import make_server
+import sys
+def started(host, port):
+    print(f"Listening on http://{host}:{port}", file=sys.stderr, flush=True)
+make_server(app, "127.0.0.1", 0, Limits(), started=started).run()
+"""
+
+
+class Process:
+    """A server in a process of its own, and the port it listens on."""
+
+    def __init__(self, *command: str) -> None:
+        self.begin = time.perf_counter()
+        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)  # noqa: S603
+        assert self._process.stderr is not None
+        said = []
+        for line in self._process.stderr:
+            said.append(line)
+            found = re.match(r"Listening on http://127\.0\.0\.1:(\d+)", line)
+            if found:
+                self.seconds_to_start = time.perf_counter() - self.begin
+                self.port = int(found[1])
+                break
+        else:
+            raise RuntimeError("".join(said))
+        threading.Thread(target=self._process.stderr.read, daemon=True).start()
+
+    @property
+    def memory(self) -> int:
+        """Bytes that are resident."""
+        pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def stop(self) -> None:
+        """End it in good order."""
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(120)
+
+
+@contextmanager
+def empty() -> Iterator[Process]:
+    """A handler that reads the body and says 202: what the server itself costs, the framework's way."""
+    process = Process(sys.executable, "-c", EMPTY)
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+@contextmanager
+def collector(store: str, *options: str) -> Iterator[Process]:
+    """`tacit serve` on a store."""
+    tacit = str(Path(sys.executable).with_name("tacit"))
+    process = Process(tacit, "serve", str(PLAN_FILE), "--store", store, "--listen", "127.0.0.1:0", *options)
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+def this_round() -> int:
+    """The round under way; one that ends during the benchmark has six hours of grace."""
+    return PLAN.round_at(time.time())
+
+
+# Single reports
+
+
+def singles(ports: list[int], connections: int, seconds: float) -> float:
+    """Acknowledged single reports a second, over as many keep-alive connections, by wrk; none may fail."""
+    wrk = shutil.which("wrk")
+    if wrk is None:
+        return _singles_by_threads(ports, min(connections, 32), seconds)
+    share = connections // len(ports)
+    running = [
+        subprocess.Popen(  # noqa: S603
+            [wrk, "-t1", f"-c{share}", f"-d{seconds:.0f}s", "-s", str(LUA), f"http://127.0.0.1:{port}"],
+            env={**os.environ, "TACIT_ROUND": str(this_round())}, stdout=subprocess.PIPE, text=True,
+        )
+        for port in ports
+    ]  # fmt: skip
+    total = 0.0
+    for process in running:
+        said, _ = process.communicate()
+        assert "Non-2xx" not in said, said
+        assert "Socket errors" not in said, said
+        found = re.search(r"Requests/sec:\s+([\d.]+)", said)
+        assert found, said
+        total += float(found[1])
+    return total
+
+
+def _singles_by_threads(ports: list[int], connections: int, seconds: float) -> float:
+    """Where there is no wrk: slower itself than what it measures."""
+    done, end = [0] * connections, time.monotonic() + seconds
+
+    def work(place: int) -> None:
+        connection = HTTPConnection("127.0.0.1", ports[place % len(ports)])
+        draw = random.Random(f"{place} {time.time()}")
+        while time.monotonic() < end:
+            report = Report(
+                PLAN.name, PLAN.version, this_round(), draw.randbytes(16), b"\xa0", 7, {"os": "linux"}
+            )
+            connection.request("POST", "/v1/reports", to_json(report), {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            response.read()
+            assert response.status == 202
+            done[place] += 1
+
+    _all(work, connections)
+    return sum(done) / seconds
+
+
+def _all(work: object, count: int) -> None:
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(count)]  # type: ignore[arg-type]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+# Batches
+
+
+def ndjson(count: int) -> bytes:
+    """A batch of fresh reports as lines of JSON."""
+    draw, number = random.Random(os.urandom(16)), this_round()
+    tags = [segment.tags for segment in PLAN.segments]
+    names = [segment.name for segment in PLAN.segments]
+    return b"".join(
+        to_json(
+            Report(
+                PLAN.name, PLAN.version, number, draw.randbytes(16), bytes([draw.randrange(8) << 5]),
+                draw.randrange(256), dict(zip(names, map(draw.choice, tags), strict=True)),
+            )
+        ) + b"\n"
+        for _ in range(count)
+    )  # fmt: skip
+
+
+def records(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    """Fresh reports as records of a store."""
+    draw = np.random.default_rng()
+    made = draw.integers(0, 256, (count, Layout(PLAN).width), dtype=np.uint8)
+    made[:, 17] %= len(PLAN.segments[0].tags)
+    made[:, 18] &= 0b1110_0000
+    return made
+
+
+def packed(count: int) -> bytes:
+    """A packed batch of fresh reports."""
+    from tacit.reports import to_packed
+
+    rounds = np.full((count, 1), this_round(), dtype=">u8").view(np.uint8)
+    return to_packed([], PLAN) + np.concatenate([rounds, records(count)], axis=1).tobytes()
+
+
+def batches(port: int, kind: str, bodies: list[bytes], connections: int) -> float:
+    """Seconds until all bodies are acknowledged, over as many connections."""
+    waiting = iter(bodies)
+    lock = threading.Lock()
+
+    def work(place: int) -> None:
+        connection = HTTPConnection("127.0.0.1", port, timeout=120)
+        while True:
+            with lock:
+                body = next(waiting, None)
+            if body is None:
+                connection.close()
+                return
+            connection.request("POST", "/v1/reports", body, {"Content-Type": kind})
+            response = connection.getresponse()
+            said = response.read()
+            assert response.status == 202, said
+            assert b'"rejected":[]' in said, said[:200]
+
+    begin = time.perf_counter()
+    _all(work, connections)
+    return time.perf_counter() - begin

@@ -123,7 +123,9 @@ class Api:
         except ProblemError as problem:
             response = _problem(None, problem)
             if problem.status == 401 and self._pages and _wants_html(scope):
-                response = RedirectResponse(f"/login?next={quote(path)}", status_code=303)
+                query = scope.get("query_string", b"").decode("ascii", "replace")
+                target = quote(f"{path}?{query}" if query else path)
+                response = RedirectResponse(f"/login?next={target}", status_code=303)
             await response(scope, receive, send_safely)
         except Exception as error:  # what went wrong may quote the request: it is named, never printed
             if not started:

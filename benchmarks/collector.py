@@ -73,7 +73,7 @@ def batch_reports(table: Table, folder: Path, runs: int, scale: int) -> None:
                 kind: str = kind, make: Callable[[int], bytes] = make, size: int = size, count: int = count
             ) -> float:
                 bodies = [make(size) for _ in range(count)]
-                return size * count / batches(service.port, kind, bodies, connections=4)
+                return size * count / batches(service.port, kind, bodies, connections=16)
 
             table.measure(name, "reports/s", runs, work)
 
@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--only", choices=["single", "batch", "memory", "postgres"])
     asked = parser.parse_args()
-    runs, seconds, scale = (1, 2.0, 1) if asked.quick else (3, 6.0, 4)
+    runs, seconds, scale = (1, 2.0, 1) if asked.quick else (3, 4.0, 3)
     table, url = Table(), os.environ.get("TACIT_BENCH_POSTGRES")
     with tempfile.TemporaryDirectory(prefix="tacit-bench-") as name:
         folder = Path(name)

@@ -267,8 +267,8 @@ def test_right_lines_take_the_quick_way(tools: Any, plans: list[Plan], wire: Wir
     """Otherwise the tests above would compare the slow way with itself."""
     for plan in plans:
         body = to_ndjson(tools.reports(plan, right_round, 20))
-        assert wire._in_columns(body, NOW) is not None
-        assert wire._in_columns(body.replace(b',"id"', b', "id"', 1), NOW) is None
+        assert wire._in_columns(body, 20, NOW) is not None
+        assert wire._in_columns(body.replace(b',"id"', b', "id"', 1), 20, NOW) is None
 
 
 def test_an_object_over_two_lines_and_two_on_one_are_no_lines(

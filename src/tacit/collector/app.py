@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -88,6 +89,7 @@ class Collector:
         self.ingest = Ingest(self._wire, self._committer, self.access, self.limits, self._clock)
         self._sealer = Sealer(self.store, self._clock, self._seal_every)
         self._refreshing = asyncio.create_task(self._refresh())
+        gc.freeze()  # what is here by now stays: the collector of garbage need not look at it again
         log("started", store=self.store.url, open_reports=reports)
 
     def _stop(self) -> None:

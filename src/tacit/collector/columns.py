@@ -55,10 +55,10 @@ class Lines:
         names = sum(len(segment.name) + _LONGEST_TAG + 6 for segment in plan.segments)
         self._fit = 200 + len(plan.name) + plan.report_bytes * 4 // 3 + names <= MAX_JSON
 
-    def records(self, body: bytes, number: int) -> NDArray[np.uint8] | None:
-        """The records of lines that all answer round `number`, uint8[n, width]; None when one does not."""
+    def records(self, body: bytes, length: int, number: int) -> NDArray[np.uint8] | None:
+        """The records of so many lines that all answer round `number`, [n, width]; None when one does not."""
         found = self._pattern.findall(body) if self._fit and number < MAX_ROUND else []
-        if not found or len(found) != body.count(b"\n"):
+        if not found or len(found) != length:
             return None
         rounds, ids, *rest = zip(*found, strict=True)
         if set(rounds) != {b"%d" % number}:

@@ -126,9 +126,10 @@ class Wire:
         """Lines of JSON; None when there are more than `most`."""
         if not body.endswith(b"\n"):
             body += b"\n"
-        if body.count(b"\n") > most:
+        length = body.count(b"\n")
+        if length > most:
             return None
-        batch = self._in_columns(body, now)
+        batch = self._in_columns(body, length, now)
         if batch is not None:
             return batch
         batch = Batch()
@@ -141,13 +142,13 @@ class Wire:
                 batch.accepted += 1
         return batch
 
-    def _in_columns(self, body: bytes, now: float) -> Batch | None:
-        """Many lines of one round that are all as `to_json` writes them, at once; None when any is not."""
+    def _in_columns(self, body: bytes, length: int, now: float) -> Batch | None:
+        """So many lines of one round that are all as `to_json` writes them, at once; None when any is not."""
         first = self.one(body[: body.index(b"\n")], now)
         if isinstance(first, Verdict):
             return None
         key = first[0]
-        records = self._questions[key.plan, key.version].lines.records(body, key.round)
+        records = self._questions[key.plan, key.version].lines.records(body, length, key.round)
         if records is None:
             return None
         return Batch({key: [records.tobytes()]}, accepted=len(records))

@@ -70,7 +70,7 @@ def from_json(data: bytes) -> Report:
     if len(data) > MAX_JSON:
         _malformed(f"a report is at most {MAX_JSON:,} bytes")
     try:
-        fields = json.loads(data, object_pairs_hook=_no_duplicates)
+        fields = json.loads(data.decode(), object_pairs_hook=_no_duplicates)
     except (ValueError, RecursionError):
         _malformed("not JSON")
     if not isinstance(fields, dict):
@@ -225,4 +225,8 @@ def _text(value: object, name: str) -> str:
 def _segment(value: object) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(tag, str) for tag in value.values()):
         _malformed("segment: expected an object of texts")
+    try:
+        "".join([*value, *value.values()]).encode()
+    except UnicodeEncodeError:
+        _malformed("segment: expected texts without lone surrogates")
     return value

@@ -120,10 +120,13 @@ def in_range(plan: Plan, values: Mapping[str, object]) -> dict[str, Value]:
 
     Where the values of a group sum to more than its limit, each is scaled by max_total / sum, exactly.
     """
-    result = {
-        metric.name: clamped(values.get(metric.name, 0), metric.mechanism.max_value)[0]
-        for metric in plan.metrics
-    }
+    result: dict[str, Value] = {}
+    for name, max_value in plan.max_values.items():
+        value = values.get(name, 0)
+        if type(value) is int and 0 <= value <= max_value:
+            result[name] = value
+        else:
+            result[name] = clamped(value, max_value)[0]
     for group in plan.groups:
         total = sum(result[name] for name in group.metrics)
         if total > group.max_total:

@@ -148,6 +148,11 @@ class Plan:
         return {metric.name: metric for metric in self.metrics}
 
     @cached_property
+    def max_values(self) -> Mapping[str, int | Fraction]:
+        """The top of each metric's range, by name and in plan order."""
+        return {metric.name: metric.max_value for metric in self.metrics}
+
+    @cached_property
     def bits(self) -> int:
         """Answer bits per report, all metrics together."""
         return sum(metric.bits for metric in self.metrics)

@@ -122,10 +122,10 @@ def test_a_morning_with_the_dashboard(visit: Any) -> None:
     assert "by=os" in twin
 
     page.select_option("select[name=confidence]", "99")
-    page.wait_for_selector(".sure:has-text('99 % sure')")
+    page.wait_for_selector(".sure:has-text('99 % interval')")
     assert "confidence=99" in page.url
     page.go_back()
-    page.wait_for_selector(".sure:has-text('95 % sure')")
+    page.wait_for_selector(".sure:has-text('95 % interval')")
 
 
 def test_the_theme_follows_the_system_and_then_the_reader(visit: Any) -> None:

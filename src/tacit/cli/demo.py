@@ -45,7 +45,7 @@ class Row:
 
 
 @click.command()
-@click.option("--devices", type=click.IntRange(100, 5_000_000), default=50_000, show_default=True,
+@click.option("--devices", type=click.IntRange(100, 5_000_000), default=200_000, show_default=True,
               help="Simulated devices; a few of them run the real SDK.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(1, 1000), default=31, show_default=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True,

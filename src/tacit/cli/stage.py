@@ -27,6 +27,8 @@ from tacit.stores import open_store
 from tacit.testing import ManualClock
 
 SDK_DEVICES = 20
+RHYTHM = (0.5, 1.0, 1.4, 0.9)
+"""How much the app is used in the night, morning, afternoon and evening."""
 PATIENCE = 60.0
 
 
@@ -40,10 +42,10 @@ class Stage:
         self._clock = ManualClock()
         self._first = self.plan.round_at(time.time()) - rounds - 1
         self._clock.now = float(self.plan.round(self._first - 1).start)
-        self._values = app_usage(
-            devices, rounds + 1, int(self.plan.metrics[0].max_value), np.random.default_rng(seed)
-        )
+        top = int(self.plan.metrics[0].max_value)
+        self._values = app_usage(devices, rounds + 1, top, np.random.default_rng(seed), RHYTHM)
         self._tags = (np.arange(devices) % 3 == 0).astype(np.uint8)[:, None]
+        self._values[:, self._tags[:, 0] == 1] //= 2  # the app is less at home there
         self._fleet = VectorisedFleet(self.plan, devices - self.sdk_devices, seed)
         self._folder = folder
         self._collector = Collector(

@@ -7,27 +7,17 @@ import sys
 
 import pytest
 
-MEASURE = """
-import sys, time
-start = time.perf_counter()
-import tacit
-from tacit.device import Device
-took = time.perf_counter() - start
-heavy = {"sqlite3", "http.client", "ssl", "email", "numpy", "asyncio"}
-print(took, *heavy.intersection(sys.modules))
+LOADED = """
+import sys
+from tacit import Device
+print(*{"sqlite3", "http.client", "ssl", "email", "numpy", "asyncio"}.intersection(sys.modules))
 """
 
 
-def test_importing_the_device_is_quick_and_loads_nothing_heavy() -> None:
-    """A sanity check, not a measurement: the best of five, with twice the promise to spare."""
-    results = [
-        subprocess.run(
-            [sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True
-        ).stdout.split()
-        for _ in range(5)
-    ]
-    assert all(len(result) == 1 for result in results), results
-    assert min(float(result[0]) for result in results) < 0.1
+def test_importing_the_device_loads_nothing_heavy() -> None:
+    """What takes long is not loaded; how long the rest takes is measured by benchmarks/device.py."""
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 def test_names_appear_when_they_are_used() -> None:

@@ -115,11 +115,11 @@ class SecretDraws:
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
         """Purpose "memo", index the class."""
-        return _words(self._prepared(metric)[1], _MEMO, memo_class, metric.mechanism.bits)
+        return self._draws(metric, _MEMO, memo_class)
 
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         """Purpose "flip", index the round."""
-        return _words(self._prepared(metric)[1], _FLIP, round_number, metric.mechanism.bits)
+        return self._draws(metric, _FLIP, round_number)
 
     def cohort(self) -> int:
         """
@@ -145,6 +145,18 @@ class SecretDraws:
     def delay(self, round_number: int) -> int:
         """Purpose "delay", index the round: when the report of a round is sent. Never a matter of values."""
         return _words(self._base(b"", b""), _DELAY, round_number, 1)[0]
+
+    def _draws(self, metric: Metric, purpose: bytes, index: int) -> Sequence[int]:
+        """One draw per answer bit; the common case of one bit without a detour."""
+        known = self._metrics.get(id(metric))
+        if known is None or known[0] is not metric:
+            known = self._prepared(metric)
+        count = metric.mechanism.bits
+        if count != 1:
+            return _words(known[1], purpose, index, count)
+        state = known[1].copy()
+        state.update(purpose + _PLACE.pack(8, index, 8, 0))
+        return (int.from_bytes(state.digest()[:8], "big"),)
 
     def _prepared(self, metric: Metric) -> tuple[Metric, blake2b, int]:
         """What a metric's draws start from: the hash up to and including the epoch; and its alpha."""

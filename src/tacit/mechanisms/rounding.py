@@ -73,10 +73,12 @@ class Grid:
         >>> Grid.even(100).cell(30, alpha=0), Grid.even(100).cell(30, alpha=2**64 - 1)
         (0, 1)
         """
-        below = place_among(self.points, value) - 1
-        if below == self.steps:
+        points = self.points
+        above = place_among(points, value)
+        below = above - 1
+        if above == len(points):
             return below
-        left, right = self.points[below], self.points[below + 1]
+        left, right = points[below], points[above]
         if type(value) is int:
             return below + (alpha * (right - left) >= (right - value) * SCALE)
         parts, whole = value.numerator, value.denominator

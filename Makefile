@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 
 .PHONY: demo test browser lint bench soak clean
 
-demo: $(READY)  ## a small fleet in one process: truth beside estimates, round by round
+demo: $(READY)  ## collector, simulated fleet and dashboard on this machine: truth beside estimates
 	@$(BIN)/tacit demo $(ARGS)
 
 test: $(READY) browser lint  ## everything that must hold, in under ten minutes

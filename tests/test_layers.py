@@ -11,14 +11,14 @@ ROOT = Path(tacit.__file__).parent
 
 LAYERS = [
     {"errors"},
-    {"mechanisms"},
+    {"plots", "mechanisms"},
     {"privacy"},
     {"plan"},
     {"reports"},
     {"counts"},
     {"device", "stores", "estimates"},
-    {"testing", "collector", "fleet"},
-    {"dashboard"},
+    {"testing", "collector", "fleet", "frames"},
+    {"dashboard", "audit", "paper", "design", "integrations"},
     {"cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -197,7 +197,11 @@ def test_metrics_can_be_parsed_in_both_forms(sent: tuple[Any, list[Report]]) -> 
         assert values["tacit_open_reports",] == values["tacit_accepted_total",] == len(reports)
         assert values["tacit_duplicate_total",] > 0
         assert values["tacit_rejected_total", "malformed"] >= 1
-        assert values["tacit_commit_p99_ms",] >= values["tacit_commit_p50_ms",] > 0
+        assert (
+            values["tacit_commit_duration_seconds", "0.99"]
+            >= values["tacit_commit_duration_seconds", "0.5"]
+            > 0
+        )
 
 
 def test_health(sent: tuple[Any, list[Report]]) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tacit.collector import log
+from tacit.collector import log, readiness
 from tacit.collector.app import Collector
 from tacit.errors import StoreError
 from tacit.plan import Plan
@@ -325,6 +325,7 @@ def test_a_failing_store_is_said_so_and_recovers(
     tools: Any, moody: Moody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "quiet", True)
+    monkeypatch.setattr(readiness, "FRESH_SECONDS", 0.0)
     plan = Plan.from_toml(tools.usage())
     with tools.in_thread(Collector([plan], moody)) as service:
         reports = tools.reports(plan, service.now(plan), 10)

@@ -23,6 +23,7 @@ from tacit.collector.log import log
 from tacit.collector.metrics import render_metrics
 from tacit.collector.openapi import openapi
 from tacit.collector.problems import ProblemError
+from tacit.collector.readiness import Readiness
 from tacit.collector.reading import Found, Reader
 from tacit.errors import MissingExtraError, ParameterError, StoreError
 
@@ -70,6 +71,7 @@ class Api:
         self._health = health
         self._secure = secure_cookies
         self._pages = pages
+        self._ready = Readiness(reader.store.ping)
         routes: list[BaseRoute] = [
             Route("/v1/plans", self._plans),
             Route("/v1/plans/{name}", self._plan),
@@ -202,10 +204,8 @@ class Api:
         return _json({"status": "ok"})
 
     async def _readyz(self, request: Request) -> Response:
-        try:
-            await run_in_threadpool(self._reader.store.ping)
-        except StoreError:
-            raise ProblemError(503, "unavailable", retry_after=5) from None
+        if not await self._ready():
+            raise ProblemError(503, "unavailable", retry_after=5)
         return _json({"status": "ready"})
 
     async def _openapi(self, request: Request) -> Response:

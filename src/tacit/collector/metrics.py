@@ -18,8 +18,6 @@ GAUGES = {
     "queue": "Reports waiting for the next commit.",
     "open_reports": "Reports in open rounds.",
     "memory_bytes": "Memory that open rounds hold.",
-    "commit_p50_ms": "Median time of a commit, in milliseconds.",
-    "commit_p99_ms": "99th percentile of the time of a commit, in milliseconds.",
 }
 COUNTERS = {
     "requests": "Requests to the ingest path.",
@@ -52,6 +50,7 @@ class _Figures(Collector):
             yield GaugeMetricFamily(f"tacit_{name}", text, value=float(self._health[name]))
         for name, text in COUNTERS.items():
             yield CounterMetricFamily(f"tacit_{name}", text, value=float(self._health[name]))
+        yield self._commit_times()
         rejected = CounterMetricFamily(
             "tacit_rejected", "Requests or reports refused, by code.", labels=["code"]
         )
@@ -59,6 +58,16 @@ class _Figures(Collector):
             rejected.add_metric([code], float(count))
         yield rejected
         yield from self._estimates()
+
+    def _commit_times(self) -> Metric:
+        times = GaugeMetricFamily(
+            "tacit_commit_duration_seconds",
+            "Time of a commit, by quantile of the latest.",
+            labels=["quantile"],
+        )
+        for quantile, name in (("0.5", "commit_p50_ms"), ("0.99", "commit_p99_ms")):
+            times.add_metric([quantile], float(self._health[name]) / 1000)
+        return times
 
     def _estimates(self) -> Iterator[Metric]:
         labels = ["plan", "metric", "bucket"]

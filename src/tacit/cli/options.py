@@ -13,7 +13,7 @@ import click
 from tacit.errors import StoreError
 
 if TYPE_CHECKING:
-    from tacit.stores import SqlStore
+    from tacit.stores import Store
 
 
 def _store(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
@@ -30,19 +30,20 @@ store_option = click.option(
     envvar="TACIT_STORE",
     callback=_store,
     metavar="URL",
-    help="sqlite:///PATH or postgresql://USER@HOST/DATABASE; also from a file named by TACIT_STORE_FILE.",
+    help="sqlite:///PATH, postgresql://USER@HOST/DATABASE or lake:///FOLDER; or in the file TACIT_STORE_FILE.",
 )
 
 
 @contextmanager
-def opened_store(url: str) -> Iterator[SqlStore]:
+def opened_store(url: str) -> Iterator[Store]:
     """A store that exists; one that is only mistyped is not made."""
     from tacit.stores import open_store
 
-    path = url.removeprefix("sqlite:///")
-    if path != url and not Path(path).is_file():
+    file, folder = url.removeprefix("sqlite:///"), url.removeprefix("lake:///")
+    is_file, is_lake = Path(file).is_file(), (Path(folder) / "lake.json").is_file()
+    if (file != url and not is_file) or (folder != url and not is_lake):
         raise StoreError(
-            f"{url}: there is no such file.\n  Hint: tacit serve and tacit keys create make a new store"
+            f"{url}: there is no such store.\n  Hint: tacit serve and tacit keys create make a new one"
         )
     store = open_store(url)
     try:

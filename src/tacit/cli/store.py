@@ -78,7 +78,9 @@ def backup(path: Path, store: str, as_json: bool) -> None:
 
     with opened_store(store) as opened:
         if not isinstance(opened, SqliteStore):
-            raise StoreError("only SQLite stores are backed up here; use pg_dump for PostgreSQL.")
+            raise StoreError(
+                "only SQLite stores are backed up here; use pg_dump for PostgreSQL, copy the files of a lake."
+            )
         opened.backup(path)
     if as_json:
         print_json({"file": str(path)})

@@ -1,4 +1,7 @@
-"""Where open rounds rest: `sqlite` on one machine, `postgresql` for many collectors, `memory` for tests."""
+"""
+Where open rounds rest: `sqlite` on one machine, `postgresql` for many collectors, `lake` for any number of
+them, `memory` for tests.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +36,11 @@ __all__ = [
 ]
 
 
-def open_store(url: str) -> SqlStore:
+def open_store(url: str) -> Store:
     """
     The store at an address: `sqlite:///folder/file.db` (three slashes and a relative path, or four), or
-    `postgresql://user:password@host/database`, or `memory:`.
+    `postgresql://user:password@host/database`, or `lake:///folder`, or `lake+s3://bucket/folder`, or
+    `memory:`.
 
     >>> open_store("memory:").url
     'memory:'
@@ -53,6 +57,10 @@ def open_store(url: str) -> SqlStore:
         from tacit.stores.postgres import PostgresStore
 
         return PostgresStore(url)
+    if _is_lake(url):
+        from tacit.stores.lake import open_lake
+
+        return open_lake(url)
     raise _unknown(url)
 
 
@@ -70,11 +78,22 @@ def migrate_store(url: str) -> tuple[int, int]:
         from tacit.stores.postgres import migrate_postgres
 
         return migrate_postgres(url)
+    if _is_lake(url):
+        from tacit.stores.lake import migrate_lake
+
+        return migrate_lake(url)
     raise _unknown(url)
+
+
+def _is_lake(url: str) -> bool:
+    """Buckets need no `lake+` before their address: no other store is in one."""
+    return url.startswith(
+        ("lake:///", "lake+", "s3://", "s3a://", "gs://", "gcs://", "abfs://", "abfss://", "az://")
+    )
 
 
 def _unknown(url: str) -> StoreError:
     return StoreError(
-        "store: expected sqlite:///path, postgresql://user@host/database or memory:, "
+        "store: expected sqlite:///path, postgresql://user@host/database, lake:///folder or memory:, "
         f"got {url.rpartition('@')[2] or '(nothing)'}."
     )

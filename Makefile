@@ -5,13 +5,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test browser lint bench soak clean
+.PHONY: demo test browser lint bench bench-peers soak clean
 
 demo: $(READY)  ## collector, simulated fleet and dashboard on this machine: truth beside estimates
 	@$(BIN)/tacit demo $(ARGS)
 
 test: $(READY) browser lint  ## everything that must hold, in under ten minutes
-	$(BIN)/pytest -m "not soak" $(ARGS)
+	$(BIN)/pytest -m "not soak" -n auto --dist worksteal $(ARGS)
 
 browser:  # the dashboard is tested in a real Chromium; without one those tests are skipped and say so
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || { \
@@ -26,6 +26,9 @@ lint: $(READY)
 
 bench: $(READY)  ## figures as ratios, taken in one run
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-peers: $(READY)  ## tacit beside other libraries, in an environment of their own
+	$(BIN)/python benchmarks/peers/run.py $(ARGS)
 
 soak: $(READY)  ## long statistical runs, by hand
 	$(BIN)/pytest -m soak $(ARGS)

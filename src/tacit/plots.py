@@ -7,9 +7,10 @@ The same figure gives the same bytes: files carry no date and no random ids.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tacit.errors import MissingExtraError
 
@@ -23,7 +24,11 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#5
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 """Told apart in print: the n-th line has the n-th marker."""
 
+Arguments = ParamSpec("Arguments")
+Drawn = TypeVar("Drawn")
+
 _LOOK = {
+    "axes.axisbelow": True,
     "axes.edgecolor": "#888888",
     "axes.grid": True,
     "axes.spines.right": False,
@@ -42,6 +47,17 @@ _LOOK = {
 }
 
 
+def drawing(draw: Callable[Arguments, Drawn]) -> Callable[Arguments, Drawn]:
+    """A function that draws, with our look in force while it does, and the reader's own before and after."""
+
+    @wraps(draw)
+    def inner(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Drawn:
+        with _look():
+            return draw(*args, **kwargs)
+
+    return inner
+
+
 def panels(
     columns: int = 1, rows: int = 1, *, width: float = 4.0, height: float = 3.2, **options: Any
 ) -> tuple[Figure, Sequence[Axes]]:
@@ -52,13 +68,9 @@ def panels(
     >>> figure.get_size_inches().tolist()
     [8.0, 3.2]
     """
-    try:
-        from matplotlib import rc_context
+    with _look():
         from matplotlib.figure import Figure
-    except ImportError as missing:
-        raise MissingExtraError("paper", missing.name or "matplotlib") from None
 
-    with rc_context(_LOOK):
         figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, list(axes.ravel())
@@ -66,11 +78,17 @@ def panels(
 
 def save(figure: Figure, folder: Path, name: str, kinds: Sequence[str] = ("png", "svg")) -> list[Path]:
     """Write a figure as `folder/name.png` and `.svg`; returns the files."""
-    from matplotlib import rc_context
-
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{name}.{kind}" for kind in kinds]
-    with rc_context(_LOOK):
+    with _look():
         for file, kind in zip(files, kinds, strict=True):
             figure.savefig(file, dpi=150, metadata={"Date": None} if kind == "svg" else None)
     return files
+
+
+def _look() -> Any:
+    try:
+        from matplotlib import rc_context
+    except ImportError as missing:
+        raise MissingExtraError("paper", missing.name or "matplotlib") from None
+    return rc_context(_LOOK)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -43,11 +44,9 @@ def test_a_person_sees_truth_beside_estimates_and_the_store_can_be_kept(tmp_path
 
 def test_absurd_figures_end_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fleet that answers with another epsilon than its plan says is noticed."""
-    from tacit.fleet.vectorised import VectorisedFleet
+    from tacit.fleet.memo import Memo
 
-    monkeypatch.setattr(
-        VectorisedFleet, "_thresholds", lambda self, metric, classes: self._draw(len(classes), 1) >> 60
-    )
+    monkeypatch.setattr(Memo, "_thresholds", lambda self, classes, bit, part: np.uint64(2**60))
     result = demo("--devices", "20000")
     assert result.exit_code == 3
     assert "further off than chance allows" in result.output

@@ -21,14 +21,14 @@ from tacit.collector.app import Collector
 from tacit.collector.serving import make_server
 from tacit.device import Device
 from tacit.errors import TacitError
-from tacit.fleet import VectorisedFleet, app_usage, send_packed
+from tacit.fleet import EDITOR, VectorisedFleet, send_packed
 from tacit.plan import Metric, Plan
 from tacit.stores import open_store
 from tacit.testing import ManualClock
 
 SDK_DEVICES = 20
 RHYTHM = (0.5, 1.0, 1.4, 0.9)
-"""How much the app is used in the night, morning, afternoon and evening."""
+"""How likely a sitting begins in the night, morning, afternoon or evening."""
 PATIENCE = 60.0
 
 
@@ -43,7 +43,8 @@ class Stage:
         self._first = self.plan.round_at(time.time()) - rounds - 1
         self._clock.now = float(self.plan.round(self._first - 1).start)
         top = int(self.plan.metrics[0].max_value)
-        self._values = app_usage(devices, rounds + 1, top, np.random.default_rng(seed), RHYTHM)
+        usage = EDITOR.scaled(top, rounds_per_day=len(RHYTHM), rhythm=RHYTHM)
+        self._values = usage.values(devices, rounds + 1, np.random.default_rng(seed))
         self._tags = (np.arange(devices) % 3 == 0).astype(np.uint8)[:, None]
         self._values[:, self._tags[:, 0] == 1] //= 2  # the app is less at home there
         self._fleet = VectorisedFleet(self.plan, devices - self.sdk_devices, seed)
@@ -151,7 +152,7 @@ class Stage:
         return estimates
 
 
-def _truths(metric: Metric, values: NDArray[np.int64]) -> list[float]:
+def _truths(metric: Metric, values: NDArray[np.int32]) -> list[float]:
     if metric.kind == "mean":
         return [float(values.mean())]
     edges = [float(edge) for edge in metric.mechanism.buckets.edges]  # type: ignore[union-attr]

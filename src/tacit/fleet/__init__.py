@@ -1,8 +1,45 @@
 """Simulated devices: where their values come from, what they answer, and sending it to a real collector."""
 
-from tacit.fleet.population import app_usage
-from tacit.fleet.replay import ReplayError, send_packed
+from tacit.fleet.draws import HashDraws
+from tacit.fleet.population import (
+    EDITOR,
+    FORZA_HORIZON_4,
+    GRAN_TURISMO_SPORT,
+    POPULATIONS,
+    THE_CREW_2,
+    AgeInDays,
+    AppUsage,
+    Constant,
+    Population,
+    TruncatedNormal,
+    Uniform,
+    population,
+)
+from tacit.fleet.recorded import Recorded, ValuesError, read_values
+from tacit.fleet.replay import ReplayError, replay, send_packed
 from tacit.fleet.small import SmallFleet
 from tacit.fleet.vectorised import VectorisedFleet
 
-__all__ = ["ReplayError", "SmallFleet", "VectorisedFleet", "app_usage", "send_packed"]
+__all__ = [
+    "EDITOR",
+    "FORZA_HORIZON_4",
+    "GRAN_TURISMO_SPORT",
+    "POPULATIONS",
+    "THE_CREW_2",
+    "AgeInDays",
+    "AppUsage",
+    "Constant",
+    "HashDraws",
+    "Population",
+    "Recorded",
+    "ReplayError",
+    "SmallFleet",
+    "TruncatedNormal",
+    "Uniform",
+    "ValuesError",
+    "VectorisedFleet",
+    "population",
+    "read_values",
+    "replay",
+    "send_packed",
+]

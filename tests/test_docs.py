@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from tacit.cli.root import tacit
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("tests/vectors/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/vectors/*.md")])
 CODE = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
 TESTS = {
     path.relative_to(ROOT / "tests").as_posix(): set(re.findall(r"def (test_\w+)", path.read_text()))

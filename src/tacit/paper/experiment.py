@@ -69,6 +69,16 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
 
+    def figures(self, column: str) -> tuple[float, ...]:
+        """
+        A column of numbers, for what is computed from them.
+
+        >>> Table("t", "T", ("word", "figure"), (("a", 1), ("b", 2.5))).figures("figure")
+        (1.0, 2.5)
+        """
+        place = self.columns.index(column)
+        return tuple(float(str(row[place])) for row in self.rows)
+
 
 @dataclass(frozen=True, slots=True)
 class Picture:

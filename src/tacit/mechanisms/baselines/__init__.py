@@ -1,5 +1,5 @@
 """
-Mechanisms of other authors, to compare with: what the paper's section 6 measures tacit's own against.
+Mechanisms of other authors, to compare with: what the paper's section 5 measures tacit's own against.
 
 They are defined here by the same exact rationals, but they draw with floating point from whatever source they
 are handed. That is good enough for a simulation and never for a device (Mironov 2012): nothing in a plan can

@@ -1,0 +1,1 @@
+"""The report as a page: the same content as HTML and as Markdown."""

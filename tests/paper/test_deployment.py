@@ -1,0 +1,174 @@
+"""The deployment at small size: the plan, the joint limit, the estimates, and verdicts that follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tacit.cli.plan import plan as plan_command
+from tacit.fleet import VectorisedFleet
+from tacit.paper import apps, deployment
+from tacit.paper.experiment import Setting, Verdict
+from tacit.plan import Plan
+from tacit.privacy.behaviour import pattern
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "windows-deployment.toml"
+SMALL = Setting(fleets=(1_200, 3_000), days=5)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return deployment.simulate(400, SMALL)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return deployment.run(SMALL)
+
+
+def test_the_example_is_the_plan_that_is_run():
+    assert Plan.load(EXAMPLE) == apps.windows_plan()
+
+
+def test_the_example_passes_the_check():
+    done = CliRunner().invoke(plan_command, ["check", str(EXAMPLE), "--json"])
+    assert done.exit_code == 0, done.output
+
+
+def test_the_plan_is_the_papers():
+    plan = apps.windows_plan()
+    assert plan.round_seconds == 6 * 3600
+    assert len(plan.metrics) == 20
+    assert {(m.mechanism.epsilon, m.mechanism.grid.steps, m.max_value) for m in plan.metrics} == {
+        (1, 1, 21_600)
+    }
+    assert {float(metric.flip.probability) for metric in plan.metrics} == {0.2}
+    assert [group.max_total for group in plan.groups] == [21_600]
+
+
+def test_no_device_uses_apps_for_longer_than_six_hours():
+    used = apps.usage(300, days=3, seed=1)
+    assert used.seconds.shape == (20, 12, 300)
+    totals = used.seconds.sum(axis=0, dtype=np.int64)
+    assert totals.max() <= 21_600
+    assert used.seconds.min() >= 0
+    raw = [
+        app.usage.values(300, 12, apps.generator(1, "deployment", app.name)).astype(np.int64)
+        for app in apps.APPS
+    ]
+    over = np.sum(raw, axis=0) > 21_600
+    assert used.over == pytest.approx(over.mean())
+    assert 0 < over.mean() < 0.5
+    assert (used.seconds[:, ~over] == np.array(raw)[:, ~over]).all()
+    assert (totals[over] > 21_600 - 20).all(), "rounding down takes less than a second per app"
+
+
+def test_estimates_come_from_the_reports_of_the_devices(found):
+    """The first round of two apps once more: reports counted one by one, and the paper's estimator."""
+    plan = apps.windows_plan()
+    used = apps.usage(400, SMALL.days, SMALL.seed)
+    values = {app.metric: used.seconds[place, 0] for place, app in enumerate(apps.APPS)}
+    reports = list(VectorisedFleet(plan, 400, SMALL.seed).reports(0, values))
+    assert len(reports) == 400
+    low = 1 / (np.e + 1)
+    seen = 0.2 + 0.6 * low
+    for place in (0, 7):
+        ones = sum(report.bits[place // 8] >> (7 - place % 8) & 1 for report in reports)
+        expected = 21_600 * (ones / 400 - seen) / (0.6 * (1 - 2 * low))
+        assert found.months[place].estimates[0].value == pytest.approx(expected, rel=1e-9)
+        assert found.months[place].truth[0] == pytest.approx(used.seconds[place, 0].mean())
+
+
+def test_patterns_are_those_of_the_devices_that_answered(found):
+    """Cells of a fleet with all apps and their limit, for the app used most."""
+    plan = apps.windows_plan()
+    used = apps.usage(400, SMALL.days, SMALL.seed)
+    fleet = VectorisedFleet(plan, 400, SMALL.seed)
+    cells = []
+    for number in range(20):
+        values = {app.metric: used.seconds[place, number] for place, app in enumerate(apps.APPS)}
+        cells.append(fleet.cells("browser_seconds", values))
+    patterns = [pattern(own) for own in np.array(cells).T.tolist()]
+    month = found.months[0]
+    assert month.patterns.share_constant == pytest.approx(np.mean([p == (0,) * 20 for p in patterns]))
+    assert len(month.patterns.counts) == len(set(patterns))
+
+
+def test_six_hours_make_more_changes_than_days(found):
+    assert found.months[0].patterns.share_constant < found.months[0].daily_constant
+    assert found.steady <= min(month.patterns.share_constant for month in found.months)
+    assert found.moved.max() <= 20
+
+
+def test_losses_are_those_of_the_equations():
+    table = deployment.losses_table()
+    rows = {row[0]: row for row in table.rows}
+    assert rows["one round"][1] == pytest.approx(0.5694, abs=5e-5)
+    tau = rows["one round"][1]
+    assert rows["one round"][2] == pytest.approx(tau + 19 * np.log(1 + (np.exp(tau) - 1) / 19), rel=1e-9)
+    assert rows["one round"][3:] == (0.686, 1.672)
+    assert rows["any number of rounds, same pattern"][1:3] == (2.0, 40.0)
+    assert rows["124 rounds: that it switched half-way"][1] == pytest.approx(
+        62 * np.log(4) + 2 * np.log(np.e / (np.e + 1)), abs=1e-6
+    ), "min(t1, t2)·Λ + 2 ln p (MATHS 5)"
+
+
+def test_coverage_follows_from_the_estimates(found):
+    assert deployment.mean_every_round(found).verdict is Verdict.HOLDS
+    shifted = replace(
+        found, months=tuple(replace(month, truth=month.truth + 90_000) for month in found.months)
+    )
+    assert deployment.mean_every_round(shifted).verdict is Verdict.FAILS
+
+
+def _with_first(table, single, *joint):
+    rows = [list(row) for row in table.rows]
+    rows[0][1] = single
+    for row, figure in zip(rows, joint, strict=False):
+        row[2] = figure
+    return replace(table, rows=tuple(map(tuple, rows)))
+
+
+@pytest.mark.parametrize(
+    ("joint", "verdict"), [(0.6, Verdict.HOLDS), (1.3, Verdict.CONDITION), (9.0, Verdict.FAILS)]
+)
+def test_minor_follows_from_the_figures(joint, verdict):
+    table = _with_first(deployment.losses_table(), 0.569, joint)
+    assert deployment.minor_loss(table).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("joint", "limit", "verdict"),
+    [
+        (1.3, 1.337, Verdict.CONDITION),
+        (1.4, 1.337, Verdict.FAILS),
+        (1.2, 2 * 0.5694451960428427, Verdict.HOLDS),
+    ],
+)
+def test_any_number_of_apps_follows_from_the_figures(joint, limit, verdict):
+    table = _with_first(deployment.losses_table(), 0.569, joint, 11.4, limit)
+    assert deployment.any_number_of_apps(table).verdict is verdict
+
+
+def test_the_total_is_judged_by_what_the_devices_did(found):
+    assert deployment.bounded_total(found).verdict is Verdict.CONDITION
+    assert deployment.bounded_total(replace(found, over=0.0)).verdict is Verdict.HOLDS
+    assert deployment.bounded_total(replace(found, fits=False)).verdict is Verdict.FAILS
+
+
+def test_the_long_period_is_judged_by_steady_devices(found):
+    table = deployment.losses_table()
+    assert deployment.long_period(found, table).verdict is Verdict.CONDITION
+    still = replace(found, moved=np.zeros_like(found.moved))
+    assert deployment.long_period(still, table).verdict is Verdict.HOLDS
+
+
+def test_the_result_has_every_estimate_and_both_pictures(result):
+    tables = {table.name: table for table in result.tables}
+    assert len(tables["estimates"].rows) == 20 * 20
+    assert sum(tables["apps-changed"].figures("devices")) == 400
+    assert [len(picture.draw().axes) for picture in result.pictures] == [4, 1]

@@ -1,0 +1,336 @@
+"""The report: files that say what was found, pages that can be read, and every claim of the paper in them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit.fleet.population import Uniform
+from tacit.fleet.recorded import Recorded
+from tacit.paper import errata, report
+from tacit.paper.experiment import Claim, Picture, Result, Setting, Table, Verdict
+from tacit.paper.pages import html, markdown, words
+from tacit.paper.run import EXPERIMENTS, NAMES, Run, chosen, run
+from tacit.plots import panels
+
+DOCS = Path(__file__).parents[2] / "docs"
+TINY = Setting(fleets=(600, 1_000, 1_500), repetitions=12, days=4)
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+
+
+def _line():
+    figure, (axis,) = panels()
+    axis.plot([0, 1], [0, 1])
+    return figure
+
+
+AWKWARD = Table(
+    "awkward",
+    "Cells that need care",
+    ("name", "whole", "real", "yes"),
+    (
+        ('a "quoted", <b>bold</b> | cell', 3_000_000, 0.1 + 0.2, True),
+        ("line\nbreak", np.int64(7), np.float64(1e-12), np.bool_(False)),
+        ("none", 0, float("inf"), False),
+    ),
+)
+
+
+@pytest.fixture
+def made():
+    claims = (
+        Claim("§6", "Second in order <script>", "b", Verdict.FAILS, "never & nowhere", "E13, E1"),
+        Claim("§2.1", "First in order", "a", Verdict.HOLDS),
+        Claim("tacit, beside §5", "Our own", "c", Verdict.CONDITION, "sometimes"),
+    )
+    picture = Picture("line", "A line", 'It rises from 0 to 1, "as it should".', _line)
+    result = Result("thing", "A thing & more", "What it is.", (AWKWARD,), (picture,), claims)
+    return Run(Setting(), (result,), (1.5,), 2**30, {"python": "3"})
+
+
+class Page(HTMLParser):
+    """Every tag closed in order; attributes of all tags."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == [], "all tags are closed"
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def test_the_parser_would_notice_a_page_that_is_not_closed():
+    with pytest.raises(AssertionError):
+        Page("<main><p>one</main>")
+
+
+def test_the_page_is_sound_and_says_all(made):
+    page = Page(html.page(made))
+    text = " ".join(page.words)
+    assert {image["src"] for image in page.all("img")} == {"thing-line.png"}
+    assert all(len(image["alt"] or "") > 20 for image in page.all("img"))
+    for said in ("§6", "First in order", "never & nowhere", "does not hold", "holds under a condition"):
+        assert said in text, said
+    for said in ("2017", "3,000", "1.00 GiB", "1.5 s", "osf.io/fb38n", "What it is."):
+        assert said in text, said
+    assert "<script" not in html.page(made)
+    ids = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
+    inner = {link["href"][1:] for link in page.all("a") if (link["href"] or "").startswith("#")}
+    assert inner <= ids
+    assert {"e1", "e13", "claims", "thing", "own"} <= ids
+
+
+def test_nothing_on_the_page_is_fetched_from_elsewhere(made):
+    text = html.page(made)
+    page = Page(text)
+    addresses = [a.get(k) for _, a in page.tags for k in ("src", "href") if a.get(k)]
+    assert all(re.fullmatch(r"#[\w-]+|[\w.-]+\.(png|svg|csv)", address or "") for address in addresses)
+    assert not re.search(r"https?:|//|@import|url\(", text)
+
+
+def test_the_page_adapts_to_phones_and_dark_rooms(made):
+    text = html.page(made)
+    assert 'name="viewport"' in text
+    assert "prefers-color-scheme: dark" in text
+    assert "max-width: 44rem" in text
+
+
+def test_verdicts_have_a_word_beside_their_colour(made):
+    page = Page(html.page(made))
+    classes = [a["class"] for a in page.all("span")]
+    assert classes == ["verdict holds", "verdict fails", "verdict condition"], (
+        "in the order of the paper, ours last"
+    )
+    for verdict in Verdict:
+        assert any(verdict.value in word for word in page.words)
+
+
+def test_markdown_tables_keep_their_columns(made):
+    text = markdown.page(made)
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert all(len(re.findall(r"(?<!\\)\|", row)) in (5, 7) for row in rows)
+    assert "![It rises from 0 to 1" in text
+    assert "✗ **does not hold**" in text
+    linked = list(markdown.claims_table(words.of_the_paper(made.claims), errata="errata.md"))
+    assert "[E1](errata.md#e1), [E13](errata.md#e13)" in linked[-1]
+
+
+def test_long_tables_are_cut_on_pages_and_whole_in_files(made, tmp_path):
+    rows = tuple((number,) for number in range(500))
+    long = replace(made, results=(replace(made.results[0], tables=(Table("long", "Long", ("n",), rows),)),))
+    report.write(long, tmp_path)
+    assert "440 more rows are in the CSV file." in (tmp_path / "index.html").read_text()
+    assert len((tmp_path / "thing-long.csv").read_text().splitlines()) == 501
+
+
+def test_csv_reads_back_as_it_was(made, tmp_path):
+    report.write_csv(AWKWARD, tmp_path / "table.csv")
+    with (tmp_path / "table.csv").open(newline="", encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    assert tuple(head) == AWKWARD.columns
+    for row, (name, whole, real, yes) in zip(rows, AWKWARD.rows, strict=True):
+        assert row[0] == name
+        assert int(row[1]) == whole
+        assert float(row[2]) == real
+        assert row[3] == str(bool(yes))
+
+
+def test_every_file_is_listed_and_there(made, tmp_path):
+    page = report.write(made, tmp_path / "new" / "folder")
+    folder = page.parent
+    found = json.loads((folder / "results.json").read_text(), parse_constant=pytest.fail)
+    assert sorted(found["files"]) == sorted(file.name for file in folder.iterdir())
+    assert {"index.html", "report.md", "thing-awkward.csv", "thing-line.png", "thing-line.svg"} < set(
+        found["files"]
+    )
+    assert found["results"][0]["claims"][0]["verdict"] == "does not hold"
+    assert found["results"][0]["tables"][0]["rows"][2] == ["none", 0, None, False], "JSON has no infinity"
+    assert found["run"]["seconds"] == {"thing": 1.5}
+
+
+def test_a_folder_with_other_files_is_left_alone(made, tmp_path):
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(report.FolderError, match="--out"):
+        report.write(made, tmp_path)
+    (tmp_path / "results.json").write_text('{"written_by": "somebody else", "files": ["thesis.txt"]}')
+    with pytest.raises(report.FolderError):
+        report.write(made, tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["results.json", "thesis.txt"]
+    with pytest.raises(report.FolderError, match="expected a folder"):
+        report.check_folder(tmp_path / "thesis.txt")
+
+
+def test_an_earlier_report_is_written_over_and_only_its_files_go(made, tmp_path):
+    report.write(made, tmp_path)
+    (tmp_path / "notes.txt").write_text("kept")
+    outside = tmp_path.parent / "outside.txt"
+    outside.write_text("kept")
+    found = json.loads((tmp_path / "results.json").read_text())
+    found["files"].append("../outside.txt")
+    (tmp_path / "results.json").write_text(json.dumps(found))
+    other = replace(made, results=(replace(made.results[0], tables=(), name="other"),))
+    report.write(other, tmp_path)
+    assert not (tmp_path / "thing-awkward.csv").exists()
+    assert (tmp_path / "other-line.png").exists()
+    assert (tmp_path / "notes.txt").read_text() == outside.read_text() == "kept"
+
+
+def _findings(setting: Setting) -> str:
+    """Everything a run found, in JSON; not what it took."""
+    answer = report.to_dict(run(["fig3", "tables", "deployment"], setting))
+    del answer["run"]
+    return json.dumps(answer)
+
+
+def test_the_same_seed_gives_the_same_figures():
+    once = _findings(TINY)
+    assert _findings(TINY) == once
+    other = json.loads(_findings(replace(TINY, seed=1)))
+    for before, after in zip(json.loads(once)["results"], other["results"], strict=True):
+        assert before["tables"] != after["tables"]
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path):
+    """All files of two runs but the lines on duration and memory; a plain picture stands for the plots."""
+    picture = Picture("line", "A line", "It rises from 0 to 1.", _line)
+
+    def files(name: str) -> dict[str, bytes]:
+        done = run(["fig3"], TINY)
+        report.write(replace(done, results=(replace(done.results[0], pictures=(picture,)),)), tmp_path / name)
+        found = {file.name: file.read_bytes() for file in (tmp_path / name).iterdir()}
+        del found["results.json"]
+        for page in ("index.html", "report.md"):
+            lines = found[page].splitlines()
+            kept = [line for line in lines if b"Duration" not in line and b"Memory" not in line]
+            assert len(lines) - len(kept) == 2
+            found[page] = b"\n".join(kept)
+        return found
+
+    assert files("once") == files("again")
+
+
+def test_recorded_values_are_named_and_their_reuse_is_said(made):
+    table = np.zeros((3, 50), dtype=np.int32)
+    recorded = Recorded("mine", 86_400, tuple(map(str, range(50))), ("1", "2", "3"), table)
+    text = html.page(replace(made, setting=replace(made.setting, population=recorded)))
+    assert "mine, 50 recorded individuals" in text
+    assert "with replacement" in text
+    few = replace(made.setting, population=recorded, fleets=(20, 50))
+    assert "with replacement" not in html.page(replace(made, setting=few))
+    assert "uniform" in html.page(replace(made, setting=replace(made.setting, population=Uniform(10))))
+
+
+def test_errata_have_the_titles_of_the_page():
+    headings = re.findall(r"^## \d+\. (.+)$", (DOCS / "errata.md").read_text(), re.MULTILINE)
+    assert list(errata.TITLES) == headings
+
+
+def test_experiments_are_found_by_name():
+    assert [each.name for each in chosen(["all"])] == list(NAMES)
+    assert [each.name for each in chosen(["tables", "fig3"])] == ["fig3", "tables"]
+    with pytest.raises(ValueError, match="fig9"):
+        chosen(["fig9"])
+
+
+# Every sentence of the paper that can be checked, by its place and a word or two of ours.
+CLAIMS = {
+    "fig3": [
+        ("§3.2.1", "width"),
+        ("§3.2.2", "majority of users"),
+        ("§3.2.2", "single rounded value"),
+        ("§3.2.2", "lonely users"),
+        ("§3.2.2", "Simpler patterns"),
+    ],
+    "fig4": [
+        ("§5", "better than Laplace: smaller errors"),
+        ("§5", "better than Laplace: narrower"),
+        ("§5", "1/10"),
+        ("§5", "1/3 is equivalent to adding"),
+        ("§5", "tolerable accuracy"),
+    ],
+    "fig5": [
+        ("§5", "d = k"),
+        ("§5", "KFlip is sub-optimal"),
+        ("§5", "KFlip is better"),
+        ("§5", "BinFlip\\+ has good performance"),
+        ("§5", "BinFlip has the best accuracy"),
+        ("§5", "4BitFlipPM is comparable to KFlip"),
+        ("§5", "4BitFlipPM is better than BinFlip\\+"),
+        ("§5", "1BitFlipPM is better than BinFlip\\+"),
+    ],
+    "fig6": [("§5", "almost the same"), ("§5", "bounded")],
+    "fig7": [("§5", "almost the same"), ("§5", "bounded")],
+    "tables": [
+        ("§1.1", "maximum over all"),
+        ("§2.1, Theorem 1", "within the bound"),
+        ("§2.2, Theorem 2", "within the bound"),
+        ("§2.2, Theorem 2", "O\\("),
+        ("§2.2, footnote", "ε ≤ 2"),
+        ("§3.1, Theorem 3", "any granularity"),
+        ("§3.2, Theorem 4", "width w"),
+        ("§3.3", "z\\^t"),
+        ("§3.3", "high accuracy"),
+        ("§3.3", "only the day"),
+        ("§3.4", "same response"),
+        ("§3.4", "d = 1"),
+        ("§3.4", "almost 100 %"),
+        ("§4", "0 ≤ γ ≤ 0.5"),
+        ("§4, Theorem 5", "γ\\^δ"),
+        ("§4, Theorem 6", "equation"),
+        ("§4, Theorem 6", "Each round"),
+        ("§6", "0.686"),
+        ("§6, Theorem 7", "τ′"),
+        ("§6", "1.672"),
+    ],
+    "deployment": [
+        ("§6", "every 6 hours"),
+        ("§6", "minor additional"),
+        ("§6", "independent of the actual number"),
+        ("§6", "bounded by a constant"),
+        ("§6", "long time"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_every_claim_of_the_paper_is_judged(name):
+    """With everything run small; a claim that went missing would leave its line without a match."""
+    (experiment,) = chosen([name])
+    claims = experiment.run(TINY).claims
+    for place, word in CLAIMS[name]:
+        assert any(claim.place.startswith(place) and re.search(word, claim.says) for claim in claims), (
+            place,
+            word,
+        )
+    for claim in claims:
+        assert claim.measured
+        assert claim.condition or claim.verdict is Verdict.HOLDS, (
+            f"{claim.says}: say when it holds, or why not"
+        )
+
+
+def test_the_list_has_every_experiment_with_claims():
+    assert set(CLAIMS) == {experiment.name for experiment in EXPERIMENTS} - {"check"}

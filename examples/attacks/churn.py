@@ -1,0 +1,76 @@
+"""Churn: each new set of parameters and each new secret is a fresh memo bit; a collector averages them."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from gallery import DAY, curves, options, publish, table
+
+from tacit.device import Device, Policy
+from tacit.fleet import SmallFleet
+from tacit.mechanisms import OneBitMean
+from tacit.plan import Metric, Plan
+from tacit.plots import panels
+from tacit.testing import ManualClock
+
+PLANS = {  # version, epsilon and description of nine plans in turn
+    "words": [(place, "1", f"the {place}th wording") for place in range(1, 10)],
+    "epsilon": [(place, f"1.{place - 1:03}", "") for place in range(1, 10)],
+    "secret": [(1, "1", "") for _ in range(9)],
+}
+
+
+def plan(version: int, epsilon: str, words: str) -> Plan:
+    """A plan that asks for one mean."""
+    mechanism = OneBitMean(epsilon, 1440)
+    return Plan("churn", version, DAY, DAY, (Metric("minutes", mechanism, description=words),))
+
+
+def guessed(churn: str, devices: int, seed: int) -> list[float]:
+    """The share of devices whose value, 0 or m, is guessed right from one bit under each plan so far."""
+    values = 1440 * np.random.default_rng(seed).integers(0, 2, devices)
+    evidence, right = np.zeros(devices), []
+    for place, given in enumerate(PLANS[churn]):
+        fleet = SmallFleet(plan(*given), devices, seed + place * (churn == "secret"))
+        bits = np.array([report.bit(0) for report in fleet.reports(place, {"minutes": values.tolist()})])
+        evidence += (2 * bits - 1) * float(given[1])
+        right.append(float(np.mean(np.where(evidence == 0, 0.5, (evidence > 0) == (values > 0)))))
+    return right
+
+
+def ledger(churn: str, policy: Policy | None = None) -> tuple[list[float], tuple[str, ...]]:
+    """What a real device enters as its loss after each plan, and why it refused the last one."""
+    losses, clock = [], ManualClock()
+    with TemporaryDirectory() as folder:
+        for place, given in enumerate(PLANS[churn]):
+            device = Device(plan(*given), Path(folder) / "state", clock=clock, policy=policy)
+            if place and churn == "secret":
+                device.forget()
+            clock.advance(2 * DAY)  # a plan is answered from the next round on
+            device.report()
+            losses.append(device.receipt().total_loss)
+            device.close()
+        return losses, device.status().refused
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the attack, print its figures and draw them."""
+    asked = options(__doc__, arguments, devices=2000)
+    right = {churn: guessed(churn, asked.devices, asked.seed) for churn in PLANS}
+    loss = {churn: ledger(churn)[0] for churn in PLANS}
+    loss["epsilon, capped"], refused = ledger("epsilon", Policy(lifetime_cap=5))
+    answered = [len(set(loss["epsilon, capped"][: place + 1])) for place in range(9)]
+    right["epsilon, capped"] = [right["epsilon"][plans - 1] for plans in answered]
+    for what, lines in {"guessed": right, "loss": loss}.items():
+        table({"plans": range(1, 10), **{f"{what}, {name}": line for name, line in lines.items()}})
+    print("epsilon, capped: the device refuses because", *refused)
+    figure, axes = panels(2)
+    curves(axes[0], range(1, 10), right, shares_of=asked.devices, title="Share of devices guessed right")
+    curves(axes[1], range(1, 10), loss, title="Loss in the ledger of a device, ε")
+    for axis in axes:
+        axis.set_xlabel("plans so far")
+    publish(figure, asked.out, "churn", together=4)
+
+
+if __name__ == "__main__":
+    main()

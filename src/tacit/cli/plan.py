@@ -27,6 +27,9 @@ For life holds between devices that change at the same times. That a device chan
 hidden by flips only: each round by which a change moves costs the last figure.
 docs/not-protected.md says what else is open."""
 
+POOR = 0.05
+"""A half-width above this part of the range calls for another design."""
+
 
 @click.group()
 def plan() -> None:
@@ -216,3 +219,11 @@ def _print_widths(screen: Console, found: Plan, devices: int, confidence: float)
                     f"±{figure(bound)}",
                 )
     screen.print(widths)
+    if any(_share_of_range(metric, devices, confidence) > POOR for metric in found.metrics):
+        screen.print("\ntacit design helps to choose epsilon, flip and mechanism for a half-width.")
+
+
+def _share_of_range(metric: Metric, devices: int, confidence: float) -> float:
+    """The half-width to expect, as a part of the range."""
+    top = float(metric.max_value) if metric.kind == "mean" else 1.0
+    return expected_half_width(metric, devices, confidence) / top

@@ -1,0 +1,204 @@
+"""`tacit design`, as a person and as a script meets it, and against `tacit plan check`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tacit.cli.design import design
+from tacit.cli.plan import plan
+
+ROOT = Path(__file__).parents[2]
+MEAN = "--range 21600 --devices 100000 --unit second --name editor_seconds"
+SHARES = "--range 24 --devices 300000 --kind histogram --buckets 32 --name hours"
+
+
+def run(arguments: str) -> Result:
+    return CliRunner().invoke(design, arguments.split())
+
+
+def answer(arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(f"{arguments} --json").stdout)
+    return found
+
+
+def row(output: str, label: str) -> list[str]:
+    """The figures of a line of a table, without units."""
+    line = next(line for line in output.splitlines() if line.startswith(label + " "))
+    return re.findall(r"no bound|[\d.,]+(?:e-?\d+)?", line.removeprefix(label))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        f"{MEAN} --half-width 240 --epsilon 1",
+        f"{MEAN} --half-width 500",
+        f"{MEAN} --lifetime 3 --flip 0",
+        f"{SHARES} --half-width 0.02",
+        f"{SHARES} --epsilon 0.5 --change-time 1 --confidence 0.9",
+        "--range 1/3 --devices 5000 --kind histogram --buckets 3 --half-width 0.1 --segments 2 --name thirds",
+    ],
+)
+def test_plan_check_says_the_same_of_the_plan_that_is_written(arguments: str, tmp_path: Path) -> None:
+    found = answer(arguments)
+    name, path = found["wish"]["name"], str(tmp_path / "plan.toml")
+    Path(path).write_text(found["plan"])
+    command = re.search(r"#   tacit plan check \S+ (.*)", found["plan"])
+    assert command
+    checked = CliRunner().invoke(plan, ["check", path, *command[1].split(), "--json"])
+    assert checked.exit_code == 0
+    metric = json.loads(checked.stdout)["metrics"][name]
+    assert metric["loss"] == found["chosen"]["loss"]
+    assert metric["half_width"] == found["chosen"]["half_width"]
+    assert metric["mechanism"] == found["chosen"]["mechanism"]
+    shown = CliRunner().invoke(plan, ["check", path, *command[1].split()]).output
+    card, widths = shown.split("How sure")
+    chosen = row(run(arguments).output, "chosen")
+    assert row(card, name) == chosen[-4:]
+    assert f"±{chosen[-5]}" in widths
+
+
+def test_a_wish_that_can_be_met(tmp_path: Path) -> None:
+    result = run(f"{MEAN} --half-width 250 --epsilon 1 --out {tmp_path}")
+    assert result.exit_code == 0
+    # tanh(ε/2) = tanh(1/2) · 241.8 / 250 at ε = 0.9618
+    assert "±250 second can be had: one-bit-mean with epsilon 0.962 and flip 0.2" in result.output
+    assert "give up" not in result.output
+    assert "epsilon = 0.962\nflip = 0.2\n" in result.output
+    written = (tmp_path / "editor_seconds-design.toml").read_text()
+    assert written == answer(f"{MEAN} --half-width 250 --epsilon 1")["plan"]
+    names = sorted(file.name for file in tmp_path.iterdir())
+    assert names == [f"editor_seconds-design.{kind}" for kind in ("png", "svg", "toml")]
+
+
+def test_a_wish_that_cannot_be_met_says_what_to_give_up() -> None:
+    result = run(f"{MEAN} --half-width 120 --epsilon 1")
+    assert result.exit_code == 3
+    assert "±120 second cannot be had within epsilon 1.0; the nearest" in result.output
+    # (241.8 / 120)² = 4.060 times the devices (a little less: the interval is not quite normal), and
+    # tanh(ε/2) = tanh(1/2) · 241.8 / 120 at ε = 3.334; without flips ±145.1 would still be too wide
+    for line in (
+        "406,000 devices instead of 100,000",
+        "epsilon 3.34 instead of 1",
+        "±242 second instead of ±120 second",
+        "no flip alone would do",
+    ):
+        assert f"  {line}\n" in result.output
+    ways = {way["part"]: way["instead"] for way in answer(f"{MEAN} --half-width 120 --epsilon 1")["give_up"]}
+    assert ways == {"devices": 406_000, "epsilon": 3.34, "half_width": 242, "flip": None}
+    for part, instead in (("devices", 406_000), ("epsilon", 3.34), ("half-width", 242)):
+        wish = {"devices": "100000", "epsilon": "1", "half-width": "120", part: str(instead)}
+        options = " ".join(f"--{key} {value}" for key, value in wish.items())
+        assert run(f"--range 21600 {options}").exit_code == 0
+
+
+def test_json_has_everything() -> None:
+    found = answer(f"{SHARES} --half-width 0.02 --epsilon 1")
+    assert found["met"] is False
+    assert found["wish"] | {"kind": "histogram", "buckets": 32, "half_width": 0.02} == found["wish"]
+    assert [each["label"] for each in found["neighbours"]][:3] == ["chosen", "epsilon / 2", "epsilon × 2"]
+    assert {key: value for key, value in found["neighbours"][0].items() if key != "label"} == found["chosen"]
+    assert found["section"].startswith("[metrics.hours]\nkind = ")
+    assert found["section"] in found["plan"]
+    assert found["files"] == []
+
+
+def test_what_has_no_bound_is_null_and_said() -> None:
+    assert answer(f"{MEAN} --lifetime 2 --flip 0")["chosen"]["loss"]["change_per_round"] is None
+    assert row(run(f"{MEAN} --lifetime 2 --flip 0").output, "chosen")[-1] == "no bound"
+
+
+def test_an_expected_share_is_beside_the_worst() -> None:
+    output = run(f"{SHARES} --epsilon 1 --expected-share 0.9").output
+    assert "at a share of 0.9; ±" in output
+    assert ", at worst" in run(f"{SHARES} --epsilon 1").output
+
+
+def test_256_buckets_are_one_too_many_for_hadamard() -> None:
+    shares = "--range 24 --devices 300000 --kind histogram --epsilon 1 --buckets"
+    assert "255 buckets or fewer" in run(f"{shares} 256").output
+    assert "255 buckets or fewer" not in run(f"{shares} 255").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            f"{MEAN} --half-width 240 --epsilon 1 --lifetime 2",
+            "--epsilon: expected either epsilon or lifetime",
+        ),
+        (f"{MEAN} --half-width 30000", "--half-width: expected a number above 0 and below 10800"),
+        (f"{MEAN} --half-width -1", "--half-width: expected a number above 0"),
+        (f"{MEAN}", "--half-width: expected a half-width, or a limit on privacy, got neither"),
+        (f"{MEAN} --half-width x", "expected a number such as 0.2 or 1/3, got 'x'"),
+        (f"{MEAN} --half-width 240 --epsilon 0", "--epsilon: expected a number from 0.001 to 20, got 0"),
+        (f"{MEAN} --half-width 240 --flip 0.5", "--flip: expected a number from 0 to 0.499"),
+        (f"{MEAN} --half-width 240 --flip 0.1 --change-time 1", "--flip: expected either"),
+        (f"{MEAN} --half-width 240 --change-time 0.001", "--change-time: expected a number from 0.00401"),
+        (f"{MEAN} --half-width 240 --segments 0", "--segments: expected a number from 1 to 100,000"),
+        (f"{MEAN} --half-width 240 --confidence 1", "--confidence: expected a number between 0 and 1"),
+        (f"{MEAN} --half-width 240 --buckets 8", "--kind histogram and --buckets K go together"),
+        (f"{MEAN} --half-width 0.1 --kind histogram", "--kind histogram and --buckets K go together"),
+        (f"{MEAN} --half-width 240 --expected-share 0.1", "--expected-share is for --kind histogram"),
+        (f"{SHARES} --half-width 0.1 --expected-mean 3", "--expected-mean is for --kind mean"),
+        (f"{SHARES} --half-width 0.1 --expected-share 3", "--expected-share: expected a number from 0 to 1"),
+        ("--range 0 --devices 10 --half-width 1", "--range: expected a number from 1e-09 to 1e+15, got 0"),
+        ("--range 24 --devices 0 --half-width 1", "--devices: expected a number from 1 to"),
+        ("--range 24 --devices 10 --half-width 9 --name A", "--name or --unit does not suit a plan"),
+    ],
+)
+def test_what_makes_no_sense_is_wrong_usage(arguments: str, says: str) -> None:
+    result = run(arguments)
+    assert result.exit_code == 2
+    assert says in result.output
+
+
+def test_a_name_cannot_smuggle_anything_into_the_plan(tmp_path: Path) -> None:
+    name = 'a"\nversion = 1\nround = "1d"\n[metrics.b]\nkind = "mean"\nmax_value = 1\nepsilon = 9\n#'
+    arguments = [
+        "--range",
+        "24",
+        "--devices",
+        "10",
+        "--half-width",
+        "9",
+        "--name",
+        name,
+        "--out",
+        str(tmp_path),
+    ]
+    assert CliRunner().invoke(design, arguments).exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("devices", "hinted"), [(1_000, True), (100_000, False)])
+def test_plan_check_points_here_when_a_half_width_is_poor(devices: int, hinted: bool) -> None:
+    """±0.361 of 1 with 1,000 devices and ±0.0361 with a hundred times as many."""
+    path = str(ROOT / "examples" / "plan.toml")
+    output = CliRunner().invoke(plan, ["check", path, "--devices", str(devices)]).output
+    assert ("tacit design helps" in output) == hinted
+
+
+def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(
+        r"^    \$ tacit design (.*)\n((?:    .*\n|\n)+)", (ROOT / "docs/design.md").read_text(), re.M
+    )
+    assert len(blocks) == 2
+    for command, block in blocks:
+        shown = [line.removeprefix("    ").rstrip() for line in block.splitlines()]
+        printed = [line.rstrip() for line in run(command).output.splitlines()]
+        assert [line for line in shown if line] == [line for line in printed if line]
+
+
+def test_help_ends_with_an_example_that_runs() -> None:
+    text = run("--help").output
+    example = re.search(r"tacit design (--range.*)", text)
+    assert example
+    assert run(example[1]).exit_code in (0, 3)
+    assert "Exit code 3" in text

@@ -1,0 +1,108 @@
+"""`tacit simulate` as a person types it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tacit.cli.root import tacit
+from tacit.estimates import estimate
+from tacit.fleet import POPULATIONS
+from tacit.mechanisms import OneBitMean
+from tacit.plan import Metric
+
+PLAN = str(Path(__file__).parents[2] / "examples" / "plan.toml")
+
+
+def run(*options: str) -> Result:
+    return CliRunner().invoke(tacit, ["simulate", PLAN, *options])
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    file = tmp_path / "use.csv"
+    rows = [f"p{person},{day},{person * 100 + day}" for person in range(300) for day in range(3)]
+    file.write_text("individual,day,value\n" + "\n".join(rows))
+    return file
+
+
+def test_a_person_sees_truth_coverage_and_losses_and_gets_pictures(recorded: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run("--values", str(recorded), "--repetitions", "2", "--seed", "1", "--out", str(out))
+    assert result.exit_code == 0, result.output
+    assert "300 devices, 3 rounds, 2 repetitions, seed 1" in result.output
+    assert "never change" in result.output
+    names = {file.name for file in out.iterdir()}
+    assert {"results.json", "rounds.csv", "people.csv", "editor_seconds-estimates.png"} < names
+    assert {f"{name}-people.svg" for name in ("editor_seconds", "browser_seconds", "editor_hours")} < names
+    with (out / "rounds.csv").open() as text:
+        rows = list(csv.DictReader(text))
+    assert len(rows) == 3 * (1 + 1 + 32)
+    of_file = [row for row in rows if row["metric"] == "editor_hours" and row["round"] == "0"]
+    assert sum(float(row["truth"]) for row in of_file) == pytest.approx(1)
+
+
+def test_json_is_the_same_for_the_same_seed() -> None:
+    options = ("--population", "uniform", "--devices", "500", "--rounds", "2", "--repetitions", "2", "--json")
+    first, again = run(*options, "--seed", "7"), run(*options, "--seed", "7")
+    assert first.exit_code == 0, first.output
+    assert first.stdout == again.stdout
+    answer = json.loads(first.stdout)
+    assert (answer["devices"], answer["rounds"], answer["repetitions"], answer["seed"]) == (500, 2, 2, 7)
+    assert set(answer["metrics"]["editor_seconds"]["people"]["share_by_width"]) == {"1", "2"}
+
+
+def test_metrics_may_have_files_of_their_own(recorded: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("individual,day,value\n" + "\n".join(f"p{person},0,7" for person in range(300)))
+    result = run(
+        "--values", str(recorded), "--values", f"editor_hours={other}", "--repetitions", "1", "--json"
+    )
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert answer["rounds"] == 1
+    assert answer["metrics"]["editor_hours"]["rounds"][0]["truth"] == 1.0
+    assert answer["metrics"]["editor_seconds"]["rounds"][0]["truth"] < 21600
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "either --values FILE, or --population NAME"),
+        (("--values", "a.csv", "--population", "uniform"), "either --values"),
+        (("--values", "a.csv", "--values", "b.csv"), "say for which metric"),
+        (("--values", "editor_seconds=a.csv"), "No values for browser_seconds, editor_hours"),
+        (("--values", "absent.csv"), "absent.csv"),
+        (("--population", "martians"), "one of age-in-days"),
+    ],
+)
+def test_mistakes_are_named(options: tuple[str, ...], words: str) -> None:
+    result = run(*options)
+    assert result.exit_code in (1, 2)
+    assert words in " ".join(result.output.split())
+    assert not isinstance(result.exception, KeyError)
+
+
+def test_the_help_names_every_population() -> None:
+    text = " ".join(CliRunner().invoke(tacit, ["simulate", "--help"]).output.split())
+    assert ", ".join(POPULATIONS) in text
+
+
+def test_intervals_that_miss_end_with_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Estimates that take the noise for more than it is: all at a quarter look like less than nothing."""
+    from tacit.fleet.simulation import run as module
+
+    def mistaken(metric: Metric, counts: Any, confidence: float) -> Any:
+        noisier = replace(metric, mechanism=OneBitMean(0.3, 21600)) if metric.kind == "mean" else metric
+        return estimate(noisier, counts, confidence)
+
+    monkeypatch.setattr(module, "estimate", mistaken)
+    quarter = tmp_path / "quarter.csv"
+    quarter.write_text("individual,day,value\n" + "\n".join(f"p{person},0,5400" for person in range(5000)))
+    assert run("--values", str(quarter), "--repetitions", "10").exit_code == 3

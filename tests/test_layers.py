@@ -11,7 +11,7 @@ ROOT = Path(tacit.__file__).parent
 
 LAYERS = [
     {"errors"},
-    {"plots", "mechanisms"},
+    {"html", "plots", "mechanisms"},
     {"privacy"},
     {"plan"},
     {"reports"},
@@ -23,7 +23,7 @@ LAYERS = [
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
-STANDARD_LIBRARY_ONLY = ["errors", "mechanisms", "privacy", "plan", "reports", "device", "testing"]
+STANDARD_LIBRARY_ONLY = ["errors", "html", "mechanisms", "privacy", "plan", "reports", "device", "testing"]
 OPTIONAL = {"numpy", "scipy", "click", "rich"}
 
 

@@ -30,7 +30,7 @@ store_option = click.option(
     envvar="TACIT_STORE",
     callback=_store,
     metavar="URL",
-    help="sqlite:///PATH, postgresql://USER@HOST/DATABASE or lake:///FOLDER; or in the file TACIT_STORE_FILE.",
+    help="sqlite:///PATH, postgresql://USER@HOST/DATABASE or lake:///FOLDER; or in file TACIT_STORE_FILE.",
 )
 
 

@@ -7,12 +7,16 @@ from typing import Any
 
 import click
 
+from tacit.cli.audit import audit
 from tacit.cli.demo import demo
+from tacit.cli.design import design
 from tacit.cli.device import device
 from tacit.cli.keys import keys
 from tacit.cli.plan import plan
 from tacit.cli.reading import estimate, export, rounds
+from tacit.cli.reproduce import reproduce
 from tacit.cli.serve import serve
+from tacit.cli.simulate import simulate
 from tacit.cli.store import store
 from tacit.errors import TacitError
 
@@ -46,5 +50,19 @@ def tacit() -> None:
     """
 
 
-for command in (demo, device, estimate, export, keys, plan, rounds, serve, store):
+for command in (
+    audit,
+    demo,
+    design,
+    device,
+    estimate,
+    export,
+    keys,
+    plan,
+    reproduce,
+    rounds,
+    serve,
+    simulate,
+    store,
+):
     tacit.add_command(command)

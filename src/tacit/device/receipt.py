@@ -88,6 +88,11 @@ class Receipt:
         ]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from tacit.device.html import receipt_html
+
+        return receipt_html(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Status:

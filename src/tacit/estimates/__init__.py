@@ -25,6 +25,7 @@ from tacit.estimates.cumulative import CumulativeEstimate, Quantile, cumulative
 from tacit.estimates.estimate import Estimate, HistogramEstimate
 from tacit.estimates.estimator import estimate
 from tacit.estimates.expected import expected_half_width, expected_variance
+from tacit.estimates.pictures import plot_rounds
 from tacit.estimates.pooling import average, difference
 
 __all__ = [
@@ -39,4 +40,5 @@ __all__ = [
     "expected_half_width",
     "expected_variance",
     "paper_bound",
+    "plot_rounds",
 ]

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tacit.errors import ParameterError
 from tacit.estimates.estimate import HistogramEstimate
 from tacit.estimates.interval import Floats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,11 @@ class Quantile:
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""
         return f"{self.value:g}{unit} in [{self.lower:g}, {self.upper:g}] ({100 * self.confidence:g}%)"
+
+    def _repr_html_(self) -> str:
+        from tacit.estimates.html import quantile_html
+
+        return quantile_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -79,6 +90,17 @@ class CumulativeEstimate:
         return Quantile(
             level, min(max(value, lower), upper), lower, upper, self.confidence, self.reports, self.unit
         )
+
+    def _repr_html_(self) -> str:
+        from tacit.estimates.html import cumulative_html
+
+        return cumulative_html(self)
+
+    def plot(self, axes: Axes | None = None, truth: Sequence[float] | None = None) -> Figure:
+        """The band, and the true share below each edge if that is known; needs matplotlib."""
+        from tacit.estimates.pictures import plot_cumulative
+
+        return plot_cumulative(self, axes, truth)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import floor, log10, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacit.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +88,22 @@ class Estimate:
         return self.manipulation * min(share, 1 / leverage)
 
     def __str__(self) -> str:
-        digits = _digits(self.half_width)
+        decimals = digits(self.half_width)
         unit = f" {self.unit}" if self.unit else ""
         level = f"{100 * self.confidence:.6g}%"
-        return f"{self.value:,.{digits}f} ± {self.half_width:,.{digits}f}{unit} ({level}, n={self.reports:,})"
+        number = f"{self.value:,.{decimals}f} ± {self.half_width:,.{decimals}f}"
+        return f"{number}{unit} ({level}, n={self.reports:,})"
+
+    def _repr_html_(self) -> str:
+        from tacit.estimates.html import estimate_html
+
+        return estimate_html(self)
+
+    def plot(self, axes: Axes | None = None, truth: float | None = None) -> Figure:
+        """The value on its interval, with the truth beside it if that is known; needs matplotlib."""
+        from tacit.estimates.pictures import plot_estimate
+
+        return plot_estimate(self, axes, truth)
 
     def to_dict(self) -> dict[str, Any]:
         """What `GET /v1/estimates` answers for one number: plain values, ready for JSON."""
@@ -140,6 +158,17 @@ class HistogramEstimate:
             for left, right, bucket in zip(self.edges, self.edges[1:], self.buckets, strict=False)
         )
 
+    def _repr_html_(self) -> str:
+        from tacit.estimates.html import histogram_html
+
+        return histogram_html(self)
+
+    def plot(self, axes: Axes | None = None, truth: Sequence[float] | None = None) -> Figure:
+        """A bar per bucket with its interval, and the true shares if they are known; needs matplotlib."""
+        from tacit.estimates.pictures import plot_histogram
+
+        return plot_histogram(self, axes, truth)
+
     def to_dict(self) -> dict[str, Any]:
         """What `GET /v1/estimates` answers for a histogram: plain values, ready for JSON."""
         return {
@@ -150,6 +179,6 @@ class HistogramEstimate:
         }
 
 
-def _digits(half_width: float) -> int:
+def digits(half_width: float) -> int:
     """Decimals that show the half-width with two significant digits."""
     return max(0, 1 - floor(log10(half_width))) if half_width > 0 else 3

@@ -186,6 +186,11 @@ class Plan:
         end = start + self.round_seconds
         return Round(number, start, end, end + self.grace_seconds)
 
+    def _repr_html_(self) -> str:
+        from tacit.plan.html import plan_html
+
+        return plan_html(self)
+
     def tags(self, segment: Mapping[str, object]) -> dict[str, str]:
         """The public tags of a device, one per declared segment, in plan order."""
         return {each.name: each.tag(segment.get(each.name)) for each in self.segments}

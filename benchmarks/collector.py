@@ -109,12 +109,29 @@ def postgres(table: Table, url: str, runs: int, seconds: float) -> None:
             )  # fmt: skip
 
 
+def lake(table: Table, folder: Path, runs: int, seconds: float, scale: int) -> None:
+    """Two collectors on one lake: every commit group is a Parquet file, written and synced."""
+    url = f"lake:///{folder}/lake"
+    with collector(url) as one, collector(url) as two:
+        table.measure(
+            "lake, two collectors, single, 256 connections", "reports/s", runs,
+            lambda: singles([one.port, two.port], 256, seconds),
+        )  # fmt: skip
+        count = 50 * scale
+
+        def work() -> float:
+            bodies = [packed(10_000) for _ in range(count)]
+            return 10_000 * count / batches(one.port, PACKED, bodies, connections=16)
+
+        table.measure("lake, one collector, packed, batches of 10,000", "reports/s", runs, work)
+
+
 def main() -> None:
     """Measure, print, and write the figures where --json says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--only", choices=["single", "batch", "memory", "postgres"])
+    parser.add_argument("--only", choices=["single", "batch", "memory", "postgres", "lake"])
     asked = parser.parse_args()
     runs, seconds, scale = (1, 2.0, 1) if asked.quick else (3, 4.0, 3)
     table, url = Table(), os.environ.get("TACIT_BENCH_POSTGRES")
@@ -126,6 +143,8 @@ def main() -> None:
             batch_reports(table, folder, runs, scale)
         if asked.only in (None, "postgres") and url:
             postgres(table, url, runs, seconds)
+        if asked.only in (None, "lake"):
+            lake(table, folder, runs, seconds, scale)
         if asked.only in (None, "memory"):
             memory_and_start(table, folder, 1_000_000 if asked.quick else 10_000_000)
     if asked.json:

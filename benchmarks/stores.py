@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from tacit.plan import Plan
-from tacit.stores import Layout, RoundKey, SqlStore, open_store
+from tacit.stores import Layout, RoundKey, Store, open_store
 
 PLAN = Plan.from_toml(
     '[plan]\nname = "bench"\nversion = 1\nround = "6h"\n'
@@ -71,7 +71,7 @@ def rate(write: Callable[[bytes], object], size: int, seed: int) -> float:
     raise AssertionError
 
 
-def appending(store: SqlStore, name: str, plain: dict[int, float]) -> None:
+def appending(store: Store, name: str, plain: dict[int, float]) -> None:
     """Append at each size of commit group, in a round of its own."""
     store.register(PLAN)
     for number, size in enumerate(SIZES):
@@ -95,7 +95,7 @@ def measured(name: str, reports: int) -> Iterator[None]:
     print(f"{name:38}{spent:12.1f} s{reports / spent:14,.0f}/s{memory}")
 
 
-def large_round(open_again: Callable[[], SqlStore], name: str, reports: int) -> None:
+def large_round(open_again: Callable[[], Store], name: str, reports: int) -> None:
     """A round of millions: filled, asked for its counts, loaded at start, sealed."""
     key, store = RoundKey(PLAN.name, 1, 1_000), open_again()
     store.register(PLAN)
@@ -131,8 +131,9 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        opened: dict[str, Callable[[], SqlStore]] = {
-            "SQLite": lambda: open_store(f"sqlite:///{folder}/bench.db")
+        opened: dict[str, Callable[[], Store]] = {
+            "SQLite": lambda: open_store(f"sqlite:///{folder}/bench.db"),
+            "lake": lambda: open_store(f"lake:///{folder}/lake"),
         }
         if chosen.postgres:
             opened["PostgreSQL"] = lambda: open_store(chosen.postgres)

@@ -155,8 +155,9 @@ def test_the_store_can_come_from_the_environment(
 @pytest.mark.parametrize(
     "verb", [["rounds"], ["estimate"], ["store", "check"], ["store", "backup", "copy.db"], ["keys", "list"]]
 )
-def test_a_mistyped_store_is_not_made(verb: list[str], tmp_path: Path) -> None:
-    result = run(*verb, "--store", f"sqlite:///{tmp_path / 'typo.db'}")
+@pytest.mark.parametrize("kind", ["sqlite", "lake"])
+def test_a_mistyped_store_is_not_made(verb: list[str], kind: str, tmp_path: Path) -> None:
+    result = run(*verb, "--store", f"{kind}:///{tmp_path / 'typo'}")
     assert result.exit_code == 1
-    assert "no such file" in result.output
+    assert "no such store" in result.output
     assert list(tmp_path.iterdir()) == []

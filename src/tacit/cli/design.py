@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from tacit.cli.output import as_json, console, figure, found_problems, print_json, table
-from tacit.cli.plan import mechanism_name
 from tacit.errors import ParameterError, PlanError
 from tacit.mechanisms import exact
 from tacit.plan import Plan
@@ -171,7 +170,7 @@ def _numbers(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _figures(shown: Design) -> dict[str, object]:
     return {
-        "mechanism": mechanism_name(shown.metric),
+        "mechanism": shown.metric.mechanism_name,
         "epsilon": float(shown.epsilon),
         "flip": float(shown.flip),
         "bits": shown.metric.bits,
@@ -200,7 +199,7 @@ def _print_choice(screen: Console, choice: Choice, outs: tuple[WayOut, ...]) -> 
             f"[red]±{_amount(wish, wish.half_width)} cannot be had[/red] within {_limit(wish)}; the nearest"
         )
     screen.print(
-        f"{verdict}: {mechanism_name(chosen.metric)} with epsilon {figure(float(chosen.epsilon))} "
+        f"{verdict}: {chosen.metric.mechanism_name} with epsilon {figure(float(chosen.epsilon))} "
         f"and flip {float(chosen.flip):g}."
     )
     share = f" ({chosen.half_width / float(wish.top):.2%} of the range)" if wish.buckets is None else ""

@@ -142,21 +142,11 @@ def _answer(found: Plan, card: PrivacyCard, devices: int, confidence: float) -> 
 def _figures(metric: Metric, devices: int, confidence: float) -> dict[str, object]:
     return {
         "kind": metric.kind,
-        "mechanism": mechanism_name(metric),
+        "mechanism": metric.mechanism_name,
         "loss": asdict(losses(metric.mechanism, metric.flip)),
         "half_width": expected_half_width(metric, devices, confidence),
         "paper_bound": paper_bound(metric, devices, confidence),
     }
-
-
-def mechanism_name(metric: Metric) -> str:
-    """A mechanism as people call it."""
-    mechanism = metric.mechanism
-    if isinstance(mechanism, OneBitMean):
-        return "one-bit-mean"
-    if isinstance(mechanism, HadamardBit):
-        return "hadamard-bit"
-    return f"d-bit-flip, {mechanism.width} bit{'s' * (mechanism.width > 1)}, {mechanism.variant}"
 
 
 def _other(metric: Metric) -> Metric | None:
@@ -213,7 +203,7 @@ def _print_widths(screen: Console, found: Plan, devices: int, confidence: float)
                 unit = f" {metric.unit}" if metric.kind == "mean" and metric.unit else ""
                 widths.add_row(
                     label,
-                    mechanism_name(each),
+                    each.mechanism_name,
                     f"±{figure(half)}{unit}",
                     f"{half / top:.2%}",
                     f"±{figure(bound)}",

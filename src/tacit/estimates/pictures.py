@@ -136,7 +136,7 @@ def plot_rounds(
 
 def _axes(width: float, height: float) -> Any:
     """Fresh axes, in a figure that a notebook shows."""
-    from tacit.estimates.picture import Picture
+    from tacit.plots.picture import Picture
 
     return Picture(figsize=(width, height), layout="constrained").subplots()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from tacit.html import Safe, figure, note, page, table, under
-from tacit.mechanisms import HadamardBit, OneBitMean
+from tacit.mechanisms import OneBitMean
 from tacit.plan.card import PrivacyCard, privacy_card
 from tacit.plan.model import Metric, Plan
 
@@ -20,22 +20,6 @@ WHAT_HOLDS = (
 def plan_html(plan: Plan) -> Safe:
     """Two tables: the metrics as the plan has them, and the privacy card."""
     return page(_asked(plan), *_terms(plan), _cost(plan, privacy_card(plan)), note(WHAT_HOLDS))
-
-
-def mechanism_name(metric: Metric) -> str:
-    """
-    A mechanism as people call it.
-
-    >>> from tacit.mechanisms import Buckets, DBitFlip
-    >>> mechanism_name(Metric("hours", DBitFlip(1, Buckets.even(24, 32), 4)))
-    'd-bit-flip, 4 bits, tight'
-    """
-    mechanism = metric.mechanism
-    if isinstance(mechanism, OneBitMean):
-        return "one-bit-mean"
-    if isinstance(mechanism, HadamardBit):
-        return "hadamard-bit"
-    return f"d-bit-flip, {mechanism.width} bit{'s' * (mechanism.width > 1)}, {mechanism.variant}"
 
 
 def duration(seconds: int) -> str:
@@ -58,7 +42,7 @@ def _asked(plan: Plan) -> Safe:
             under(metric.name, metric.description),
             _kind(metric),
             f"0 to {_number(metric.max_value)} {metric.unit}".strip(),
-            mechanism_name(metric),
+            metric.mechanism_name,
             f"{float(metric.mechanism.epsilon):g}",
             f"{float(metric.flip.probability):g}",
         ]

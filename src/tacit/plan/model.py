@@ -39,6 +39,22 @@ class Metric:
         return "mean" if isinstance(self.mechanism, OneBitMean) else "histogram"
 
     @property
+    def mechanism_name(self) -> str:
+        """
+        The mechanism as plans call it.
+
+        >>> from tacit.mechanisms import Buckets
+        >>> Metric("hours", DBitFlip(1, Buckets.even(24, 32), 4)).mechanism_name
+        'd-bit-flip, 4 bits, tight'
+        """
+        mechanism = self.mechanism
+        if isinstance(mechanism, OneBitMean):
+            return "one-bit-mean"
+        if isinstance(mechanism, HadamardBit):
+            return "hadamard-bit"
+        return f"d-bit-flip, {mechanism.width} bit{'s' * (mechanism.width > 1)}, {mechanism.variant}"
+
+    @property
     def bits(self) -> int:
         """Answer bits per report."""
         return self.mechanism.bits

@@ -89,7 +89,7 @@ def finite(answer: Any) -> Any:
     return answer
 
 
-def mechanism_name(metric: Metric) -> str:
+def _in_words(metric: Metric) -> str:
     """How a metric is answered, in words."""
     mechanism = metric.mechanism
     if isinstance(mechanism, HadamardBit):
@@ -107,7 +107,7 @@ def _asked_for(metric: Metric) -> dict[str, Any]:
         "unit": metric.unit,
         "description": metric.description,
         "max_value": float(metric.max_value),
-        "mechanism": mechanism_name(metric),
+        "mechanism": _in_words(metric),
         "epsilon": float(metric.mechanism.epsilon),
         "flip": float(metric.flip.probability),
     }
@@ -118,7 +118,7 @@ def _metric(plan: Plan, metric: Metric, card: PrivacyCard) -> dict[str, Any]:
     return {
         "metric": metric,
         "path": f"/plans/{plan.name}/metrics/{metric.name}",
-        "mechanism": mechanism_name(metric),
+        "mechanism": _in_words(metric),
         "range": f"0 to {words.rounded(float(metric.max_value), 6)} {words.plural(metric.unit)}".strip(),
         "epsilon": words.rounded(float(metric.mechanism.epsilon)),
         "flip": words.percent(float(metric.flip.probability)),

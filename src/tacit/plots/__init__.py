@@ -69,9 +69,9 @@ def panels(
     [8.0, 3.2]
     """
     with _look():
-        from matplotlib.figure import Figure
+        from tacit.plots.picture import Picture
 
-        figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+        figure = Picture(figsize=(width * columns, height * rows), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, list(axes.ravel())
 

@@ -1,0 +1,110 @@
+"""`tacit audit`, as a person and as a script meets it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tacit.cli.audit import audit
+
+PLAN = """
+[plan]
+name = "p"
+version = 1
+round = "6h"
+
+[metrics.saves]
+kind = "mean"
+max_value = 9
+epsilon = 1
+flip = 0.2
+"""
+
+SILENT = """
+import json, os, sys
+from tacit.audit.client import CoreParticipant
+from tacit.plan import Plan
+plan, devices = Plan.load(sys.argv[1]), {}
+for line in sys.stdin:
+    ask = json.loads(line)
+    sent = b"true"
+    if ask["do"] == "start":
+        devices[ask["device"]] = CoreParticipant(plan, os.urandom(32))
+    elif ask["do"] == "copy":
+        sent = b"null"
+    elif ask["do"] == "answer":
+        values = ask["values"]
+        sent = devices[ask["device"]].answer(ask["round"], values) if values["saves"] else b"null"
+    print(sent.decode(), flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process, and devices that may answer."""
+    monkeypatch.delenv("DO_NOT_TRACK", raising=False)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "plan.toml").write_text(PLAN)
+    return tmp_path / "plan.toml"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(audit, [str(argument) for argument in arguments])
+
+
+SMALL = ("--reports", 2000, "--sdk-devices", 2)
+
+
+def test_a_sound_plan_ends_with_0_and_a_picture(path: Path, tmp_path: Path) -> None:
+    result = run(path, *SMALL, "--rounds", 2, "--seed", 1, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "ok: nothing is above its claim." in result.output
+    assert "saves: one round, tacit.Device" in result.output
+    assert "0.5694" in result.output
+    assert "once in a million" in result.output
+    assert {file.name for file in (tmp_path / "out").iterdir()} == {"audit.png", "audit.svg"}
+
+
+def test_a_program_that_breaks_a_promise_ends_with_3(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "client.py").write_text(SILENT)
+    command = f"{sys.executable} {tmp_path / 'client.py'} {path}"
+    result = run(path, *SMALL, "--rounds", 2, "--client", command, "--json")
+    answer = json.loads(result.stdout)
+    assert result.exit_code == 3
+    assert answer["sound"] is False
+    assert any(problem.startswith("report, silence") for problem in answer["problems"])
+    silence = next(each for each in answer["attacks"] if each["what"] == "silence")
+    assert silence["above"] is True
+    assert silence["lower"] > 1
+    assert {check["what"] for check in answer["checks"] if check["holds"] is None} >= {
+        "other values change nothing but the bits"
+    }
+
+
+def test_the_json_twin_has_every_figure(path: Path) -> None:
+    result = run(path, *SMALL, "--rounds", 3, "--json")
+    answer = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert {(each["subject"], each["what"]) for each in answer["exact"]} >= {
+        ("saves", "one round"), ("saves", "constant, 3 rounds"), ("saves", "same pattern, width 2"),
+    }  # fmt: skip
+    assert answer["false_alarm"] == 1e-6
+    assert answer["clients"] == ["SDK core", "tacit.Device"]
+    assert 1990 <= answer["reports"] <= 2010
+
+
+@pytest.mark.parametrize("wrong", [["--reports", "10"], ["--rounds", "0"], ["--client", " "]])
+def test_wrong_usage_ends_with_2(path: Path, wrong: list[str]) -> None:
+    assert run(path, *wrong).exit_code == 2
+
+
+def test_help_ends_with_an_example() -> None:
+    assert "Example:\n    tacit audit examples/plan.toml" in run("--help").output

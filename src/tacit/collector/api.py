@@ -12,7 +12,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
@@ -40,7 +40,9 @@ SECURITY_HEADERS = [
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
 ]
+"""What an answer has besides its own; one that may be kept, such as a static file, says so itself."""
 
 CODES = {404: "not_found", 405: "method_not_allowed"}
 
@@ -94,6 +96,7 @@ class Api:
             ParameterError: _bad_parameter,
             StoreError: _unavailable,
             HTTPException: _http_error,
+            ClientDisconnect: _gone,
             Exception: _internal,
         }
         self._app = Starlette(routes=routes, exception_handlers=handlers)
@@ -306,6 +309,11 @@ def _http_error(request: Any, error: Exception) -> Response:
     for name, value in (error.headers or {}).items():
         response.headers[name] = value
     return response
+
+
+def _gone(request: Any, error: Exception) -> Response:
+    """Whoever asked has left before saying all of it: nothing to note, and nobody to read this."""
+    return _problem(request, ProblemError(400, "bad_request"))
 
 
 def _internal(request: Any, error: Exception) -> Response:

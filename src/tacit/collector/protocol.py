@@ -145,7 +145,7 @@ class CollectorProtocol(HttpToolsProtocol):
 
     def _head_length(self) -> int:
         """Bytes of the head without those of the body that came with it."""
-        return len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        return len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
 
     def _go_the_long_way(self) -> None:
         url, headers, expects = self.url, self.headers, self.expect_100_continue

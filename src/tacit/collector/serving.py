@@ -77,6 +77,7 @@ def make_server(
         lifespan="on",
         access_log=False,
         log_config=None,
+        log_level="error",  # a line for each request that is not HTTP would let strangers fill the disk
         server_header=False,
         date_header=False,
         proxy_headers=False,

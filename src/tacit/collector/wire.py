@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from binascii import a2b_base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -170,15 +170,14 @@ class Wire:
         numbers = np.ascontiguousarray(rows[:, :ROUND_BYTES]).view(">u8").ravel()
         fits = self._fits(question, rows) & (numbers < MAX_ROUND)
         batch = Batch(rejected=[(place, Verdict.MALFORMED) for place in np.flatnonzero(~fits).tolist()])
-        for number in np.unique(numbers[fits]).tolist():
-            chosen = fits & (numbers == number)
+        for number, places in _by_number(numbers, np.flatnonzero(fits)):
             verdict = question.verdict(number, now, self._skew)
             if verdict is _ACCEPTED:
                 key = RoundKey(header.plan, header.version, number)
-                batch.records[key] = [rows[chosen, ROUND_BYTES:].tobytes()]
-                batch.accepted += int(chosen.sum())
+                batch.records[key] = [rows[places, ROUND_BYTES:].tobytes()]
+                batch.accepted += len(places)
             else:
-                batch.rejected += [(place, verdict) for place in np.flatnonzero(chosen).tolist()]
+                batch.rejected += [(place, verdict) for place in places.tolist()]
         batch.rejected.sort()
         return batch
 
@@ -191,6 +190,22 @@ class Wire:
 
     def _unknown(self, plan: str) -> Verdict:
         return Verdict.VERSION_MISMATCH if plan in self._names else Verdict.UNKNOWN_PLAN
+
+
+def _by_number(
+    numbers: NDArray[np.uint64], places: NDArray[np.intp]
+) -> Iterator[tuple[int, NDArray[np.intp]]]:
+    """
+    The places of each round, in order; sorted once, so that a round for each record takes no longer.
+
+    >>> numbers = np.array([7, 5, 7], dtype=np.uint64)
+    >>> [(number, places.tolist()) for number, places in _by_number(numbers, np.arange(3))]
+    [(5, [1]), (7, [0, 2])]
+    """
+    if len(places):
+        sorted_places = places[np.argsort(numbers[places], kind="stable")]
+        found, firsts = np.unique(numbers[sorted_places], return_index=True)
+        yield from zip(found.tolist(), np.split(sorted_places, firsts[1:]), strict=True)
 
 
 def _read(body: bytes) -> WireReport | None:

@@ -49,10 +49,17 @@ def read_plan(text: str) -> Plan:
     return plan
 
 
+_PART = r"""(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}[ \t]*\.[ \t]*){{32}}")
+"""A dotted key with more parts than any plan has: reading one takes time in the square of their number."""
+
+
 def inspect_plan(text: str) -> tuple[Plan | None, list[Problem]]:
     """The plan in a text, or None, and the problems that stand in its way."""
     if len(text) > MAX_TEXT:
         return None, [Problem("plan", "size", f"expected at most {MAX_TEXT:,} characters.")]
+    if _LONG_KEY.search(text):
+        return None, [Problem("plan", "size", "expected keys of fewer than 32 parts.")]
     try:
         content = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:

@@ -19,7 +19,10 @@ _DURATION = re.compile(r"([1-9][0-9]{0,8})(s|m|h|d)")
 
 def shown(value: object) -> str:
     """A plan's value as it is quoted in a message: short, and in TOML's manner."""
-    text = f'"{value}"' if isinstance(value, str) else str(value)
+    try:
+        text = f'"{value}"' if isinstance(value, str) else str(value)
+    except (RecursionError, ValueError):  # nested too deeply, or a number of thousands of digits
+        return "something too large to quote"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

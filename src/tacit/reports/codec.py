@@ -219,6 +219,8 @@ def _whole(value: object, name: str, below: int) -> int:
 def _text(value: object, name: str) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= 64:
         _malformed(f"{name}: expected a text of 1 to 64 characters")
+    if any("\ud800" <= sign <= "\udfff" for sign in value):
+        _malformed(f"{name}: expected a text without lone surrogates")
     return value
 
 

@@ -1,0 +1,226 @@
+"""
+Devices that lie, through the real collector: how far they move an estimate, and what can be seen of them.
+
+Honest devices answer with the code of the SDK, from a fixed seed. What is allowed for their noise is
+Hoeffding's bound at 10⁻⁷ for each comparison, so no test has a false-alarm rate above 10⁻⁶ over all seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import exp, log, sqrt
+from typing import Any
+
+import pytest
+from scipy.stats import binomtest
+
+from tacit.fleet import SmallFleet
+from tacit.mechanisms.hadamard_bit import hadamard_sign
+from tacit.plan import Plan
+from tacit.reports import Report, pack_bits, to_packed
+from tacit.stores import RoundKey
+
+PACKED = "application/vnd.tacit.packed"
+HONEST, LIARS = 5400, 1350
+SHARE = LIARS / (HONEST + LIARS)
+TARGET = 2
+"""The bucket that liars are after."""
+DELTA = 1e-7
+
+PLAN = """
+[plan]
+name = "poisoned"
+version = 1
+round = "1h"
+grace = "1h"
+
+[metrics.mean]
+kind = "mean"
+max_value = 1
+epsilon = 1.0
+
+[metrics.rows]
+kind = "histogram"
+max_value = 7
+buckets = 7
+mechanism = "hadamard-bit"
+epsilon = 1.0
+
+[metrics.windows]
+kind = "histogram"
+max_value = 8
+buckets = 8
+mechanism = "d-bit-flip"
+bits = 2
+epsilon = 2.0
+"""
+
+
+class Poisoned:
+    """What a collector answers about one round: the estimates, and the counts behind them."""
+
+    def __init__(self, target: Any, plan: Plan, number: int) -> None:
+        answer = target.service.get("/v1/estimates?plan=poisoned", target.texts["reader"])
+        self.estimates = {each["metric"]: each for each in answer.json["estimates"]}
+        (self.counts,) = target.app.store.counts(RoundKey(plan.name, plan.version, number)).values()
+        self.health = target.service.get("/health.json", target.texts["reader"]).json
+        self.page = target.service.get("/plans/poisoned/metrics/mean", target.texts["reader"]).body.decode()
+        (found,) = target.app.reader.estimates("poisoned", metric="mean")
+        self.mean = found.estimate
+        (found,) = target.app.reader.estimates("poisoned", metric="rows")
+        self.row = found.estimate.buckets[TARGET]
+        (found,) = target.app.reader.estimates("poisoned", metric="windows")
+        self.window = found.estimate.buckets[TARGET]
+
+
+def honest(plan: Plan, number: int, bucket: int) -> list[Report]:
+    """Devices of which all have 0 for a mean, and are in one bucket."""
+    fleet = SmallFleet(plan, HONEST, seed=5)
+    values = {"mean": [0] * HONEST, "rows": [bucket] * HONEST, "windows": [bucket] * HONEST}
+    return list(fleet.reports(number, values))
+
+
+def gathering(plan: Plan) -> list[int]:
+    """The cohorts of devices that are asked about the target, at the first place of their window."""
+    mechanism = plan.by_name["windows"].mechanism
+    return [cohort for cohort in range(256) if mechanism.window(cohort)[0] == TARGET]  # type: ignore[union-attr]
+
+
+def liars(plan: Plan, like: list[Report], up: bool) -> list[Report]:
+    """Reports that say what moves the target most: every one claims a cohort that is asked about it."""
+    cohorts = gathering(plan)
+    rows = plan.by_name["rows"].mechanism
+    made = []
+    for place in range(LIARS):
+        cohort = cohorts[place % len(cohorts)]
+        agrees = (hadamard_sign(rows.row(cohort), TARGET + 1) > 0) == up  # type: ignore[union-attr]
+        bits = [int(up), int(agrees), int(up), 0]
+        made.append(replace(like[0], id=place.to_bytes(16, "big"), cohort=cohort, bits=pack_bits(bits)))
+    return made
+
+
+@pytest.fixture(scope="module")
+def collected(attack: Any) -> Callable[..., Poisoned]:
+    """A round with and without liars, sent to a real collector as packed batches; made once each."""
+    made: dict[tuple[bool, bool, int], Poisoned] = {}
+
+    def collect(lies: bool, up: bool = True, repeats: int = 1) -> Poisoned:
+        if (lies, up, repeats) not in made:
+            with attack(PLAN) as target:
+                plan = target.service.plans[0]
+                number = target.service.now(plan)
+                told = honest(plan, number, bucket=0 if up else TARGET)
+                sent = told + (liars(plan, told, up) if lies else [])
+                for _ in range(repeats):
+                    answer = target.service.post(to_packed(sent, plan), PACKED, target.texts["ingest"])
+                    assert answer.json == {"accepted": len(sent), "rejected": []}
+                made[lies, up, repeats] = Poisoned(target, plan, number)
+        return made[lies, up, repeats]
+
+    return collect
+
+
+def contrast(epsilon: float) -> float:
+    """How far the chances of 1 are apart: (e^ε - 1)/(e^ε + 1)."""
+    return (exp(epsilon) - 1) / (exp(epsilon) + 1)
+
+
+def allowance(reports: int, epsilon: float) -> float:
+    """What the noise of honest bits may add, but for a chance of DELTA (Hoeffding), un-biased."""
+    return sqrt(log(2 / DELTA) / (2 * reports)) / contrast(epsilon)
+
+
+CASES = [
+    # the estimate, ε of one bit, how far a lie reaches: e^ε/(e^ε - 1), or coth(ε/2) + 1 for a Hadamard bit
+    ("mean", 1.0, exp(1) / (exp(1) - 1)),
+    ("row", 1.0, 1 / contrast(1.0) + 1),
+    ("window", 1.0, exp(1) / (exp(1) - 1)),
+]
+
+
+@pytest.mark.parametrize("up", [True, False])
+@pytest.mark.parametrize(("name", "epsilon", "reach"), CASES)
+def test_liars_move_an_estimate_no_further_than_it_says(
+    collected: Callable[..., Poisoned], name: str, epsilon: float, reach: float, up: bool
+) -> None:
+    """A fifth of all reports, all of them about one thing; the bound is checked against the formula too."""
+    found = getattr(collected(True, up), name)
+    truth = 0.0 if up or name == "mean" else 1.0
+    reports = found.reports - LIARS
+    noise = allowance(reports, epsilon)
+    leverage = (HONEST + LIARS) / found.reports
+    assert found.manipulation_bound(SHARE) == pytest.approx(SHARE * leverage * reach, rel=1e-9)
+    assert abs(found.value - truth) <= found.manipulation_bound(SHARE) + noise
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "up"), [("mean", 1.0, True), ("row", 1.0, False), ("window", 1.0, False)]
+)
+def test_a_bound_for_half_of_them_is_broken(
+    collected: Callable[..., Poisoned], name: str, epsilon: float, up: bool
+) -> None:
+    """The attack is near the best there is, so that a bound that says too little is refused."""
+    found = getattr(collected(True, up), name)
+    moved = abs(found.value - (0.0 if up else 1.0))
+    assert moved > found.manipulation_bound(SHARE / 2) + allowance(found.reports - LIARS, epsilon)
+
+
+def test_without_liars_nothing_moves(collected: Callable[..., Poisoned]) -> None:
+    found = collected(False)
+    for name, epsilon, _ in CASES:
+        each = getattr(found, name)
+        assert abs(each.value) <= allowance(each.reports, epsilon)
+
+
+def test_liars_add_exactly_their_own_bits(collected: Callable[..., Poisoned]) -> None:
+    """Exactly, without chance: one report is one answer a metric, whatever it says."""
+    clean, poisoned = collected(False).counts, collected(True).counts
+    assert poisoned["mean"].ones - clean["mean"].ones == LIARS
+    for name in ("rows", "windows"):
+        added = [
+            after - before for before, after in zip(clean[name].reports, poisoned[name].reports, strict=True)
+        ]
+        assert sum(added) == LIARS * clean[name].rows_per_report
+        assert min(added) >= 0
+    assert poisoned["windows"].reports[TARGET] - clean["windows"].reports[TARGET] == LIARS
+
+
+def test_sending_again_moves_nothing_and_is_seen(collected: Callable[..., Poisoned]) -> None:
+    """Who sends a lie three times is counted once; the health page counts the others and points at them."""
+    once, thrice = collected(True), collected(True, repeats=3)
+    assert thrice.counts == once.counts
+    assert once.health["duplicate"] == 0
+    assert thrice.health["duplicate"] == 2 * (HONEST + LIARS)
+    assert "Duplicate" in thrice.health["worries"]
+    assert "Duplicate" not in once.health["worries"]
+
+
+def test_the_pages_say_how_far_liars_could_have_moved_it(collected: Callable[..., Poisoned]) -> None:
+    found = collected(True)
+    assert "If 1 % of the reports were dishonest" in found.page
+    assert found.estimates["mean"]["manipulation"] == pytest.approx(exp(1) / (exp(1) - 1))
+
+
+def evenness(reports: tuple[int, ...], devices: int, share: float) -> float:
+    """The chance that any row is as far off, if a device speaks of it with chance `share` (Bonferroni)."""
+    least = min(binomtest(count, devices, share).pvalue for count in reports)
+    return min(1.0, float(least) * len(reports))
+
+
+def test_liars_who_gather_can_be_told_from_the_counts(collected: Callable[..., Poisoned]) -> None:
+    """
+    Cohorts of honest devices are even, hence so are the reports per bucket of dBitFlip: the counts that every
+    store keeps show that cohorts were picked. Alarm at 10⁻⁶.
+    """
+    clean, poisoned = (collected(lies).counts["windows"] for lies in (False, True))
+    assert evenness(clean.reports, clean.devices, 2 / 8) > 1e-6
+    assert evenness(poisoned.reports, poisoned.devices, 2 / 8) < 1e-12
+
+
+def test_liars_about_a_hadamard_bucket_cannot_be_told_from_the_counts(
+    collected: Callable[..., Poisoned],
+) -> None:
+    """Every row speaks of every bucket, so there is nothing to gather on, and nothing to be seen."""
+    poisoned = collected(True).counts["rows"]
+    assert evenness(poisoned.reports, poisoned.devices, 1 / 8) > 1e-6

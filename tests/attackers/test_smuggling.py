@@ -1,0 +1,166 @@
+"""Requests whose end two servers might see in different places: one answer, then the connection is closed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tacit.reports import to_json
+
+HIDDEN = b"GET /healthz HTTP/1.1\r\nHost: hidden\r\n\r\n"
+"""What an attacker would like to have answered as a request of its own."""
+
+CHUNKED = "Transfer-Encoding: chunked"
+END = b"0\r\n\r\n"
+
+Case = Callable[[int], tuple[list[str], bytes]]
+"""From the length of a right body, what is added to a right head, and what stands instead of the body."""
+
+DOUBTFUL: dict[str, Case] = {
+    "two lengths, alike": lambda size: ([f"Content-Length: {size}"] * 2, b""),
+    "two lengths": lambda size: ([f"Content-Length: {size}", "Content-Length: 5"], b""),
+    "two lengths, the smaller first": lambda size: (["Content-Length: 5", f"Content-Length: {size}"], b""),
+    "a list of lengths": lambda size: ([f"Content-Length: {size}, {size}"], b""),
+    "a length with a sign": lambda size: ([f"Content-Length: +{size}"], b""),
+    "a negative length": lambda size: (["Content-Length: -1"], b""),
+    "a length in another base": lambda size: ([f"Content-Length: {size:#x}"], b""),
+    "a length with a space in it": lambda size: ([f"Content-Length: {size // 10} {size % 10}"], b""),
+    "a length with a point": lambda size: ([f"Content-Length: {size}.0"], b""),
+    "an empty length": lambda size: (["Content-Length:"], b""),
+    "a length beyond 64 bits": lambda size: ([f"Content-Length: {2**64 + size}"], b""),
+    "a folded length": lambda size: ([f"Content-Length: {size // 10}\r\n {size % 10}"], b""),
+    "chunks and a length": lambda size: ([CHUNKED, f"Content-Length: {size}"], END),
+    "a length and chunks": lambda size: (["Content-Length: 5", CHUNKED], END),
+    "an unknown coding": lambda size: (["Transfer-Encoding: xchunked"], END),
+    "identity": lambda size: (["Transfer-Encoding: identity"], b""),
+    "chunks, then another coding": lambda size: (["Transfer-Encoding: chunked, identity"], END),
+    "two codings": lambda size: ([CHUNKED, "Transfer-Encoding: identity"], END),
+    "a space before the colon": lambda size: (["Transfer-Encoding : chunked"], END),
+    "a control before the coding": lambda size: (["Transfer-Encoding: \x0bchunked"], END),
+    "a folded coding": lambda size: (["Transfer-Encoding:\r\n chunked"], END),
+    "a folded header": lambda size: (["X: a\r\n b", f"Content-Length: {size}"], b""),
+    "a bare line feed": lambda size: ([f"X: a\nContent-Length: {size}"], b""),
+    "a bare carriage return": lambda size: ([f"X: a\rContent-Length: {size}"], b""),
+    "two carriage returns": lambda size: (["X: a\r", f"Content-Length: {size}"], b""),
+    "NUL in a header": lambda size: (["X: a\0b", f"Content-Length: {size}"], b""),
+    "NUL in a name": lambda size: (["X\0Y: a", f"Content-Length: {size}"], b""),
+    "a header that begins with a space": lambda size: ([" X: y", f"Content-Length: {size}"], b""),
+    "a header without a colon": lambda size: (["nonsense", f"Content-Length: {size}"], b""),
+    "a header without a name": lambda size: ([": x", f"Content-Length: {size}"], b""),
+    "a chunk's size with 0x": lambda size: ([CHUNKED], b"0x2\r\n{}\r\n" + END),
+    "a negative chunk": lambda size: ([CHUNKED], b"-2\r\n{}\r\n" + END),
+    "a chunk beyond 64 bits": lambda size: ([CHUNKED], b"10000000000000002\r\n{}\r\n" + END),
+    "chunks with bare line feeds": lambda size: ([CHUNKED], b"2\n{}\n0\n\n"),
+    "a chunk longer than it says": lambda size: ([CHUNKED], b"2\r\n{}}\r\n" + END),
+    "a line feed in a chunk's extension": lambda size: ([CHUNKED], b"2;a\nb\r\n{}\r\n" + END),
+    "a space after a chunk's size": lambda size: ([CHUNKED], b"2 \r\n{}\r\n" + END),
+    "an empty chunk size": lambda size: ([CHUNKED], b"\r\n{}\r\n" + END),
+}
+
+
+@pytest.fixture
+def report(target: Any, tools: Any) -> bytes:
+    plan = target.service.plans[0]
+    return to_json(tools.make_reports(plan, target.service.now(plan), 1, "smuggled")[0])
+
+
+def head(target: Any, *lines: str, path: str = "/v1/reports", end: str = "\r\n") -> bytes:
+    key = f"Authorization: Bearer {target.texts['admin']}"
+    start = f"POST {path} HTTP/1.1"
+    return end.join([start, "Host: x", key, "Content-Type: application/json", *lines, "", ""]).encode(
+        "latin-1"
+    )
+
+
+def statuses(said: bytes) -> list[int]:
+    return [int(part.split()[0]) for part in said.split(b"HTTP/1.1 ")[1:]]
+
+
+@pytest.mark.parametrize("path", ["/v1/reports", "/login"])
+@pytest.mark.parametrize("name", DOUBTFUL)
+def test_a_doubtful_request_gets_one_answer_and_ends_the_connection(
+    target: Any, report: bytes, name: str, path: str
+) -> None:
+    """
+    On the short way of reports and on the long one: what stands behind the doubt is never answered.
+
+    On the long way the doubt may come up in the body, with an answer under way: there is at most one.
+    """
+    before = target.open_reports()
+    lines, instead = DOUBTFUL[name](len(report))
+    said = target.service.raw(head(target, *lines, path=path) + (instead or report) + HIDDEN, pause=0)
+    assert statuses(said) == [400] or (path == "/login" and said == b"")
+    assert said == b"" or b"\r\nconnection: close\r\n" in said
+    assert target.open_reports() == before
+
+
+def test_line_feeds_alone_do_not_end_lines(target: Any, report: bytes) -> None:
+    sent = head(target, f"Content-Length: {len(report)}", end="\n") + report + HIDDEN
+    assert statuses(target.service.raw(sent, pause=0)) == [400]
+
+
+def test_cut_at_any_place_it_is_the_same(target: Any, report: bytes) -> None:
+    """A proxy may hand on a request in parts: the doubt does not depend on them."""
+    sent = head(target, CHUNKED, f"Content-Length: {len(report)}") + END + HIDDEN
+    for place in range(0, len(sent), 23):
+        said = target.service.raw(sent[:place], sent[place:], pause=0.005)
+        assert statuses(said) == [400]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"CONNECT evil.example:80 HTTP/1.1\r\nHost: x\r\n\r\n" + HIDDEN,
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+        + END
+        + HIDDEN,
+        b"GET /health\x01z HTTP/1.1\r\nHost: x\r\n\r\n" + HIDDEN,
+        b"GET /healthz HTTP/1.1 x\r\nHost: x\r\n\r\n" + HIDDEN,
+        b"GET\t/healthz\tHTTP/1.1\r\nHost: x\r\n\r\n" + HIDDEN,
+        b"get /healthz HTTP/1.1\r\nHost: x\r\n\r\n" + HIDDEN,
+        b"\0" * 100,
+        b"GET /healthz HTTP/1.1\r\n" + b"X: y\r\n" * 9000 + b"\r\n",
+        b"GET /healthz HTTP/1.1\r\nX: " + b"y" * 60_000 + b"\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_of_ours_ends_the_connection(target: Any, sent: bytes) -> None:
+    said = target.service.raw(sent, pause=0)
+    assert statuses(said) in ([400], [431])
+    assert b"\r\nconnection: close\r\n" in said
+
+
+@pytest.mark.parametrize(
+    ("sent", "answers"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(HIDDEN) + HIDDEN, [200]),
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+         b"%x\r\n%s\r\n" % (len(HIDDEN), HIDDEN) + END, [200]),
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+         b"HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nConnection: close\r\n\r\n", [200]),
+        (HIDDEN * 3, [200, 200, 200]),
+        (b"GET /healthz\r\n\r\n" + HIDDEN, [200]),
+    ],
+)  # fmt: skip
+def test_every_request_gets_one_answer(target: Any, sent: bytes, answers: list[int]) -> None:
+    """A body is never read as a request, and three requests in a row are three."""
+    assert statuses(target.service.raw(sent, pause=0, patience=0.5)) == answers
+
+
+def test_strangers_write_nothing_into_the_log(
+    target: Any, caplog: pytest.LogCaptureFixture, capfd: Any
+) -> None:
+    with caplog.at_level(logging.DEBUG, logger="root"):
+        for sent in (
+            b"nonsense\r\n\r\n" * 5,
+            b"GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+            b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nkey=",
+            b"POST /login HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        ):
+            target.service.raw(sent, pause=0, patience=0.5)
+        assert target.service.get("/healthz").status == 200
+    assert caplog.records == []
+    assert capfd.readouterr().err == ""

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from tacit.cli.audit import audit
+from tacit.cli.count import count
 from tacit.cli.demo import demo
 from tacit.cli.design import design
 from tacit.cli.device import device
@@ -52,6 +53,7 @@ def tacit() -> None:
 
 for command in (
     audit,
+    count,
     demo,
     design,
     device,

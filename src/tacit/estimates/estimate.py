@@ -105,6 +105,12 @@ class Estimate:
 
         return plot_estimate(self, axes, truth)
 
+    def to_frame(self, backend: str = "pyarrow") -> Any:
+        """One row, as a frame of "pyarrow", "pandas" or "polars"."""
+        from tacit.estimates.frame import to_frame
+
+        return to_frame(self, backend)
+
     def to_dict(self) -> dict[str, Any]:
         """What `GET /v1/estimates` answers for one number: plain values, ready for JSON."""
         plain: dict[str, Any] = {
@@ -168,6 +174,12 @@ class HistogramEstimate:
         from tacit.estimates.pictures import plot_histogram
 
         return plot_histogram(self, axes, truth)
+
+    def to_frame(self, backend: str = "pyarrow") -> Any:
+        """A row per bucket, as a frame of "pyarrow", "pandas" or "polars"."""
+        from tacit.estimates.frame import to_frame
+
+        return to_frame(self, backend)
 
     def to_dict(self) -> dict[str, Any]:
         """What `GET /v1/estimates` answers for a histogram: plain values, ready for JSON."""

@@ -1,0 +1,229 @@
+"""
+Counting a large round of a lake: DuckDB, the same by hand, PyArrow, and Spark on one worker and on two.
+
+    python -m benchmarks.scale [--reports 100000000] [--folder FOLDER] [--engines hand,duckdb,arrow,spark]
+
+The lake is made in a folder of its own inside FOLDER, some 25 bytes per report, and deleted afterwards. Each
+engine runs in a process of its own; executors of Spark get 2 GiB each.
+Times are of counting alone: not of starting Java, nor of making the lake.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from tacit.frames import Arrow, DuckDB, Engine, Spark, count_lake
+from tacit.frames.java import java_home
+from tacit.frames.spark import session
+from tacit.plan import Plan
+from tacit.stores import RoundKey
+from tacit.stores.lake import Columns, Segment, open_lake
+from tacit.stores.lake.paths import folder_of
+
+PLAN = Plan.from_toml(
+    '[plan]\nname = "scale"\nversion = 1\nround = "6h"\n'
+    '[metrics.seconds]\nkind = "mean"\nmax_value = 21600\nepsilon = 1.0\n'
+    '[metrics.hours]\nkind = "histogram"\nmax_value = 21600\nbuckets = 32\n'
+    'mechanism = "hadamard-bit"\nepsilon = 1.0\n'
+)
+KEY = RoundKey(PLAN.name, 1, 81_652)
+PER_FILE = 1_000_000
+REPEATED = 0.05
+"""The share of reports that two collectors took."""
+
+BY_HAND = """
+SELECT cohort, count(*), sum((bits >> 7) & 1), sum((bits >> 6) & 1)
+FROM (
+    SELECT min(cohort::BIGINT << 8 | bits_0) >> 8 AS cohort, min(cohort::BIGINT << 8 | bits_0) & 255 AS bits
+    FROM read_parquet({files})
+    GROUP BY id_high, id_low
+)
+GROUP BY cohort
+"""
+"""What somebody would write for this one plan who knows the schema, DuckDB and the rule for duplicates."""
+
+
+def make_lake(folder: Path, reports: int) -> None:
+    """A round of so many distinct reports, in files of a million, and then some reports once more."""
+    store = open_lake(f"lake:///{folder}")
+    store.register(PLAN)
+    store.close()
+    columns, draws = Columns(PLAN), np.random.default_rng(1)
+    target = folder / folder_of(KEY)
+    target.mkdir(parents=True)
+    for number, start in enumerate(range(0, reports, PER_FILE), 1):
+        rows = draws.integers(0, 256, (min(PER_FILE, reports - start), columns.layout.width), dtype=np.uint8)
+        rows[:, -1] &= 0xC0
+        again = rows[: int(len(rows) * REPEATED)]
+        for writer, part in enumerate((rows, again)):
+            if len(part):
+                segment = Segment(f"{writer:032x}", number, number, len(part))
+                (target / segment.name).write_bytes(columns.encode(KEY, part))
+
+
+def by_hand(folder: Path) -> tuple[float, int]:
+    """Seconds and reports of the query above, with the settings that tacit uses."""
+    import duckdb
+
+    files = [str(path) for path in sorted((folder / folder_of(KEY)).iterdir())]
+    with tempfile.TemporaryDirectory(dir=folder) as spilled:
+        settings = {"memory_limit": "2GiB", "temp_directory": spilled, "preserve_insertion_order": False}
+        connection = duckdb.connect(":memory:", config=settings)
+        start = time.perf_counter()
+        rows = connection.execute(BY_HAND.format(files=files)).fetchall()
+        return time.perf_counter() - start, sum(row[1] for row in rows)
+
+
+def by_engine(folder: Path, engine: Engine) -> tuple[float, int]:
+    """Seconds and reports, all checks of the files included."""
+    start = time.perf_counter()
+    (found,) = count_lake(f"lake:///{folder}", [KEY], engine)
+    return time.perf_counter() - start, found.reports
+
+
+def by_spark(folder: Path, workers: int) -> tuple[float, int]:
+    """The same on a cluster of this machine; a first count of a small round is not timed."""
+    small = folder.with_name(f"{folder.name}-small")
+    with cluster(folder.parent, workers) as master, session(master, {"spark.executor.memory": "2g"}) as spark:
+        if not small.exists():
+            make_lake(small, 10_000)
+        by_engine(small, Spark(spark))
+        return by_engine(folder, Spark(spark))
+
+
+@contextmanager
+def cluster(folder: Path, workers: int) -> Iterator[str]:
+    """A standalone cluster on loopback: a master, and workers of one core."""
+    found = find_spec("pyspark")
+    assert found is not None
+    assert found.origin is not None
+    home, java = Path(found.origin).parent, java_home()
+    place = Path(tempfile.mkdtemp(dir=folder))
+    environment = {
+        **os.environ,
+        **({"JAVA_HOME": java} if java else {}),
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(place / "local"),
+        "SPARK_WORKER_DIR": str(place / "work"),
+        "SPARK_DAEMON_MEMORY": "256m",
+    }
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str, role: str, *options: str) -> None:
+        with (place / name).open("wb") as log:
+            command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}", *options]
+            processes.append(
+                subprocess.Popen(  # noqa: S603 - Spark's own scripts
+                    command, env=environment, stdout=log, stderr=log, cwd=place, start_new_session=True
+                )
+            )
+
+    def said(name: str, pattern: str) -> str:
+        for _ in range(600):
+            match = re.search(pattern, (place / name).read_text())
+            if match:
+                return match[0]
+            time.sleep(0.1)
+        raise AssertionError((place / name).read_text())
+
+    try:
+        start("master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        master = said("master", r"spark://127\.0\.0\.1:\d+")
+        for number in range(workers):
+            start(f"worker-{number}", "worker.Worker", "-c", "1", "-m", "2g", "--webui-port", "0", master)
+        for number in range(workers):
+            said(f"worker-{number}", "Successfully registered")
+        yield master
+    finally:
+        for process in processes:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+RUNS = {
+    "hand": by_hand,
+    "duckdb": lambda folder: by_engine(folder, DuckDB(folder=str(folder.parent))),
+    "arrow": lambda folder: by_engine(folder, Arrow()),
+    "spark1": lambda folder: by_spark(folder, 1),
+    "spark2": lambda folder: by_spark(folder, 2),
+}
+
+
+def alone(name: str, folder: Path) -> dict[str, float]:
+    """One run in a process of its own, so that its peak memory is its own."""
+    command = [sys.executable, "-m", "benchmarks.scale", "--run", name, "--folder", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def run(name: str, folder: Path) -> None:
+    """What `alone` starts: prints seconds, reports and peak memory."""
+    seconds, reports = RUNS[name](folder)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": seconds, "reports": reports, "peak": peak}))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--reports", type=int, default=5_000_000)
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    parser.add_argument("--engines", default="hand,duckdb,arrow,spark")
+    parser.add_argument("--run", help=argparse.SUPPRESS)
+    chosen = parser.parse_args(sys.argv[1:] if sys.argv[0].endswith("scale.py") else [])
+    if chosen.run:
+        run(chosen.run, chosen.folder)
+        return
+    place = Path(tempfile.mkdtemp(prefix="tacit-scale-", dir=chosen.folder))
+    try:
+        report(place / "lake", chosen.reports, chosen.engines.replace("spark", "spark1,spark2").split(","))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def report(lake: Path, reports: int, names: list[str]) -> None:
+    """Make the lake, run all, and compare."""
+    start = time.perf_counter()
+    make_lake(lake, reports)
+    size = sum(path.stat().st_size for path in lake.rglob("*.parquet")) / 1e9
+    made = f"{size:.2f} GB, made in {time.perf_counter() - start:.0f} s"
+    print(f"{reports:,} reports, {REPEATED:.0%} of them twice; {made}\n")
+    print(f"{'':12}{'seconds':>10}{'M reports/s':>14}{'peak MiB':>12}")
+    found = {}
+    for name in names:
+        found[name] = alone(name, lake)
+        assert found[name]["reports"] == reports, found[name]
+        seconds, peak = found[name]["seconds"], found[name]["peak"]
+        shown = "" if name.startswith("spark") else f"{peak:12,.0f}"
+        print(f"{name:12}{seconds:10.1f}{reports / seconds / 1e6:14.2f}{shown}", flush=True)
+    for name, other in (("duckdb", "hand"), ("spark2", "spark1")):
+        if {name, other} <= found.keys():
+            print(f"\n{name} / {other}: {found[name]['seconds'] / found[other]['seconds']:.2f}", end="")
+    print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""One expression counts every kind of frame, to the integer, and says what is wrong with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+import narwhals as nw
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacit.counts import MeanCounts, count_reports
+from tacit.errors import ParameterError, ReportError
+from tacit.frames import FrameError, count, to_arrow
+from tacit.frames.counting import shares
+from tacit.frames.words import WORD_BITS, Words
+from tacit.plan import Plan
+from tacit.reports import Report, to_packed
+
+Counted = Callable[..., dict[Any, Any]]
+Made = Callable[..., list[Report]]
+
+DUCKDB = duckdb.connect()
+NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.uint8(): pd.UInt8Dtype()}
+
+KINDS: dict[str, Callable[[pa.Table], Any]] = {
+    "pyarrow": lambda table: table,
+    "pandas": lambda table: table.to_pandas(),
+    "pandas, of Arrow": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
+    "pandas, nullable": lambda table: table.to_pandas(types_mapper=NULLABLE.get),
+    "polars": pl.from_arrow,
+    "polars, lazy": lambda table: pl.from_arrow(table).lazy(),
+    "duckdb": DUCKDB.from_arrow,
+}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Callable[[pa.Table], Any]:
+    return KINDS[request.param]
+
+
+@pytest.fixture
+def small() -> Plan:
+    return Plan.from_toml(
+        '[plan]\nname = "small"\nversion = 3\nround = "1h"\n'
+        '[metrics.minutes]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'
+        '[metrics.hours]\nkind = "histogram"\nmax_value = 24\nbuckets = 3\n'
+        'mechanism = "hadamard-bit"\nepsilon = 1.0\n'
+        '[segments]\nos = ["linux"]\n'
+    )
+
+
+def test_counts_as_the_standard_library_does(
+    kind: Callable[[pa.Table], Any], plan: Plan, reports_on: Made
+) -> None:
+    reports = reports_on(plan, 400, 1, (7, 8, 9_000_000))
+    expected = count_reports(reports, plan)
+    assert sum(counts[plan.metrics[0].name].devices for counts in expected.values()) == 400
+    frame = kind(to_arrow(reports, plan))
+    assert count(frame, plan) == expected
+    assert count(frame, plan, passes=3) == expected
+
+
+def test_of_different_reports_with_one_id_the_smallest_counts(
+    kind: Callable[[pa.Table], Any], plan: Plan, reports_on: Made, forged: Any, smallest: Counted
+) -> None:
+    reports = forged(reports_on(plan, 300, 2), plan)
+    expected = smallest(reports, plan)
+    assert expected != count_reports(reports, plan)  # the first would not do
+    assert count(kind(to_arrow(reports, plan)), plan) == expected
+
+
+def test_an_empty_frame_has_no_counts(kind: Callable[[pa.Table], Any], small: Plan) -> None:
+    assert count(kind(to_arrow([], small)), small) == {}
+
+
+def test_the_round_may_be_a_column_or_a_number(kind: Callable[[pa.Table], Any], small: Plan) -> None:
+    table = to_arrow([Report("small", 3, 7, bytes(16), b"\x80", 5, {"os": "linux"})], small)
+    found = count(kind(table.drop_columns(["round"])), small, round=9)
+    assert found == {(9, ("linux",)): count(kind(table), small)[7, ("linux",)]}
+    assert found[9, ("linux",)]["minutes"] == MeanCounts(1, 1)
+    with pytest.raises(FrameError, match=r"round: expected 9 in every row, got 7\.\n  Hint"):
+        count(kind(table), small, round=9)
+
+
+def test_one_id_in_two_rounds_is_two_reports(kind: Callable[[pa.Table], Any], small: Plan) -> None:
+    reports = [Report("small", 3, number, bytes(16), b"\x80", 5) for number in (7, 8, 8)]
+    assert count(kind(to_arrow(reports, small)), small) == count_reports(reports, small)
+
+
+def _with(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    place = table.schema.get_field_index(name)
+    return table.append_column(name, values) if place < 0 else table.set_column(place, name, values)
+
+
+BAD: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
+    "no bits": (
+        lambda table: table.drop_columns(["bits_0"]),
+        "bits_0: expected a column, as reports on small",
+    ),
+    "no id": (lambda table: table.drop_columns(["id_low"]), "id_low: expected a column"),
+    "no segment": (lambda table: table.drop_columns(["segment_os"]), "segment_os: expected a column"),
+    "no round": (lambda table: table.drop_columns(["round"]), "round: expected a column, or the number"),
+    "text": (
+        lambda table: _with(table, "cohort", pa.array(["1", "2", "3"])),
+        "cohort: expected a column of whole numbers, got String",
+    ),
+    "floats": (
+        lambda table: _with(table, "bits_0", pa.array([1.0, 2.0, 3.0])),
+        "bits_0: expected a column of whole numbers, got Float64",
+    ),
+    "too large": (
+        lambda table: _with(table, "bits_0", pa.array([0, 256, 1])),
+        "bits_0: expected whole numbers from 0 to 255, got 0 to 256",
+    ),
+    "negative": (
+        lambda table: _with(table, "cohort", pa.array([0, 255, -1])),
+        "cohort: expected whole numbers from 0 to 255, got -1 to 255",
+    ),
+    "two versions": (
+        lambda table: _with(table, "version", pa.array([3, 3, 4])),
+        "version: expected 3 in every row, got 3 to 4",
+    ),
+    "another plan": (
+        lambda table: _with(table, "plan", pa.array(["small", "large", "small"])),
+        "plan: expected small in every row, got large to small",
+    ),
+    "no such round": (
+        lambda table: _with(table, "round", pa.array([7, -7, 7])),
+        "round: expected whole numbers from 0 to 9007199254740991, got -7 to 7",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", BAD)
+def test_a_frame_of_something_else_is_refused(
+    kind: Callable[[pa.Table], Any], small: Plan, wrong: str
+) -> None:
+    reports = [Report("small", 3, 7, bytes([each] * 16), b"\x40", 5) for each in range(3)]
+    spoil, message = BAD[wrong]
+    with pytest.raises(FrameError) as refused:
+        count(kind(spoil(to_arrow(reports, small))), small)
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("name", "passes"),
+    [
+        ("id_high", 1),
+        ("id_low", 2),
+        ("cohort", 1),
+        ("segment_os", 1),
+        ("bits_0", 2),
+        ("round", 1),
+        ("version", 1),
+    ],
+)
+def test_nulls_are_refused(kind: Callable[[pa.Table], Any], small: Plan, name: str, passes: int) -> None:
+    reports = [Report("small", 3, 7, bytes([each] * 16), b"\x40", 5) for each in range(3)]
+    table = _with(to_arrow(reports, small), name, pa.array([3, None, 3], pa.int64()))
+    got = (
+        "a column of whole numbers, got Float64"
+        if kind is KINDS["pandas"]
+        else "a value in every row, got null in 1"
+    )
+    with pytest.raises(FrameError, match=f"{name}: expected {got}"):
+        count(kind(table), small, passes=passes)
+
+
+def test_passes_are_at_least_one(small: Plan) -> None:
+    with pytest.raises(ParameterError, match="passes"):
+        count(to_arrow([], small), small, passes=0)
+
+
+def test_each_id_is_in_one_share(small: Plan, reports_on: Made) -> None:
+    table = nw.from_native(to_arrow(reports_on(small, 3000, 5), small))
+    rows = [table.filter(share).to_arrow() for share in shares(4)]
+    assert sum(map(len, rows)) == len(table)
+    ids = [{(row["id_high"], row["id_low"]) for row in part.to_pylist()} for part in rows]
+    assert len(set.union(*ids)) == sum(map(len, ids)) == 3000
+    # a binomial of 3000 ids at 1/4 has a standard deviation of 24: beyond ±150 once in 10^9
+    assert all(abs(len(each) - 750) < 150 for each in ids)
+
+
+def test_wide_reports_are_several_words(all_plans: list[Plan]) -> None:
+    sizes = {
+        plan.name: [sum(part.bits for part in word.parts) for word in Words(plan).words] for plan in all_plans
+    }
+    assert sizes == {"mean": [8], "hadamard": [16], "d-bit": [16], "segments": [32], "wide": [24, 56, 16]}
+    assert max(max(each) for each in sizes.values()) <= WORD_BITS
+
+
+def test_reports_and_packed_batches_make_the_same_table(plan: Plan, reports_on: Made) -> None:
+    reports = reports_on(plan, 50, 3)
+    table = to_arrow(reports, plan)
+    assert table.equals(to_arrow(to_packed(reports, plan), plan))
+    assert len(table) == 52
+    for row, report in zip(table.to_pylist(), reports, strict=True):
+        high, low = (int.from_bytes(half, signed=True) for half in (report.id[:8], report.id[8:]))
+        assert (row["round"], row["id_high"], row["id_low"]) == (report.round, high, low)
+        assert row.get("cohort") == report.cohort
+        width = min(7, plan.report_bytes)
+        assert row["bits_0"] == int.from_bytes(report.bits[:width])
+
+
+def test_reports_that_do_not_answer_the_plan_make_no_table(small: Plan) -> None:
+    good = {"plan": "small", "version": 3, "round": 7, "id": bytes(16), "bits": b"\x80", "cohort": 5}
+    for wrong in ({"version": 2}, {"bits": b"\x80\x00"}, {"cohort": None}, {"plan": "large"}):
+        with pytest.raises(ReportError):
+            to_arrow([Report(**{**good, **wrong})], small)  # type: ignore[arg-type]
+    other = Plan.from_toml(small.text.replace("version = 3", "version = 4"))
+    with pytest.raises(ReportError, match="got small version 3"):
+        to_arrow(to_packed([Report(**good)], small), other)  # type: ignore[arg-type]
+
+
+rows = st.lists(
+    st.tuples(
+        st.integers(7, 8),
+        st.sampled_from([b"\x00", b"\x7f", b"\x80", b"\xff"]).map(lambda byte: byte * 16),
+        st.sampled_from([0, 1, 255]),
+        st.sampled_from(["linux", "other"]),
+        st.sampled_from([b"\x00", b"\x40", b"\x80", b"\xc0"]),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(rows=rows)
+def test_small_frames_of_all_sorts(rows: list[tuple[int, bytes, int, str, bytes]]) -> None:
+    """Few ids, so that most rows clash with another: every kind picks the same one, by the slow rule."""
+    plan = Plan.from_toml(
+        '[plan]\nname = "small"\nversion = 3\nround = "1h"\n'
+        '[metrics.minutes]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'
+        '[metrics.hours]\nkind = "histogram"\nmax_value = 24\nbuckets = 3\n'
+        'mechanism = "hadamard-bit"\nepsilon = 1.0\n'
+        '[segments]\nos = ["linux"]\n'
+    )
+    reports = [
+        Report("small", 3, number, each, bits, cohort, {"os": tag})
+        for number, each, cohort, tag, bits in rows
+    ]
+    order = ["linux", "other"]
+    chosen = sorted(
+        reports,
+        key=lambda each: (each.round, each.id, each.cohort, order.index(each.segment["os"]), each.bits),
+    )
+    expected = count_reports(chosen, plan)
+    table = to_arrow(reports, plan)
+    for name in ("pyarrow", "pandas", "polars, lazy", "duckdb"):
+        assert count(KINDS[name](table), plan) == expected, name

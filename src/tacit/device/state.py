@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tacit.device.opening import Identity, Opened, connect, open_state
+from tacit.device.opening import Identity, Opened, as_state_error, connect, open_state
 
 if TYPE_CHECKING:
     import sqlite3
@@ -77,8 +77,17 @@ class State:
         self.epoch: int | None = None
         self._closed = False
         self._log_to_wipe = False
-        with self.transaction(patience=patience):
-            pass
+        self._begin(patience)
+
+    def _begin(self, patience: float) -> None:
+        """Open the file for the first time: the host hears of what stands against it, as a `StateError`."""
+        import sqlite3
+
+        try:
+            with self.transaction(patience=patience):
+                pass
+        except sqlite3.Error as error:
+            raise as_state_error(self.path, error) from None
 
     @contextmanager
     def transaction(self, *, durable: bool = False, patience: float = 0.25) -> Iterator[sqlite3.Connection]:
@@ -182,6 +191,7 @@ class State:
         except BaseException:
             opened.connection.close()
             raise
+        self._log_to_wipe = True  # whoever had the file before may have died between an answer and the wiping
         return opened.connection
 
     def _try_to_wipe(self, connection: sqlite3.Connection) -> None:

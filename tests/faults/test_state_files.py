@@ -1,0 +1,301 @@
+"""
+State files with damage in every region: never another secret in silence, never a surprise for the host.
+
+`tests/device/test_opening.py` has the kinds of files there are (fresh, foreign, locked, newer, broken as a
+whole); `test_disks.py` has full, locked and read-only disks. Here the damage is small and anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tacit.device import Device
+from tacit.device.answer import answer
+from tacit.device.prf import SecretDraws
+from tacit.errors import StateError
+from tacit.plan import Plan
+from tacit.reports import Report
+from tacit.testing import ManualClock, RecordingTransport
+
+HERE = 80_000
+PLAN = Plan.from_toml("""
+[plan]
+name = "app-usage"
+version = 1
+round = "6h"
+grace = "6h"
+
+[metrics.editor_seconds]
+kind = "mean"
+max_value = 21600
+step = 5400
+epsilon = 1.0
+flip = 0.2
+
+[metrics.editor_hours]
+kind = "histogram"
+max_value = 21600
+buckets = 32
+mechanism = "d-bit-flip"
+bits = 4
+epsilon = 1.0
+""")
+VALUES = {"editor_seconds": 5_000, "editor_hours": 12_000}
+
+
+class Original:
+    """A state file with a secret, a report that waits, values of the round under way, and a past epoch."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "original"
+        clock = ManualClock(HERE * 21_600 + 60.0)
+        with Device(PLAN, self.path, clock=clock) as device:
+            device.forget()
+            clock.advance(2 * 21_600)
+            device.flush()
+            for name, value in VALUES.items():
+                device.add(name, value)
+        self.now = clock.now
+        self.content = self.path.read_bytes()
+        self.secret, self.epoch = identity(self.path)
+
+    def law(self, number: int, values: dict[str, int]) -> Report:
+        return answer(SecretDraws(self.secret, PLAN.name, self.epoch), PLAN, number, values).report
+
+
+def identity(path: Path) -> tuple[bytes, int]:
+    with closing(sqlite3.connect(path)) as connection:
+        [(secret, epoch)] = connection.execute("SELECT secret, epoch FROM device")
+        return secret, epoch
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
+    return Original(tmp_path_factory.mktemp("original"))
+
+
+def opened(original: Original, content: bytes, folder: Path) -> str:
+    """
+    What becomes of a damaged file: "left alone", "quarantined" or "used"; nothing else may.
+
+    Left alone: `StateError`, and the file is as it was. Used: the secret and the epoch are the original's,
+    and so is a report made now. Quarantined: the old file is beside, the new epoch says so. It has a later
+    number, unless the old one could not be read: then at least epoch 0 is counted as lost.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    state = folder / "state"
+    state.write_bytes(content)
+    clock, transport = ManualClock(original.now), RecordingTransport()
+    try:
+        device = Device(PLAN, state, clock=clock, transport=transport)
+    except StateError:
+        assert state.read_bytes() == content
+        return "left alone"
+    with closing(device):
+        secret, epoch = identity(state)
+        aside = folder / f"state.quarantined-{epoch}"
+        if not aside.exists():
+            assert (secret, epoch) == (original.secret, original.epoch), "a silent redraw"
+            report = device.report(HERE + 2)
+            assert report is None or report.id == original.law(HERE + 2, {}).id
+            return "used"
+        assert secret != original.secret
+        assert aside.read_bytes()[4096:] == content[4096:]
+        check_ledger(device, epoch)
+        assert all(file.stat().st_mode & 0o777 == 0o600 for file in folder.iterdir())
+        clock.advance(21_600 / 2)
+        device.flush()
+        assert transport.bodies == [], "a round that had begun is answered under another secret"
+        return "quarantined"
+
+
+def check_ledger(device: Device, epoch: int) -> None:
+    """The new epoch is entered with its reason, and every epoch before it as lost."""
+    receipt = device.receipt()
+    assert epoch >= 1
+    assert receipt.epochs[-1].number == epoch
+    assert receipt.epochs[-1].reason.startswith("quarantined: ")
+    assert {entry.epoch for entry in receipt.losses if entry.lost} == set(range(epoch))
+
+
+def pages(content: bytes) -> Iterator[slice]:
+    for start in range(0, len(content), 4096):
+        yield slice(start, start + 4096)
+
+
+def test_an_undamaged_copy_is_used(original: Original, tmp_path: Path) -> None:
+    assert opened(original, original.content, tmp_path / "copy") == "used"
+    with Device(PLAN, original.path, clock=ManualClock(original.now)) as device:
+        assert device.report(HERE + 2) == original.law(HERE + 2, VALUES)
+    original.path.write_bytes(original.content)
+
+
+@pytest.mark.parametrize("filling", [0x00, 0xFF, 0x41])
+def test_each_page_overwritten(original: Original, tmp_path: Path, filling: int) -> None:
+    """Zeros are what many file systems leave of a page that was never written."""
+    outcomes = []
+    for page in pages(original.content):
+        content = bytearray(original.content)
+        content[page] = bytes([filling]) * 4096
+        outcomes.append(opened(original, bytes(content), tmp_path / "state"))
+    assert outcomes[0] == "quarantined", "the header is there"
+    assert "left alone" not in outcomes
+    assert outcomes.count("quarantined") >= len(outcomes) - 2
+
+
+def test_each_page_a_file_can_be_cut_in(original: Original, tmp_path: Path) -> None:
+    """Before a page, or in its middle; of the last page, the first half may be all there is."""
+    lengths = [page.start + part for page in pages(original.content) for part in (0, 2048)][1:]
+    outcomes = [opened(original, original.content[:length], tmp_path / "state") for length in lengths]
+    assert set(outcomes[:-1]) == {"quarantined"}
+
+
+def test_each_byte_of_the_header(original: Original, tmp_path: Path) -> None:
+    """The application's number and the layout's version say that a file is not ours to touch."""
+    outcomes = {}
+    for place in range(100):
+        content = bytearray(original.content)
+        content[place] ^= 0xFF
+        outcomes[place] = opened(original, bytes(content), tmp_path / "state")
+    alone = {place for place, outcome in outcomes.items() if outcome == "left alone"}
+    assert alone >= {*range(60, 64), *range(68, 72)}
+    assert {outcomes[place] for place in range(16)} == {"quarantined"}, "not a database"
+
+
+def test_each_byte_of_the_secret_and_each_bit_of_one(original: Original, tmp_path: Path) -> None:
+    """A secret has no wrong values: only its seal tells that it is another one."""
+    start = original.content.index(original.secret)
+    assert original.content.count(original.secret) == 1
+    for place, mask in [*((place, 0xFF) for place in range(32)), *((9, 1 << bit) for bit in range(8))]:
+        content = bytearray(original.content)
+        content[start + place] ^= mask
+        assert opened(original, bytes(content), tmp_path / "state") == "quarantined"
+
+
+@pytest.mark.parametrize(
+    "column", ["epoch = epoch + 1", "epoch = 0", "secret = randomblob(32)", "seal = x''"]
+)
+def test_who_the_device_is_cannot_change_unnoticed(original: Original, tmp_path: Path, column: str) -> None:
+    """Also when all of SQLite's own checks pass."""
+    copy = tmp_path / "copy"
+    copy.write_bytes(original.content)
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.execute(f"UPDATE device SET {column}")  # noqa: S608
+        connection.commit()
+        connection.execute("PRAGMA journal_mode = DELETE")
+    if column != "epoch = 0":
+        assert opened(original, copy.read_bytes(), tmp_path / "state") == "quarantined"
+        return
+    with Device(PLAN, copy, clock=ManualClock(original.now)) as device:
+        assert device.receipt().epochs[-1].reason.startswith("quarantined: ")
+    assert identity(copy)[0] != original.secret
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE plans SET layout = x'5bff5d'",
+        "UPDATE plans SET layout = '[[1]]'",
+        "UPDATE plans SET layout = CAST(x'5b22ff225d' AS TEXT)",
+        "UPDATE ledger SET classes = 'x'",
+        "UPDATE reports SET segment = '{'",
+        "UPDATE reports SET next_try = 'soon'",
+        "UPDATE plans SET from_round = x'00'",
+    ],
+)
+def test_rows_that_cannot_be_read_are_quarantined(original: Original, tmp_path: Path, change: str) -> None:
+    copy = tmp_path / "copy"
+    copy.write_bytes(original.content)
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.execute("INSERT OR IGNORE INTO ledger VALUES ('m', x'00', 1, '[]', 0, 0, 0)")
+        assert connection.execute(change).rowcount >= 1
+        connection.commit()
+        connection.execute("PRAGMA journal_mode = DELETE")
+    assert opened(original, copy.read_bytes(), tmp_path / "state") == "quarantined"
+
+
+def test_a_file_that_another_process_writes_to_is_locked(original: Original, tmp_path: Path) -> None:
+    """It can be read meanwhile, so the lock shows late: as a `StateError`, all the same."""
+    state = tmp_path / "state"
+    state.write_bytes(original.content)
+    with closing(sqlite3.connect(state, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StateError, match="locked by another process"):
+            Device(PLAN, state, clock=ManualClock(original.now))
+        other.execute("ROLLBACK")
+    assert identity(state) == (original.secret, original.epoch)
+
+
+def flips(seed: int, size: int, count: int) -> list[tuple[int, int]]:
+    chance = random.Random(seed)
+    return [(chance.randrange(size), 1 << chance.randrange(8)) for _ in range(count)]
+
+
+def scattered(original: Original, folder: Path, seeds: range) -> Counter[str]:
+    """What becomes of files with 1, 8 or 64 flipped bits, by fixed seeds."""
+    outcomes: Counter[str] = Counter()
+    for seed in seeds:
+        content = bytearray(original.content)
+        for place, mask in flips(seed, len(content), (1, 8, 64)[seed % 3]):
+            content[place] ^= mask
+        outcomes[opened(original, bytes(content), folder)] += 1
+    return outcomes
+
+
+def test_bits_flipped_anywhere(original: Original, tmp_path: Path) -> None:
+    outcomes = scattered(original, tmp_path / "state", range(120))
+    assert outcomes["quarantined"] >= 20
+    assert outcomes["used"] >= 20, "most of a small file is empty space"
+
+
+@pytest.mark.soak
+def test_bits_flipped_anywhere_at_length(original: Original, tmp_path: Path) -> None:
+    assert scattered(original, tmp_path / "state", range(1_000, 3_000)).total() == 2_000
+
+
+def test_the_seal_is_what_notices_a_flipped_secret(
+    original: Original, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it the check of these tests fails: it can."""
+    content = bytearray(original.content)
+    content[original.content.index(original.secret)] ^= 1
+    monkeypatch.setattr("tacit.device.opening.seal", lambda *_: sealed)
+    with closing(sqlite3.connect(original.path)) as connection:
+        [(sealed,)] = connection.execute("SELECT seal FROM device")
+    with pytest.raises(AssertionError, match="a silent redraw"):
+        opened(original, bytes(content), tmp_path / "state")
+
+
+def test_a_damaged_file_that_others_could_read_is_private_once_set_aside(
+    original: Original, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    state.write_bytes(b"x" * 5_000)
+    for suffix in ("", "-wal", "-shm"):
+        (tmp_path / f"state{suffix}").write_bytes(b"x" * 5_000)
+        os.chmod(tmp_path / f"state{suffix}", 0o644)
+    before = os.umask(0)
+    try:
+        with Device(PLAN, state, clock=ManualClock(original.now)) as device:
+            device.add("editor_seconds", 5)
+            modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert set(modes.values()) == {0o600}
+    assert {
+        "state",
+        "state-wal",
+        "state-shm",
+        "state.quarantined-1",
+        "state.quarantined-1-wal",
+    } <= modes.keys()

@@ -1,0 +1,148 @@
+"""Whatever happens, in whatever order: the laws of the whole system hold. And the simulator can tell."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tacit.collector.commits import Committer, _Group
+from tacit.device import core
+from tacit.device.answer import Answer, answer
+from tacit.device.outbox import Kept
+from tacit.device.sending import Sender
+from tacit.device.state import State
+from tacit.device.transport import Outcome
+from tacit.stores import Appended
+from tacit.stores.open_round import OpenRound
+from tacit.stores.sqlite import SqliteStore
+
+
+def budget(examples: int, steps: int = 30, *, found: bool = False) -> settings:
+    """So many sequences of so many steps; `found`: a failure is wanted, and need not be made simple."""
+    return settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        print_blob=False,
+        report_multiple_bugs=False,
+        phases=[Phase.generate] if found else [Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+FAST = budget(60, steps=25)
+FINDS = budget(60, steps=25, found=True)
+
+
+def test_the_laws_hold_whatever_happens(machine: ModuleType) -> None:
+    run_state_machine_as_test(machine.System, settings=FAST)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(40))
+def test_the_laws_hold_in_ten_thousand_sequences(machine: ModuleType, part: int) -> None:
+    """40 × 250 sequences, each part from its own seed."""
+    many = settings(budget(250, steps=15), derandomize=False)
+
+    @seed(part)
+    class Part(machine.System):  # type: ignore[misc, name-defined]
+        pass
+
+    run_state_machine_as_test(Part, settings=many)
+
+
+# Faults that it must find, each in the part of the real system where a person would make it.
+
+Patch = pytest.MonkeyPatch
+
+
+def acknowledges_before_the_commit(patch: Patch) -> None:
+    """A collector that says 202 and writes with the next group: quicker, and a crash away from a loss."""
+    owed: dict[Committer, _Group] = {}
+
+    def commit(self: Committer, group: _Group) -> None:
+        self._answer(group, {key: Appended(len(parts)) for key, parts in group.records.items()})
+        before = owed.pop(self, None)
+        owed[self] = group
+        if before is not None:
+            self._store.append({key: b"".join(parts) for key, parts in before.records.items()})
+
+    patch.setattr(Committer, "_commit", commit)
+
+
+def draws_again_on_a_retry(patch: Patch) -> None:
+    """A device that sends fresh noise about the same value with each attempt."""
+    send = Sender._send
+
+    def redrawn(self: Sender, kept: Kept, timeout: float) -> Outcome:
+        if kept.attempts:
+            noise = bytes(byte ^ other for byte, other in zip(kept.report.bits, os.urandom(99), strict=False))
+            kept = kept._replace(report=replace(kept.report, bits=noise))
+        return send(self, kept, timeout)
+
+    patch.setattr(Sender, "_send", redrawn)
+
+
+def counts_a_duplicate(patch: Patch) -> None:
+    """A store that never asks whether it has a report already."""
+    patch.setattr(OpenRound, "missing", lambda _, records: records)
+
+
+def sends_before_it_is_durable(patch: Patch) -> None:
+    """A device that leaves its reports to the operating system to write: one sync less for each."""
+    transaction = State.transaction
+    patch.setattr(
+        State,
+        "transaction",
+        lambda self, *, durable=False, patience=0.25: transaction(self, durable=False, patience=patience),
+    )
+    patch.setattr(State, "wipe_log", lambda _: None)
+
+
+def puts_a_value_into_a_tag(patch: Patch) -> None:
+    """A device whose public tag depends on what it measured."""
+
+    def telling(draws: Any, plan: Any, number: int, values: Mapping[str, object], segment: Any) -> Answer:
+        found = answer(draws, plan, number, values, segment)
+        tag = str(next(iter(values.values()), "linux"))
+        return found._replace(report=replace(found.report, segment={"os": tag}))
+
+    patch.setattr(core, "answer", telling)
+
+
+def corrects_sealed_rounds(patch: Patch) -> None:
+    """A store that mends old results when it starts."""
+    load = SqliteStore.load_open_rounds
+
+    def mending(self: SqliteStore) -> int:
+        with self.writing() as transaction:
+            transaction.execute("UPDATE counts SET ones = reports")
+        return load(self)
+
+    patch.setattr(SqliteStore, "load_open_rounds", mending)
+
+
+FAULTS = {
+    acknowledges_before_the_commit: "an acknowledged report is gone",
+    draws_again_on_a_retry: "a report was drawn again",
+    counts_a_duplicate: "counts are not those of the reports",
+    sends_before_it_is_durable: "a report was drawn again|told and not listed",
+    puts_a_value_into_a_tag: "a value has left the device",
+    corrects_sealed_rounds: "a sealed round has changed",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_seeded_fault_is_found(machine: ModuleType, fault: Any, monkeypatch: Patch) -> None:
+    fault(monkeypatch)
+    with pytest.raises(AssertionError, match=FAULTS[fault]):
+        run_state_machine_as_test(machine.System, settings=FINDS)

@@ -59,16 +59,16 @@ GROUP BY cohort
 """What somebody would write for this one plan who knows the schema, DuckDB and the rule for duplicates."""
 
 
-def make_lake(folder: Path, reports: int) -> None:
-    """A round of so many distinct reports, in files of a million, and then some reports once more."""
+def make_lake(folder: Path, reports: int, per_file: int = PER_FILE) -> None:
+    """A round of so many distinct reports, and then some of each file once more."""
     store = open_lake(f"lake:///{folder}")
     store.register(PLAN)
     store.close()
     columns, draws = Columns(PLAN), np.random.default_rng(1)
     target = folder / folder_of(KEY)
     target.mkdir(parents=True)
-    for number, start in enumerate(range(0, reports, PER_FILE), 1):
-        rows = draws.integers(0, 256, (min(PER_FILE, reports - start), columns.layout.width), dtype=np.uint8)
+    for number, start in enumerate(range(0, reports, per_file), 1):
+        rows = draws.integers(0, 256, (min(per_file, reports - start), columns.layout.width), dtype=np.uint8)
         rows[:, -1] &= 0xC0
         again = rows[: int(len(rows) * REPEATED)]
         for writer, part in enumerate((rows, again)):
@@ -98,12 +98,13 @@ def by_engine(folder: Path, engine: Engine) -> tuple[float, int]:
 
 
 def by_spark(folder: Path, workers: int) -> tuple[float, int]:
-    """The same on a cluster of this machine; a first count of a small round is not timed."""
+    """The same on a cluster of this machine, once Java has warmed up on a smaller round that is not timed."""
     small = folder.with_name(f"{folder.name}-small")
     with cluster(folder.parent, workers) as master, session(master, {"spark.executor.memory": "2g"}) as spark:
         if not small.exists():
-            make_lake(small, 10_000)
-        by_engine(small, Spark(spark))
+            make_lake(small, 4_000_000, per_file=200_000)
+        for _ in range(2):
+            by_engine(small, Spark(spark))
         return by_engine(folder, Spark(spark))
 
 

@@ -46,15 +46,22 @@ def reports(number: int) -> list[Report]:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """Three rounds, the first of them sealed; every collector took the same half of the reports."""
+    """Three rounds, the first of them sealed, from two collectors that took 90 reports of each both."""
     folder = tmp_path / "lake"
-    for chosen in (slice(0, 150), slice(50, 200)):
-        store = open_lake(f"lake:///{folder}")
-        store.register(PLAN)
-        for key in KEYS:
-            store.append({key: b"".join(map(Layout(PLAN).pack, reports(key.round)[chosen]))})
-    assert store.seal(KEYS[0])
-    store.close()
+    one, two = (open_lake(f"lake:///{folder}") for _ in range(2))
+    one.register(PLAN)
+    for key in KEYS:
+        records = [Layout(PLAN).pack(report) for report in reports(key.round)]
+        for store, chosen in (
+            (one, records[:10]),
+            (two, records[190:]),
+            (one, records[:150]),
+            (two, records[60:]),
+        ):
+            store.append({key: b"".join(chosen)})
+    assert one.seal(KEYS[0])
+    one.close()
+    two.close()
     return folder
 
 
@@ -65,7 +72,9 @@ def run(*arguments: object) -> Result:
 
 
 def a_file(lake: Path) -> Path:
-    return sorted((lake / "reports" / "plan=app-usage" / "version=1" / "round=81652").iterdir())[0]
+    """The file of the second collector that has reports 60 to 189 of the last round."""
+    (path,) = (lake / "reports" / "plan=app-usage" / "version=1" / "round=81652").glob("*-130.parquet")
+    return path
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "arrow"])
@@ -76,8 +85,8 @@ def test_counts_of_open_rounds(lake: Path, tmp_path: Path, engine: str, suffix: 
     assert done.exit_code == 0, done.output
     shown = [line.split() for line in done.stdout.splitlines()]
     assert shown[1:3] == [
-        ["app-usage", "1", "81651", "open", "2", "0", "200"],
-        ["app-usage", "1", "81652", "open", "2", "0", "200"],
+        ["app-usage", "1", "81651", "open", "4", "0", "200"],
+        ["app-usage", "1", "81652", "open", "4", "0", "200"],
     ]
     found = read_counts(out)
     assert list(found.counts) == KEYS[1:]
@@ -132,7 +141,7 @@ def test_with_skip_bad_the_rest_is_counted(lake: Path, tmp_path: Path) -> None:
     assert f"left out: {path}: cannot be read as Parquet" in done.stderr
     found = read_counts(out)
     assert list(found.skipped) == [path]
-    assert found.totals(KEYS[2])["minutes"].reports == 150
+    assert found.totals(KEYS[2])["minutes"].reports == 160
 
 
 def test_what_is_asked_in_vain_is_said(lake: Path, tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ class _Counting:
             return look(paths)
         except FileNotFoundError as error:
             if self._lake.seals.kept(self._key) is None or self._lake.seals.is_sealed(self._key):
-                raise
+                raise _VanishedError from error
         gone = {path: "is gone, and its reports with it" for path in paths if not self._is_there(path)}
         return gone | self._look(look, [path for path in paths if path not in gone])
 

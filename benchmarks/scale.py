@@ -194,7 +194,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--engines", default="hand,duckdb,arrow,spark")
     parser.add_argument("--run", help=argparse.SUPPRESS)
-    chosen = parser.parse_args(sys.argv[1:] if sys.argv[0].endswith("scale.py") else [])
+    chosen = parser.parse_args()
     if chosen.run:
         run(chosen.run, chosen.folder)
         return

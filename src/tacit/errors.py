@@ -7,7 +7,12 @@ The exceptions tacit raises on purpose.
     ├── ReportError        bytes that are not a report; carries a short code
     ├── StateError         a device's state file that cannot be opened
     ├── StoreError         a collector's store that cannot be opened, read or written just now
-    └── MissingExtraError  a part of tacit whose optional dependency is not installed
+    ├── MissingExtraError  a part of tacit whose optional dependency is not installed
+    ├── ValuesError        a file of values that cannot be read (tacit.fleet)
+    ├── ReplayError        a collector that does not take a fleet's reports (tacit.fleet)
+    ├── FrameError         a frame that does not hold reports on a plan (tacit.frames)
+    ├── BadFileError       a file of a lake that cannot be counted (tacit.frames)
+    └── FolderError        a folder that a reproduction did not make (tacit.paper)
 
 A message says where, what was expected and what to do. None ever carries a private value.
 """

@@ -23,7 +23,7 @@ time_in_front = meter.create_counter("app.editor.time", unit="s", description="E
 
 def edit() -> None:
     """Half a minute of work."""
-    time_in_front.add(30, {"document": "/home/ann/diary.txt"})
+    time_in_front.add(30, {"document": "diary.txt"})
 
 
 def main() -> int:

@@ -12,6 +12,7 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.errors import ParameterError
 from tacit.mechanisms.hadamard_bit import hadamard_sign
 from tacit.paper.histogram_methods import (
     BUCKETS,
@@ -64,7 +65,7 @@ def answers(method: Method, epsilon: float, buckets: Numbers, source: np.random.
             bits = source.random(len(buckets)) < _chance(epsilon, hadamard_sign(rows, buckets + 1) > 0)
             return _counted(np.bincount(rows, minlength=size), np.bincount(rows[bits], minlength=size))
         case _:
-            raise NotImplementedError(method.name)
+            raise ParameterError("method", "a method of the figures", method.name)
 
 
 def _some_buckets(method: BitFlip, epsilon: float, buckets: Numbers, source: np.random.Generator) -> Answers:

@@ -17,7 +17,7 @@ Private telemetry for a program that is instrumented with OpenTelemetry: swap th
 ...     reader = PeriodicExportingMetricReader(PrivateMetricExporter(box.device))
 ...     provider = MeterProvider([reader], shutdown_on_exit=False)
 ...     saved = provider.get_meter("editor").create_counter("files.saved")
-...     saved.add(3, {"path": "/home/ann/diary.txt"})
+...     saved.add(3, {"path": "diary.txt"})
 ...     saved.add(4)
 ...     provider.shutdown()
 ...     print(box.values())

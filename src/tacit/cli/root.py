@@ -45,6 +45,7 @@ def tacit() -> None:
     Start here:
       tacit demo                                   collector, fleet and dashboard on this machine
       tacit plan check plan.toml --devices 100000  what a plan costs and what it yields
+      tacit simulate plan.toml --values usage.csv  the plan on your own data
       tacit serve plan.toml --store sqlite:///tacit.db
 
     Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 a check found problems.

@@ -51,8 +51,8 @@ class Participant(Protocol):
     def restart(self) -> None:
         """Go on as after a crash: with nothing but what the device has stored."""
 
-    def copy(self) -> Participant:
-        """Another one with the same stored state, as from a backup; may raise NotImplementedError."""
+    def copy(self) -> Participant | None:
+        """Another one with the same stored state, as from a backup; None where it cannot be copied."""
 
     def close(self) -> None:
         """It is not asked any more."""

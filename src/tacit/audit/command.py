@@ -100,11 +100,11 @@ class CommandParticipant:
         """Ask it to forget all that is not stored."""
         self.client.ask({"do": "restart", "device": self.number})
 
-    def copy(self) -> CommandParticipant:
-        """Ask for a device with the same stored state."""
+    def copy(self) -> CommandParticipant | None:
+        """Ask for a device with the same stored state; a program that has none says null."""
         number = self.client.new_device()
         if self.client.ask({"do": "copy", "device": self.number, "to": number}) == b"null":
-            raise NotImplementedError
+            return None
         return CommandParticipant(self.client, number)
 
     def close(self) -> None:

@@ -72,7 +72,7 @@ def _one_device(
     reference: Callable[[Participant], Participant] | None,
 ) -> Iterator[tuple[str, bool]]:
     """What holds for one device, as it goes; all comparisons of one device take place in a few rounds."""
-    same, other = _copy(participant), _copy(participant)
+    same, other = participant.copy(), participant.copy()
     expected = reference(participant) if reference else None
     sent: list[bytes | None] = []
     for place in range(ROUNDS):
@@ -96,13 +96,6 @@ def _one_device(
     for twin in (same, other):
         if twin is not None:
             twin.close()
-
-
-def _copy(participant: Participant) -> Participant | None:
-    try:
-        return participant.copy()
-    except NotImplementedError:
-        return None
 
 
 def _values(plan: Plan, number: int) -> Values:

@@ -34,7 +34,7 @@ def test_tests_that_are_named_exist(page: Path) -> None:
 
 
 def test_each_row_of_the_map_names_tests_of_the_files_it_names() -> None:
-    text = (ROOT / "docs" / "paper-map.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "paper-map.md").read_text()
     for line in text.splitlines():
         named = set(re.findall(r"`(test_[a-z0-9_]+)`", line))
         files = set(re.findall(r"`([a-z_/]+/test_[a-z0-9_]+\.py)`", line))
@@ -43,7 +43,7 @@ def test_each_row_of_the_map_names_tests_of_the_files_it_names() -> None:
 
 
 def test_each_row_of_the_map_names_code_that_exists() -> None:
-    text = (ROOT / "docs" / "paper-map.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "paper-map.md").read_text()
     for line in [line for line in text.splitlines() if line.startswith("|")]:
         for file in re.findall(r"`([a-z_]+/[a-z_/]+(?:\.py|/))`", line):
             if "test_" not in file:
@@ -63,11 +63,11 @@ STATEMENTS = [
 
 @pytest.mark.parametrize("item", STATEMENTS)
 def test_the_map_has_every_numbered_statement(item: str) -> None:
-    assert re.search(rf"\| {item}\b", (ROOT / "docs" / "paper-map.md").read_text())
+    assert re.search(rf"\| {item}\b", (ROOT / "docs" / "explanation" / "paper-map.md").read_text())
 
 
 def test_the_map_has_every_equation() -> None:
-    text = (ROOT / "docs" / "paper-map.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "paper-map.md").read_text()
     found: set[int] = set()
     for first, joiner, last in re.findall(r"Eqs?\. (\d+)(?: (to|and) (\d+))?", text):
         found |= set(range(int(first), int(last or first) + 1)) if joiner else {int(first)}
@@ -75,14 +75,14 @@ def test_the_map_has_every_equation() -> None:
 
 
 def test_the_errata_are_all_there() -> None:
-    text = (ROOT / "docs" / "errata.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "errata.md").read_text()
     assert {int(number) for number in re.findall(r'<a id="e(\d+)">', text)} == set(range(1, 27))
 
 
 @pytest.mark.parametrize("name", ["device", "estimates"])
 def test_sessions_in_the_pages_run_as_printed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    done = doctest.testfile(str(ROOT / "docs" / f"{name}.md"), module_relative=False)
+    done = doctest.testfile(str(ROOT / "docs" / "reference" / f"{name}.md"), module_relative=False)
     assert done.attempted > 0
     assert done.failed == 0
 

@@ -187,7 +187,7 @@ def test_plan_check_points_here_when_a_half_width_is_poor(devices: int, hinted: 
 def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(
-        r"^    \$ tacit design (.*)\n((?:    .*\n|\n)+)", (ROOT / "docs/design.md").read_text(), re.M
+        r"^    \$ tacit design (.*)\n((?:    .*\n|\n)+)", (ROOT / "docs/how-to/design.md").read_text(), re.M
     )
     assert len(blocks) == 2
     for command, block in blocks:

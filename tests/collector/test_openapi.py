@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_document_in_docs_is_this_one() -> None:
-    """docs/http.md says how it is made anew."""
-    assert json.loads((ROOT / "docs" / "openapi.json").read_text()) == openapi()
+    """docs/reference/http.md says how it is made anew."""
+    assert json.loads((ROOT / "docs" / "reference" / "openapi.json").read_text()) == openapi()
 
 
 def test_the_server_hands_out_the_same(collector: Any) -> None:
@@ -31,13 +31,13 @@ def test_the_server_hands_out_the_same(collector: Any) -> None:
 
 
 def test_every_code_is_in_the_document_and_in_the_page() -> None:
-    page = (ROOT / "docs" / "http.md").read_text()
+    page = (ROOT / "docs" / "reference" / "http.md").read_text()
     assert set(openapi()["components"]["schemas"]["Problem"]["properties"]["code"]["enum"]) == set(DETAILS)
     assert [code for code in DETAILS if f"`{code}`" not in page] == []
 
 
 def test_every_operation_is_in_the_page() -> None:
-    page = (ROOT / "docs" / "http.md").read_text()
+    page = (ROOT / "docs" / "reference" / "http.md").read_text()
     for path, methods in openapi()["paths"].items():
         for method in methods:
             assert f"`{method.upper()} {path}`" in page
@@ -46,7 +46,7 @@ def test_every_operation_is_in_the_page() -> None:
 def test_every_setting_is_in_the_page() -> None:
     from tacit.cli.serve import serve
 
-    page = (ROOT / "docs" / "http.md").read_text()
+    page = (ROOT / "docs" / "reference" / "http.md").read_text()
     for option in serve.params:
         if option.name not in ("plans", "help"):
             assert f"`{option.opts[0]}`" in page

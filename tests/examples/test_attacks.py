@@ -25,7 +25,7 @@ from tacit.testing import ManualClock
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "examples" / "attacks"
-PAGES = ROOT / "docs" / "attacks"
+PAGES = ROOT / "docs" / "explanation" / "attacks"
 NAMES = ("averaging", "change_day", "churn", "midpoint", "naive_memo")
 
 P = exp(1) / (exp(1) + 1)  # a remembered bit is right with this chance at ε = 1
@@ -120,7 +120,7 @@ def test_pictures_are_written_and_the_page_shows_one(name: str, page_run: Callab
     written = page_run(name).folder / "pictures"
     assert (written / f"{name}.png").read_bytes().startswith(b"\x89PNG\r\n")
     assert "</svg>" in (written / f"{name}.svg").read_text()[-200:]
-    assert f"](../images/attacks/{name}.png)" in (PAGES / f"{name}.md").read_text()
+    assert f"](../../images/attacks/{name}.png)" in (PAGES / f"{name}.md").read_text()
     kept = ROOT / "docs" / "images" / "attacks" / f"{name}.png"
     assert 10_000 < kept.stat().st_size < 150_000
 

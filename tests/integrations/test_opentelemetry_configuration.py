@@ -210,7 +210,7 @@ except ImportError as error:
 
 
 def test_the_program_in_the_page_runs_as_printed(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "opentelemetry.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "opentelemetry.md").read_text()
     (program,) = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
     shutil.copy(PLAN, tmp_path / "plan.toml")
     done = run(tmp_path, "-W", "error", "-c", program, TACIT_KEY="key")
@@ -220,7 +220,7 @@ def test_the_program_in_the_page_runs_as_printed(tmp_path: Path) -> None:
 
 
 def test_the_page_names_every_variable_that_is_read() -> None:
-    page = (ROOT / "docs" / "opentelemetry.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "opentelemetry.md").read_text()
     code = (ROOT / "src/tacit/integrations/opentelemetry/environment.py").read_text()
     variables = set(re.findall(r"TACIT_[A-Z_]+", code))
     assert len(variables) == 6

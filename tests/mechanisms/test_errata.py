@@ -1,7 +1,7 @@
 """
 Errata of the paper that concern its proofs and claims rather than one module, each as a computed fact.
 
-Those that concern one module are tested beside it; docs/errata.md lists all of them.
+Those that concern one module are tested beside it; docs/explanation/errata.md lists all of them.
 """
 
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Errors of means against the formulas (MATHS.md 2 and docs/estimates.md)."""
+"""Errors of means against the formulas (MATHS.md 2 and docs/reference/estimates.md)."""
 
 from dataclasses import replace
 from math import exp, pi, sqrt

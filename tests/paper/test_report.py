@@ -244,7 +244,7 @@ def test_recorded_values_are_named_and_their_reuse_is_said(made):
 
 
 def test_errata_have_the_titles_of_the_page():
-    headings = re.findall(r"^## \d+\. (.+)$", (DOCS / "errata.md").read_text(), re.MULTILINE)
+    headings = re.findall(r"^## \d+\. (.+)$", (DOCS / "explanation" / "errata.md").read_text(), re.MULTILINE)
     assert list(errata.TITLES) == headings
 
 

@@ -36,7 +36,7 @@ def sent_by(system: Any, name: str, number: int) -> set[bytes]:
 def test_a_round_that_a_backup_does_not_know_may_be_answered_again_and_counts_once(
     system: Any, machine: ModuleType
 ) -> None:
-    """docs/device.md, Limits: the second report has the same id and other bits; the first one stands."""
+    """docs/reference/device.md, Limits: the second report has the same id and other bits; the first one stands."""
     phone = system.phones[0]
     for value in machine.world.VALUES:  # as many rounds: in some of them the bits differ
         phone.back_up()

@@ -390,7 +390,7 @@ def test_other_addresses_are_refused_without_their_password(url: str) -> None:
 
 
 def test_the_schema_is_what_the_docs_say() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "data-model.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "data-model.md").read_text()
     for line in SCHEMA.splitlines():
         word = line.split()[0] if line.startswith("    ") else ""
         if word and word.islower():

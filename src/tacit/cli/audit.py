@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NOT_COVERED = """\
 Not covered: timing, side channels of the machine, a collector that changes the plan, and devices that change
-at different times. docs/audit.md says what each line proves."""
+at different times. docs/how-to/audit.md says what each line proves."""
 
 
 @click.command()
@@ -35,7 +35,7 @@ at different times. docs/audit.md says what each line proves."""
 @click.option("--sdk-devices", type=click.IntRange(2, 10**6), default=2000, show_default=True, metavar="N",
               help="Whole devices with files of their own, besides.")  # fmt: skip
 @click.option("--client", metavar="COMMAND",
-              help="Audit this program instead of the SDK; docs/audit.md says how it is asked.")  # fmt: skip
+              help="Audit this program instead of the SDK; docs/how-to/audit.md says how it is asked.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
               help="Also draw a picture there (PNG and SVG).")  # fmt: skip
 @click.option(

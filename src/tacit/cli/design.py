@@ -292,4 +292,4 @@ def _print_section(screen: Console, choice: Choice, files: list[Path]) -> None:
         screen.print(f"The same figures: {escape(check_command(choice, str(files[0])))}", soft_wrap=True)
     else:
         screen.print("[dim]--out DIR writes it as a plan, with a picture of the trade-off.[/dim]")
-    screen.print("[dim]Between whom each loss holds, and what is open: docs/not-protected.md[/dim]")
+    screen.print("[dim]Between whom each loss holds, and what is open: docs/explanation/not-protected.md[/dim]")

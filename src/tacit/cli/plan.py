@@ -25,7 +25,7 @@ NOT_COVERED = """\
 Per round holds for any two values. Steady is a device whose values never change, over all rounds.
 For life holds between devices that change at the same times. That a device changed, and when, is
 hidden by flips only: each round by which a change moves costs the last figure.
-docs/not-protected.md says what else is open."""
+docs/explanation/not-protected.md says what else is open."""
 
 POOR = 0.05
 """A half-width above this part of the range calls for another design."""

@@ -22,7 +22,7 @@ FALSE_ALARM = 1e-6
 """How often sound intervals end with exit code 3."""
 READING = """\
 Losses hold between devices that change at the same times. A lonely device shares its times with at most one
-other; flips blur them. docs/simulate.md says how to read this."""
+other; flips blur them. docs/how-to/simulate.md says how to read this."""
 
 DEVICES, ROUNDS = 100_000, 31
 DAY = 86_400

@@ -1,4 +1,4 @@
-"""The interface as an OpenAPI 3.1 document; also committed as docs/openapi.json."""
+"""The interface as an OpenAPI 3.1 document; also committed as docs/reference/openapi.json."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _WHERE = {
 _SCHEMAS: dict[str, Any] = {
     "Report": {
         "type": "object",
-        "description": "One report; see docs/wire.md. Nothing else may be in it.",
+        "description": "One report; see docs/reference/wire.md. Nothing else may be in it.",
         "required": ["plan", "version", "round", "id", "bits"],
         "additionalProperties": False,
         "properties": {

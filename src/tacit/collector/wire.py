@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 import msgspec
 import numpy as np
@@ -14,11 +16,16 @@ from tacit.collector.columns import Lines, last_characters, text_length
 from tacit.errors import ReportError
 from tacit.mechanisms.cohort import COHORTS
 from tacit.plan import OTHER, Plan, Segment
-from tacit.reports import Verdict, from_json, packed_header
+from tacit.reports import Verdict, packed_header
 from tacit.reports.codec import ID_BYTES, MAX_JSON, MAX_ROUND
 from tacit.stores import Layout, RoundKey
 
 ROUND_BYTES = 8
+BLOCK_BYTES = 1 << 16
+"""How much of a batch of lines is read at once: one odd line costs its block the quick way, not the batch."""
+
+MAX_VERSION = 2**31
+LONGEST_NAME = 64
 
 _ACCEPTED = Verdict.ACCEPTED
 
@@ -36,6 +43,8 @@ class WireReport(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _decode = msgspec.json.Decoder(WireReport).decode
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+"""A text in JSON, from quote to quote."""
 
 
 @dataclass(slots=True)
@@ -110,7 +119,7 @@ class Wire:
         """One report in JSON: its round and record, or why it does not count."""
         report = _read(body)
         question = self._questions.get((report.plan, report.version)) if report else None
-        if report is None or (question is None and not _is_report(body)):
+        if report is None or (question is None and not _is_report(report)):
             return Verdict.MALFORMED
         if question is None:
             return self._unknown(report.plan)
@@ -126,32 +135,39 @@ class Wire:
         """Lines of JSON; None when there are more than `most`."""
         if not body.endswith(b"\n"):
             body += b"\n"
-        length = body.count(b"\n")
-        if length > most:
+        if body.count(b"\n") > most:
             return None
-        batch = self._in_columns(body, length, now)
-        if batch is not None:
-            return batch
         batch = Batch()
-        for place, line in enumerate(line for line in body.split(b"\n") if line.strip()):
+        for block in _blocks(body):
+            if not self._in_columns(block, now, batch):
+                self._one_by_one(block, now, batch)
+        return batch
+
+    def _one_by_one(self, block: bytes, now: float, batch: Batch) -> None:
+        """Add lines to a batch, whatever they are."""
+        for line in block.split(b"\n"):
+            if not line.strip():
+                continue
             found = self.one(line, now)
             if isinstance(found, Verdict):
-                batch.rejected.append((place, found))
+                batch.rejected.append((batch.accepted + len(batch.rejected), found))
             else:
                 batch.records.setdefault(found[0], []).append(found[1])
                 batch.accepted += 1
-        return batch
 
-    def _in_columns(self, body: bytes, length: int, now: float) -> Batch | None:
-        """So many lines of one round that are all as `to_json` writes them, at once; None when any is not."""
-        first = self.one(body[: body.index(b"\n")], now)
+    def _in_columns(self, block: bytes, now: float, batch: Batch) -> bool:
+        """Add lines of one round that are all as `to_json` writes them, at once; False when any is not."""
+        first = self.one(block[: block.index(b"\n")], now)
         if isinstance(first, Verdict):
-            return None
+            return False
         key = first[0]
-        records = self._questions[key.plan, key.version].lines.records(body, length, key.round)
+        lines = self._questions[key.plan, key.version].lines
+        records = lines.records(block, block.count(b"\n"), key.round)
         if records is None:
-            return None
-        return Batch({key: [records.tobytes()]}, accepted=len(records))
+            return False
+        batch.records.setdefault(key, []).append(records.tobytes())
+        batch.accepted += len(records)
+        return True
 
     def packed(self, body: bytes, now: float, most: int) -> Batch | Verdict | None:
         """A packed batch; one verdict when all of it is refused, None when there are more than `most`."""
@@ -216,25 +232,46 @@ def _read(body: bytes) -> WireReport | None:
         report = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return report if body.count(b'"') == _quotes(report) or _is_report(body) else None
+    texts = _texts(report)
+    return report if body.count(b'"') == 2 * texts or len(_TEXT.findall(body)) == texts else None
 
 
-def _quotes(report: WireReport) -> int:
+def _texts(report: WireReport) -> int:
     """
-    How many quotes a report has in JSON: two around each key and each text.
+    How many texts a report has in JSON: its keys, and the values that are texts.
 
-    More of them mean a key that comes twice, of which the decoder takes the last, or a quote inside a text.
+    More of them mean a key that comes twice, of which the decoder takes the last.
     """
-    quotes = 16 if report.cohort is msgspec.UNSET else 18
-    return quotes if report.segment is msgspec.UNSET else quotes + 2 + 4 * len(report.segment)
+    texts = 8 if report.cohort is msgspec.UNSET else 9
+    return texts if report.segment is msgspec.UNSET else texts + 1 + 2 * len(report.segment)
 
 
-def _is_report(body: bytes) -> bool:
-    try:
-        from_json(body)
-    except ReportError:
-        return False
-    return True
+def _is_report(report: WireReport) -> bool:
+    """Whether a report on a plan that is not served is one at all: the rules of `from_json`, on what is decoded."""
+    return (
+        1 <= len(report.plan) <= LONGEST_NAME
+        and 0 <= report.version < MAX_VERSION
+        and 0 <= report.round < MAX_ROUND
+        and _text_of(ID_BYTES).bytes(report.id) is not None
+        and report.bits != ""
+        and _text_of(len(report.bits) * 3 // 4).bytes(report.bits) is not None
+        and (report.cohort is msgspec.UNSET or 0 <= report.cohort < COHORTS)
+    )
+
+
+def _blocks(body: bytes) -> Iterator[bytes]:
+    """
+    Whole lines, some at a time.
+
+    >>> body = b"line\\n" * 20_000
+    >>> [len(block) for block in _blocks(body)], b"".join(_blocks(body)) == body
+    ([65540, 34460], True)
+    """
+    start = 0
+    while start < len(body):
+        end = body.find(b"\n", start + BLOCK_BYTES - 1) + 1 or len(body)
+        yield body[start:end]
+        start = end
 
 
 def _other(segment: Segment) -> bytes:
@@ -265,3 +302,7 @@ class _Text:
             return a2b_base64(text.encode("ascii").translate(_URL_SAFE) + self._padding, strict_mode=True)
         except ValueError:
             return None
+
+
+_text_of = cache(_Text)
+"""There are as many as a line has room for."""

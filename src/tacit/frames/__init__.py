@@ -2,7 +2,7 @@
 Counting anywhere: the same counts, to the integer, from whatever frame or engine holds the reports.
 
 `count` takes a frame of pandas, Polars, PyArrow, DuckDB or PySpark; `count_lake` the rounds of a lake. Which
-engine when, the schema and what was measured: `docs/counting.md`.
+engine when, the schema and what was measured: `docs/how-to/counting.md`.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def count(
     The counts of every metric, per round and segment, from a frame with a row per report.
 
     `frame` is a frame of pandas, Polars (eager or lazy), PyArrow, DuckDB or PySpark, with the columns of a
-    lake (`docs/lake.md`; `to_arrow` makes them of reports). Columns `plan`, `version` and `round`, which
+    lake (`docs/reference/lake.md`; `to_arrow` makes them of reports). Columns `plan`, `version` and `round`, which
     readers of a lake find in its paths, are checked where they are there. Without a column `round`, say which
     one it is.
 

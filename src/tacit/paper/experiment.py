@@ -57,7 +57,7 @@ class Claim:
     condition: str = ""
     """When it holds, or why it does not; empty if it simply holds."""
     erratum: str = ""
-    """The row of docs/errata.md, such as "E22"."""
+    """The row of docs/explanation/errata.md, such as "E22"."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,7 @@ def errata_of(claims: Sequence[Claim]) -> list[str]:
 
 def _errata(claims: Sequence[Claim]) -> Iterator[str]:
     yield '<section><h2 id="errata">Errata</h2>'
-    yield "<p>The full text of each is in docs/errata.md of tacit.</p><dl>"
+    yield "<p>The full text of each is in docs/explanation/errata.md of tacit.</p><dl>"
     for erratum in errata_of(claims):
         yield f'<dt id="{erratum.lower()}">{erratum}</dt><dd>{escape(erratum_title(erratum))}</dd>'
     yield "</dl></section>"

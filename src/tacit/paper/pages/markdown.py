@@ -27,7 +27,7 @@ def _lines(run: Run) -> Iterator[str]:
         yield from claims_table(own, heads=OWN_HEADS)
     for result in run.results:
         yield from _result(result)
-    yield from ("", "## Errata", "", "The full text of each is in docs/errata.md of tacit.", "")
+    yield from ("", "## Errata", "", "The full text of each is in docs/explanation/errata.md of tacit.", "")
     yield from (f"- {erratum}: {erratum_title(erratum)}" for erratum in errata_of(run.claims))
 
 

@@ -2,7 +2,7 @@
 Open rounds as Parquet segments in a folder or bucket, which any number of collectors share.
 
 Collectors never talk to each other: each writes segments of its own, and duplicates are found when a round is
-counted. `docs/lake.md` has the files, the states and the proof.
+counted. `docs/reference/lake.md` has the files, the states and the proof.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from tacit.device.answer import answer
 from tacit.device.prf import SecretDraws
 from tacit.errors import StateError
 from tacit.plan import Plan
-from tacit.reports import Report
+from tacit.reports import Report, from_json, to_json
 from tacit.testing import ManualClock, RecordingTransport
 
 HERE = 80_000
@@ -108,6 +108,9 @@ def opened(original: Original, content: bytes, folder: Path) -> str:
             assert (secret, epoch) == (original.secret, original.epoch), "a silent redraw"
             report = device.report(HERE + 2)
             assert report is None or report.id == original.law(HERE + 2, {}).id
+            device.flush()
+            waited = [body for body in transport.bodies if from_json(body).round == HERE + 1]
+            assert waited in ([], [to_json(original.law(HERE + 1, {}))]), "bits that were never drawn"
             return "used"
         assert secret != original.secret
         assert aside.read_bytes()[4096:] == content[4096:]
@@ -199,6 +202,29 @@ def test_who_the_device_is_cannot_change_unnoticed(original: Original, tmp_path:
     with Device(PLAN, copy, clock=ManualClock(original.now)) as device:
         assert device.receipt().epochs[-1].reason.startswith("quarantined: ")
     assert identity(copy)[0] != original.secret
+
+
+def test_each_bit_of_a_report_that_waits(original: Original, tmp_path: Path) -> None:
+    """Its id may have gone out already: with a flipped bit it is not sent, and the device says so."""
+    law = original.law(HERE + 1, {})
+    for place in range(8 * len(law.bits)):
+        bits = bytearray(law.bits)
+        bits[place // 8] ^= 1 << place % 8
+        state = tmp_path / f"state-{place}"
+        state.write_bytes(original.content)
+        with closing(sqlite3.connect(state)) as connection:
+            changed = connection.execute(
+                "UPDATE reports SET bits = ? WHERE bits = ?", (bytes(bits), law.bits)
+            )
+            assert changed.rowcount == 1
+            connection.commit()
+        transport = RecordingTransport()
+        with Device(PLAN, state, clock=ManualClock(original.now), transport=transport) as device:
+            device.flush()
+            assert transport.bodies == []
+            assert device.report(HERE + 1) is None
+            assert "report-damaged" in device.status().notes
+        assert identity(state) == (original.secret, original.epoch)
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,9 @@ class Core:
 
     def _answer(self, connection: sqlite3.Connection, me: Self, number: int, *, told: bool) -> Report | None:
         kept = outbox.get(connection, me.plan, number)
+        if kept is not None and not kept.intact:
+            self._notes.add("report-damaged")
+            return None
         if kept is not None:
             if told:
                 outbox.mark_told(connection, number)
@@ -231,6 +234,8 @@ class Core:
         self.round_seconds = myself(connection).round_seconds
         if opened.tightened:
             self._notes.add("state-tightened")
+        waiting = outbox.waiting(connection, myself(connection).plan)
+        self._notes.add("report-damaged", sum(not kept.intact for kept in waiting))
         if self._plan is not None:
             if opened.lost_epochs:
                 self._notes.add("state-lost")

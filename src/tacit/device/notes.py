@@ -6,6 +6,7 @@ What went wrong, counted by kind. It stays on the device, and no note holds a va
     late-value                                a value for a round already answered
     state-busy, state-full, state-broken      the file was locked, the disk was full, the file failed
     state-lost, state-tightened               the file was replaced; others could read it
+    report-damaged                            a report in the file is not what was written; it is not sent
     plan-unreadable                           a round's plan is no longer at hand
     transport, internal                       the transport or tacit itself raised
 """

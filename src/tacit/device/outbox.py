@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from tacit.reports import Report
+from tacit.reports import Report, to_json
 
 if TYPE_CHECKING:
     import sqlite3
 
-_COLUMNS = "round, version, epoch, id, cohort, bits, segment, state, code, attempts, next_try, closes"
+_COLUMNS = (
+    "round, version, epoch, id, cohort, bits, segment, checksum, state, code, attempts, next_try, closes"
+)
 
 
 class Kept(NamedTuple):
@@ -25,6 +28,8 @@ class Kept(NamedTuple):
     attempts: int
     next_try: float
     closes: int
+    intact: bool
+    """Whether it is what was written. What is not is never sent: its id may have gone out with other bits."""
 
 
 def put(
@@ -32,7 +37,7 @@ def put(
 ) -> None:
     """Keep a new report, to be sent at a time."""
     connection.execute(
-        f"INSERT INTO reports (told, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', 0, ?, ?)",  # noqa: S608
+        f"INSERT INTO reports (told, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', 0, ?, ?)",  # noqa: S608
         (
             told,
             report.round,
@@ -42,6 +47,7 @@ def put(
             report.cohort,
             report.bits,
             json.dumps(dict(report.segment)),
+            _checksum(report),
             send_at,
             closes,
         ),
@@ -77,9 +83,10 @@ def due(connection: sqlite3.Connection, plan: str, now: float, *, early: bool) -
     `early`: also what was never tried and would be spread over the round; a retry waits for its time always.
     """
     untried = "OR attempts = 0" if early else ""
-    return _select(
+    found = _select(
         connection, plan, f"WHERE state = 'waiting' AND closes > ? AND (next_try <= ? {untried})", now, now
     )
+    return [kept for kept in found if kept.intact]
 
 
 def next_time(connection: sqlite3.Connection) -> float | None:
@@ -152,8 +159,14 @@ def _kept(
     cohort: int | None,
     bits: bytes,
     segment: str,
+    checksum: bytes,
     *rest: str | float,
 ) -> Kept:
     report = Report(plan, version, number, bytes(identifier), bytes(bits), cohort, json.loads(segment))
     state, code, attempts, next_try, closes = rest
-    return Kept(report, epoch, str(state), str(code), int(attempts), float(next_try), int(closes))
+    intact = checksum == _checksum(report)
+    return Kept(report, epoch, str(state), str(code), int(attempts), float(next_try), int(closes), intact)
+
+
+def _checksum(report: Report) -> bytes:
+    return blake2b(to_json(report), digest_size=8).digest()

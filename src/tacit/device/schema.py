@@ -60,6 +60,7 @@ TABLES = {
             cohort      INTEGER,                -- 0..255, NULL when the plan has no use for it
             bits        BLOB    NOT NULL,       -- the answers in plan order, packed
             segment     TEXT    NOT NULL,       -- JSON: the public tags
+            checksum    BLOB    NOT NULL,       -- of all above but the epoch: a flipped bit is not sent
             state       TEXT    NOT NULL CHECK (state IN ('waiting', 'accepted', 'rejected', 'expired')),
             code        TEXT    NOT NULL,       -- why the collector rejected it, or empty
             told        INTEGER NOT NULL,       -- 1 once its bytes may have left: handed out, or sent

@@ -176,7 +176,7 @@ def test_each_byte_of_the_header(original: Original, tmp_path: Path) -> None:
 
 
 def test_each_byte_of_the_secret_and_each_bit_of_one(original: Original, tmp_path: Path) -> None:
-    """A secret has no wrong values: only its seal tells that it is another one."""
+    """A secret has no wrong values: only its checksum tells that it is another one."""
     start = original.content.index(original.secret)
     assert original.content.count(original.secret) == 1
     for place, mask in [*((place, 0xFF) for place in range(32)), *((9, 1 << bit) for bit in range(8))]:
@@ -186,7 +186,7 @@ def test_each_byte_of_the_secret_and_each_bit_of_one(original: Original, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "column", ["epoch = epoch + 1", "epoch = 0", "secret = randomblob(32)", "seal = x''"]
+    "column", ["epoch = epoch + 1", "epoch = 0", "secret = randomblob(32)", "checksum = x''"]
 )
 def test_who_the_device_is_cannot_change_unnoticed(original: Original, tmp_path: Path, column: str) -> None:
     """Also when all of SQLite's own checks pass."""
@@ -289,15 +289,15 @@ def test_bits_flipped_anywhere_at_length(original: Original, tmp_path: Path) -> 
     assert scattered(original, tmp_path / "state", range(1_000, 3_000)).total() == 2_000
 
 
-def test_the_seal_is_what_notices_a_flipped_secret(
+def test_the_checksum_is_what_notices_a_flipped_secret(
     original: Original, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without it the check of these tests fails: it can."""
     content = bytearray(original.content)
     content[original.content.index(original.secret)] ^= 1
-    monkeypatch.setattr("tacit.device.opening.seal", lambda *_: sealed)
+    monkeypatch.setattr("tacit.device.opening.checksum", lambda *_: right)
     with closing(sqlite3.connect(original.path)) as connection:
-        [(sealed,)] = connection.execute("SELECT seal FROM device")
+        [(right,)] = connection.execute("SELECT checksum FROM device")
     with pytest.raises(AssertionError, match="a silent redraw"):
         opened(original, bytes(content), tmp_path / "state")
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tacit.device import Accepted, Device, HttpTransport, Outcome, Retry
-from tacit.device.prf import seal
+from tacit.device.prf import checksum
 from tacit.plan import Plan
 from tacit.reports.codec import from_json
 from tacit.testing import ManualClock
@@ -119,8 +119,8 @@ def twin(tmp_path: Path) -> Path:
     path, secret = tmp_path / "twin", bytes(range(32))
     Device(PLAN, path, clock=ManualClock(HERE * SECONDS + 60.0)).close()
     with closing(sqlite3.connect(path)) as connection:
-        sealed = seal(secret, PLAN.name, SECONDS, 0)
-        connection.execute("UPDATE device SET secret = ?, seal = ?", (secret, sealed))
+        right = checksum(secret, PLAN.name, SECONDS, 0)
+        connection.execute("UPDATE device SET secret = ?, checksum = ?", (secret, right))
         connection.commit()
     return path
 

@@ -10,7 +10,7 @@ from tacit.errors import ReportError
 from tacit.plan import Plan
 from tacit.reports import Report
 
-Cell = tuple[int, tuple[str, ...]]
+Slice = tuple[int, tuple[str, ...]]
 """What counts are kept apart by: the round, and the tags of its segment in plan order."""
 
 
@@ -30,7 +30,7 @@ class _Tally:
             number >>= 1
 
 
-def count_reports(reports: Iterable[Report], plan: Plan) -> dict[Cell, dict[str, Counts]]:
+def count_reports(reports: Iterable[Report], plan: Plan) -> dict[Slice, dict[str, Counts]]:
     """
     The counts of every metric, per round and segment, in one pass.
 
@@ -45,7 +45,7 @@ def count_reports(reports: Iterable[Report], plan: Plan) -> dict[Cell, dict[str,
     {(7, ()): {'minutes': MeanCounts(reports=1, ones=1)}}
     """
     seen: set[tuple[int, bytes]] = set()
-    tallies: dict[Cell, _Tally] = {}
+    tallies: dict[Slice, _Tally] = {}
     for report in reports:
         cohort = _answered(report, plan)
         if (report.round, report.id) in seen:

@@ -19,7 +19,7 @@ from tacit.device.answer import answer
 from tacit.device.notes import Notes
 from tacit.device.opening import Identity, Opened
 from tacit.device.policy import Policy
-from tacit.device.prf import SECRET_BYTES, SecretDraws, seal
+from tacit.device.prf import SECRET_BYTES, SecretDraws, checksum
 from tacit.device.receipt import Receipt, Status, told
 from tacit.device.state import Self, State, myself
 from tacit.device.totals import Change, Pending
@@ -301,8 +301,9 @@ class Core:
             me, current = myself(connection), self.current_round
             secret = urandom(SECRET_BYTES)
             connection.execute(
-                "UPDATE device SET secret = ?, epoch = ?, seal = ?, silent_through = max(silent_through, ?)",
-                (secret, me.epoch + 1, seal(secret, me.plan, me.round_seconds, me.epoch + 1), current),
+                "UPDATE device"
+                " SET secret = ?, epoch = ?, checksum = ?, silent_through = max(silent_through, ?)",
+                (secret, me.epoch + 1, checksum(secret, me.plan, me.round_seconds, me.epoch + 1), current),
             )
             connection.execute("DELETE FROM totals")
             outbox.drop_waiting(connection)

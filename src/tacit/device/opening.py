@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tacit.device import held, ledger, outbox
-from tacit.device.prf import SECRET_BYTES, seal
+from tacit.device.prf import SECRET_BYTES, checksum
 from tacit.device.schema import APPLICATION_ID, LAYOUT, TABLES
 from tacit.errors import StateError, TacitError
 
@@ -200,15 +200,15 @@ def _check_content(path: Path, connection: sqlite3.Connection, identity: Identit
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not names >= TABLES.keys():
         raise _BrokenError("tables are missing")
-    row = connection.execute("SELECT plan, round_seconds, secret, epoch, seal FROM device").fetchone()
+    row = connection.execute("SELECT plan, round_seconds, secret, epoch, checksum FROM device").fetchone()
     if row is None:
         raise _BrokenError("empty tables")
-    plan, round_seconds, secret, epoch, kept_seal = row
+    plan, round_seconds, secret, epoch, kept_checksum = row
     if not isinstance(secret, bytes) or len(secret) != SECRET_BYTES or not any(secret):
         raise _BrokenError("no valid secret")
     if not isinstance(epoch, int) or epoch < 0:
         raise _BrokenError("no valid epoch")
-    if kept_seal != seal(secret, str(plan), round_seconds, epoch):
+    if kept_checksum != checksum(secret, str(plan), round_seconds, epoch):
         raise _BrokenError("corrupt")
     _check_rows(connection, plan)
     if identity and plan != identity.plan:
@@ -340,7 +340,7 @@ def _create(path: Path, identity: Identity, epoch: int, reason: str) -> None:
                 identity.round_seconds,
                 secret,
                 epoch,
-                seal(secret, identity.plan, identity.round_seconds, epoch),
+                checksum(secret, identity.plan, identity.round_seconds, epoch),
                 now if epoch else -1,
             ),
         )

@@ -64,14 +64,14 @@ class Draws(Protocol):
         """Sixteen bytes that name a report."""
 
 
-def seal(secret: bytes, plan: str, round_seconds: int, epoch: int) -> bytes:
+def checksum(secret: bytes, plan: str, round_seconds: int, epoch: int) -> bytes:
     """
     Sixteen bytes kept beside what decides every draw.
 
-    A secret has no wrong values: without a seal, a bit that flipped on the disk would be another device's.
+    A secret has no wrong values: without it, a bit that flipped on the disk would make another device.
     """
     content = encode(
-        SCHEME, b"seal", plan.encode(), *(str(number).encode() for number in (round_seconds, epoch))
+        SCHEME, b"checksum", plan.encode(), *(str(number).encode() for number in (round_seconds, epoch))
     )
     return blake2b(content, key=secret, digest_size=16).digest()
 

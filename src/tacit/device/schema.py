@@ -20,7 +20,7 @@ TABLES = {
             round_seconds  INTEGER NOT NULL,    -- length of a round, s; fixed for the life of the file
             secret         BLOB    NOT NULL,    -- 32 bytes from the operating system; never leaves the file
             epoch          INTEGER NOT NULL,    -- memo epoch; 1 more after each forget or quarantine
-            seal           BLOB    NOT NULL,    -- digest of the four above: they decide every draw
+            checksum       BLOB    NOT NULL,    -- digest of the four above: they decide every draw
             silent_through INTEGER NOT NULL,    -- no round up to this one is answered: the secret is younger
             enrolled_from  INTEGER,             -- first full round after the first plan was taken up
             changed_in     INTEGER              -- round in which the remembered answers last changed by plan

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tacit.counts import Counts
 from tacit.counts.model import fold
-from tacit.counts.reports import Cell
+from tacit.counts.reports import Slice
 from tacit.errors import ParameterError
 from tacit.fleet.blocks import blocks, each_block
 from tacit.fleet.classes import Whole, classes_of
@@ -95,7 +95,7 @@ class VectorisedFleet:
 
     def counts(
         self, round_number: int, values: Values, tags: Tags | None = None
-    ) -> dict[Cell, dict[str, Counts]]:
+    ) -> dict[Slice, dict[str, Counts]]:
         """The counts of all reports of a round, as `count_reports` gives them; no report is written."""
         given, codes = self._checked(round_number, values), self._codes(tags)
         cells = list(product(*(segment.tags for segment in self.plan.segments)))

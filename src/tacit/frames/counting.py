@@ -11,7 +11,7 @@ import narwhals as nw
 
 from tacit.counts import Counts
 from tacit.counts.model import fold
-from tacit.counts.reports import Cell
+from tacit.counts.reports import Slice
 from tacit.errors import ParameterError
 from tacit.frames.schema import IDS, ROUND, Shape
 from tacit.frames.words import Words
@@ -21,7 +21,7 @@ REPORTS, LEAST = "reports", "least"
 INVALID = -1
 """The word of a row that is no report: below all words, so it survives the choice of the smallest."""
 
-Tallies = dict[Cell, dict[int, tuple[int, list[int]]]]
+Tallies = dict[Slice, dict[int, tuple[int, list[int]]]]
 """Per round and tags, per cohort: reports, and ones at each place of the report."""
 
 
@@ -31,12 +31,12 @@ def count(
     *,
     round: int | None = None,  # noqa: A002 - the word for it
     passes: int = 1,
-) -> dict[Cell, dict[str, Counts]]:
+) -> dict[Slice, dict[str, Counts]]:
     """
     The counts of every metric, per round and segment, from a frame with a row per report.
 
     `frame` is a frame of pandas, Polars (eager or lazy), PyArrow, DuckDB or PySpark, with the columns of a
-    lake (`docs/reference/lake.md`; `to_arrow` makes them of reports). Columns `plan`, `version` and `round`, which
+    lake (`docs/reference/lake.md`; `to_arrow` makes them of reports). Columns `plan`, `version`, `round`, which
     readers of a lake find in its paths, are checked where they are there. Without a column `round`, say which
     one it is.
 

@@ -12,7 +12,7 @@ import narwhals as nw
 import pyarrow as pa
 
 from tacit.counts import Counts
-from tacit.counts.reports import Cell
+from tacit.counts.reports import Slice
 from tacit.errors import MissingExtraError, ParameterError, TacitError
 from tacit.frames.counting import count, shares
 from tacit.frames.files import Bucket, Checked, Place
@@ -20,7 +20,7 @@ from tacit.plan import Plan
 from tacit.stores import RoundKey
 from tacit.stores.lake import Columns, Segment
 
-CellCounts = dict[Cell, dict[str, Counts]]
+SliceCounts = dict[Slice, dict[str, Counts]]
 ROWS_AT_ONCE = 1 << 22
 """Rows that PyArrow takes at once."""
 ROWS_PER_SHARE = 1 << 21
@@ -33,7 +33,7 @@ class Engine(Protocol):
     checks_pages: bool
     """Whether it notices by itself that a page is damaged."""
 
-    def count(self, plan: Plan, key: RoundKey, place: Place, paths: Sequence[str]) -> CellCounts:
+    def count(self, plan: Plan, key: RoundKey, place: Place, paths: Sequence[str]) -> SliceCounts:
         """The counts of a round."""
 
 
@@ -45,11 +45,11 @@ class Arrow:
     def __init__(self, rows_at_once: int = ROWS_AT_ONCE) -> None:
         self._rows_at_once = rows_at_once
 
-    def count(self, plan: Plan, key: RoundKey, place: Place, paths: Sequence[str]) -> CellCounts:
+    def count(self, plan: Plan, key: RoundKey, place: Place, paths: Sequence[str]) -> SliceCounts:
         """The counts of a round."""
         files = Checked(place, Columns(plan), key)
         passes = max(1, -(-sum(_rows(path) for path in paths) // self._rows_at_once))
-        total: CellCounts = {}
+        total: SliceCounts = {}
         for share in shares(passes):
             parts = [nw.from_native(files.read(path)).filter(share).to_native() for path in paths]
             _add(total, count(pa.concat_tables(parts), plan, round=key.round))
@@ -68,7 +68,7 @@ class DuckDB:
     def __init__(self, memory: str = "2GiB", threads: int | None = None, folder: str | None = None) -> None:
         self._memory, self._threads, self._folder = memory, threads, folder
 
-    def count(self, plan: Plan, key: RoundKey, place: Place, paths: Sequence[str]) -> CellCounts:
+    def count(self, plan: Plan, key: RoundKey, place: Place, paths: Sequence[str]) -> SliceCounts:
         """The counts of a round."""
         with tempfile.TemporaryDirectory(prefix="tacit-duckdb-", dir=self._folder) as folder:
             connection = self._connection(folder)
@@ -105,7 +105,7 @@ class Spark:
     def __init__(self, session: Any) -> None:
         self._session = session
 
-    def count(self, plan: Plan, key: RoundKey, place: Place, paths: Sequence[str]) -> CellCounts:
+    def count(self, plan: Plan, key: RoundKey, place: Place, paths: Sequence[str]) -> SliceCounts:
         """The counts of a round."""
         if not place.local:
             raise TacitError(
@@ -155,7 +155,7 @@ def _rows(path: str) -> int:
     return segment.rows if segment else 0
 
 
-def _add(total: CellCounts, more: CellCounts) -> None:
+def _add(total: SliceCounts, more: SliceCounts) -> None:
     for cell, by_metric in more.items():
         known = total.get(cell)
         total[cell] = (

@@ -62,7 +62,7 @@ class Shape:
                     name,
                     f"a column, as reports on {self.plan.name} version {self.plan.version} have it",
                     f"the columns {', '.join(schema)}",
-                    "docs/reference/lake.md has the schema; tacit.frames.to_arrow makes such a table of reports",
+                    "docs/reference/lake.md has the schema; tacit.frames.to_arrow makes such a table",
                 )
             if not schema[name].is_integer():
                 raise FrameError(name, "a column of whole numbers", schema[name])

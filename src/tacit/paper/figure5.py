@@ -138,14 +138,14 @@ def _best(panels: Sequence[Panel]) -> list[Measured]:
     ]
 
 
-def _best_of_lifetime(panels: Sequence[Panel], budgets: Sequence[float]) -> list[Measured]:
+def _best_of_lifetime(panels: Sequence[Panel], lifetimes: Sequence[float]) -> list[Measured]:
     return [
-        Measured(panel.title, budget, ratio, ratio <= HALF)
+        Measured(panel.title, given, ratio, ratio <= HALF)
         for panel in panels
-        for budget in budgets
+        for given in lifetimes
         if (
             ratio := max(
-                panel.ratio("Hadamard bit", other, budget) for other in panel.lines if other != "Hadamard bit"
+                panel.ratio("Hadamard bit", other, given) for other in panel.lines if other != "Hadamard bit"
             )
         )
     ]

@@ -82,20 +82,20 @@ def measure(title: str, days: Sequence[Tally], max_value: int, setting: Setting,
     fleet = Fleet.draw(per_day[np.arange(setting.repetitions) % len(days)], setting.seed, name)
 
     def spread(task: tuple[Method, float, bool]) -> Spread:
-        method, budget, of_lifetime = task
-        epsilon = exact(budget) / (exact(method.lifetime) if of_lifetime else 1)
+        method, given, of_lifetime = task
+        epsilon = exact(given) / (exact(method.lifetime) if of_lifetime else 1)
         source = generator(setting.seed, name, method.name, str(epsilon))
         answers = method.answers(epsilon, fleet, source)
         estimates = method.estimate(epsilon, fleet.total, answers)
         return Spread.of(np.abs(estimates - fleet.truth).max(axis=1))
 
-    tasks = [(method, budget, False) for method in AT_EQUAL_EPSILON for budget in EPSILONS]
-    tasks += [(method, budget, True) for method in AT_EQUAL_LIFETIME for budget in EPSILONS]
+    tasks = [(method, given, False) for method in AT_EQUAL_EPSILON for given in EPSILONS]
+    tasks += [(method, given, True) for method in AT_EQUAL_LIFETIME for given in EPSILONS]
     found = dict(zip(tasks, in_parallel(spread, tasks), strict=True))
 
     def lines(methods: Sequence[Method], of_lifetime: bool) -> Mapping[str, Mapping[float, Spread]]:
         return {
-            method.name: {budget: found[method, budget, of_lifetime] for budget in EPSILONS}
+            method.name: {given: found[method, given, of_lifetime] for given in EPSILONS}
             for method in methods
         }
 

@@ -14,6 +14,8 @@ import pytest
 
 from tacit.collector import access as access_module
 from tacit.collector.access import COOKIE, Access
+from tacit.collector.ingest import Ingest, Limits
+from tacit.collector.metrics import BY_KEY
 from tacit.collector.problems import ProblemError
 from tacit.stores import create_key, open_store
 
@@ -117,6 +119,47 @@ def test_a_hundred_thousand_wrong_keys_leave_nothing(made: tuple[Access, str, An
     assert set(access._buckets) == {key.id}
 
 
+def test_a_hundred_thousand_wrong_keys_have_no_line_and_no_series(made: tuple[Access, str, Any]) -> None:
+    """What is counted by key is counted for keys of the store; the others are one number together."""
+    access, text, key = made
+    nobody: Any = None
+    ingest = Ingest(nobody, nobody, access, Limits(), lambda: 0.0)
+    kind = (b"content-type", b"application/json")
+
+    def guess() -> None:
+        for number in range(100_000):
+            with suppress(ProblemError):
+                ingest.admit([kind, *headers_of(number)])
+                pytest.fail("a wrong key was taken")
+
+    assert blocks_left_by(guess) < 1000
+    assert ingest.traffic.table(access.all_keys) == []
+    assert dict(ingest.refused) == {"unauthorized": 100_000}
+    with pytest.raises(ProblemError, match="forbidden"):
+        ingest.admit([kind, (b"authorization", f"Bearer {text}".encode())])
+    (line,) = ingest.traffic.table(access.all_keys)
+    assert (line["id"], line["requests"], line["refused"]) == (key.id, 1, 1), "a known key is counted"
+
+
+def test_series_are_as_many_as_keys_that_exist(attack: Any, tools: Any) -> None:
+    with attack(tools.usage()) as target:
+        plan = target.service.plans[0]
+        (report,) = tools.make_reports(plan, target.service.now(plan), 1)
+
+        def series() -> set[str]:
+            page = target.service.get("/metrics", target.texts["reader"]).body.decode()
+            return {line.partition(" ")[0] for line in page.splitlines() if line.startswith("tacit_key_")}
+
+        before = series()
+        names = {f'tacit_key_{name}_total{{key="{target.keys[role].id}"}}'
+                 for name in BY_KEY for role in ("ingest", "admin")}  # fmt: skip
+        assert before == names
+        for number in range(200):
+            wrong = headers_of(number)[0][1].decode().removeprefix("Bearer ")
+            assert target.service.send(report, wrong).status == 401
+        assert series() == before
+
+
 def test_the_test_of_memory_would_notice(made: tuple[Access, str, Any]) -> None:
     """A collector that kept a bucket for whatever name it is given would fail."""
     access, _, key = made
@@ -154,3 +197,10 @@ def test_a_key_over_its_rate_is_held_back_whatever_it_sends(attack: Any, tools: 
             assert (answer.status, answer.json["code"]) == (429, "rate_limited")
             assert 90 <= int(answer.headers["retry-after"]) <= 100
         assert target.service.send(reports[0], target.texts["admin"]).status == 202
+        health = target.service.get("/health.json", target.texts["reader"]).json
+        assert "Over the rate" in health["worries"]
+        by_id = {line["id"]: line for line in health["keys"]}
+        assert (by_id[target.keys["ingest"].id]["limited"], by_id[target.keys["admin"].id]["limited"]) == (
+            2,
+            0,
+        )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
@@ -13,8 +16,8 @@ import pytest
 from tacit.errors import PlanError
 from tacit.fleet import SmallFleet
 from tacit.plan import Plan
-from tacit.reports import to_json
-from tacit.stores import Layout, RoundKey
+from tacit.reports import Report, to_json
+from tacit.stores import Layout, RoundKey, create_key
 
 PAYLOADS = {
     "element": "<zzz yyy=1>zzz</zzz>",
@@ -166,6 +169,83 @@ def test_texts_of_a_plan_change_no_element(
         assert "1337" not in "".join(page_of(read(hostile, "/plans/hostile").body.decode()).texts)
 
 
+def gathered(store: Any) -> None:
+    """An open round in which every report claims the same cohort."""
+    (plan,) = store.plans()
+    store.load_open_rounds()
+    number, layout = plan.round_at(NOW), Layout(plan)
+    made = [
+        Report(plan.name, plan.version, number, place.to_bytes(16, "big"), bytes(plan.report_bytes), 0)
+        for place in range(200)
+    ]
+    store.append({RoundKey(plan.name, plan.version, number): b"".join(map(layout.pack, made))})
+
+
+WARNED = ["/health", "/plans/hostile/metrics/windows", "/plans/hostile/metrics/spread"]
+
+
+@pytest.fixture(scope="module")
+def warned(attack: Any, page_of: Any) -> Callable[[str], dict[str, Any]]:
+    """Pages that warn, of a plan whose unit is a text, with a key that has it for a label; made once each."""
+    made: dict[str, dict[str, Any]] = {}
+
+    def pages(text: str) -> dict[str, Any]:
+        if text not in made:
+            with attack(PLAN.format(text=quoted(text)), fill=gathered, clock=lambda: NOW) as target:
+                target.app.store.add_key(replace(create_key("ingest", text, 0)[1], id="00000000"))
+                target.app.access.refresh()
+                made[text] = {path: page_of(read(target, path).body.decode()) for path in WARNED}
+        return made[text]
+
+    return pages
+
+
+@pytest.mark.parametrize("name", PAYLOADS)
+def test_texts_in_a_warning_and_labels_of_keys_change_no_element(warned: Any, name: str) -> None:
+    """Uneven buckets are named with the plan's unit, keys with their label: both are texts of others."""
+    hostile, plain = warned(PAYLOADS[name]), warned("minute")
+    for path in WARNED:
+        assert any("than chance gives" in text for text in plain[path].texts), path
+        check_harmless(hostile[path])
+        assert skeleton(hostile[path]) == skeleton(plain[path]), path
+    assert sum("minute" in text for text in plain["/health"].texts) >= 2, "the label and the unit are there"
+
+
+FORMULAS = (
+    "=cmd|' /C calc'!A0",
+    "+1+1",
+    "-1+1",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    "\uff1d1",
+    "\x00=1",
+    "@a\r=1",
+)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_no_cell_of_a_table_is_a_formula(with_text: Any, formula: str) -> None:
+    """A spreadsheet that opens the CSV finds text; the other forms say what the plan says."""
+    target = with_text(formula)
+    query = "/v1/estimates?plan=hostile&last=1"
+    table = read(target, f"{query}&format=csv").body.decode()
+    lines = list(csv.DictReader(io.StringIO(table, newline="")))
+    assert {line["unit"] for line in lines} == {"'" + formula.replace("\r", "\n")}
+    for line in lines:
+        numbers = {name: text for name, text in line.items() if name not in ("unit", "plan", "metric")}
+        assert all(text[:1] not in "=+@\t\r" for text in numbers.values() if text)
+        assert all(float(text) < 0 for text in numbers.values() if text.startswith("-"))
+    told = target.service.get(query, target.texts["reader"]).json["estimates"]
+    assert {each["unit"] for each in told} == {formula}
+
+
+def test_a_unit_that_is_none_stays_as_it_is(with_text: Any) -> None:
+    table = read(with_text("minute"), "/v1/estimates?plan=hostile&format=csv").body.decode()
+    assert {line["unit"] for line in csv.DictReader(io.StringIO(table))} == {"minute"}
+
+
 def test_the_checks_would_notice(page_of: Any) -> None:
     plain = '<p title="minute">minute</p><script src="/static/x"></script>'
     for text in (PAYLOADS["element"], PAYLOADS["attribute"], PAYLOADS["end of a tag"], PAYLOADS["script"]):
@@ -243,18 +323,22 @@ def test_texts_of_a_report_are_never_said(attack: Any, tools: Any) -> None:
         assert b'value="other"' in answer.body
 
 
-HOSTS = ["evil.example//x", 'x"><zzz yyy=1>', "x/../..", "x#zzz", "x?zzz=1", "x\\evil.example", ""]
+HOSTS = [
+    "evil.example//x", 'x"><zzz yyy=1>', "x/../..", "x#zzz", "x?zzz=1", "x\\evil.example", "evil.example", "",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_host_that_lies_changes_no_address(with_text: Any, page_of: Any, host: str) -> None:
+    """What names no host is refused; what might, changes nothing on the page."""
     target = with_text("minute")
     for path in PAGES[2:5:2]:
-        usual = read(target, path).body
-        assert (
-            page_of(read(target, path, Host=host).body.decode()).addresses
-            == page_of(usual.decode()).addresses
-        )
+        usual, found = read(target, path), read(target, path, Host=host)
+        if found.status == 400:
+            assert found.json["code"] == "bad_request"
+            assert b"zzz" not in found.body
+        else:
+            assert page_of(found.body.decode()).addresses == page_of(usual.body.decode()).addresses
 
 
 # Forms of other sites, frames, caches, cookies

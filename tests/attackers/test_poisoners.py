@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
+from tacit.estimates.balance import balance
 from tacit.fleet import SmallFleet
 from tacit.mechanisms.hadamard_bit import hadamard_sign
 from tacit.plan import Plan
@@ -62,10 +63,19 @@ class Poisoned:
 
     def __init__(self, target: Any, plan: Plan, number: int) -> None:
         answer = target.service.get("/v1/estimates?plan=poisoned", target.texts["reader"])
+        self.plan = plan
         self.estimates = {each["metric"]: each for each in answer.json["estimates"]}
         (self.counts,) = target.app.store.counts(RoundKey(plan.name, plan.version, number)).values()
         self.health = target.service.get("/health.json", target.texts["reader"]).json
         self.page = target.service.get("/plans/poisoned/metrics/mean", target.texts["reader"]).body.decode()
+        self.pages = {
+            name: target.service.get(path, target.texts["reader"]).body.decode()
+            for name, path in (
+                ("health", "/health"),
+                ("rows", "/plans/poisoned/metrics/rows"),
+                ("windows", "/plans/poisoned/metrics/windows"),
+            )
+        }
         (found,) = target.app.reader.estimates("poisoned", metric="mean")
         self.mean = found.estimate
         (found,) = target.app.reader.estimates("poisoned", metric="rows")
@@ -218,9 +228,48 @@ def test_liars_who_gather_can_be_told_from_the_counts(collected: Callable[..., P
     assert evenness(poisoned.reports, poisoned.devices, 2 / 8) < 1e-12
 
 
+def test_liars_who_gather_are_pointed_out(collected: Callable[..., Poisoned]) -> None:
+    """On the page of the metric, on the health page and in JSON; with the buckets that they push, named."""
+    clean, poisoned = collected(False), collected(True)
+    assert (clean.health["uneven"], "Cohorts" in clean.health["worries"]) == ([], False)
+    assert all("than chance gives" not in page for page in clean.pages.values())
+    assert all(clean.estimates[name]["balance"]["even"] for name in ("rows", "windows"))
+
+    assert "Cohorts" in poisoned.health["worries"]
+    (found,) = poisoned.health["uneven"]
+    assert (found["metric"], found["even"], found["state"]) == ("windows", False, "open")
+    assert TARGET in [row["row"] for row in found["over"]]
+    assert {name: found[name] for name in ("p_value", "over")} == {
+        name: poisoned.estimates["windows"]["balance"][name] for name in ("p_value", "over")
+    }
+    counts = poisoned.counts["windows"]
+    assert [row["reports"] for row in found["over"] if row["row"] == TARGET] == [counts.reports[TARGET]]
+    for name in ("windows", "health"):
+        said = poisoned.pages[name]
+        assert f"2 to 3 ({counts.reports[TARGET]:,}, where {counts.devices / 4:,.0f} are due)" in said
+        assert "more than chance gives" in said
+        assert "every lie about a mean, leave no trace" in said
+    assert "than chance gives" not in poisoned.pages["rows"]
+    assert "balance" not in poisoned.estimates["mean"]
+
+
 def test_liars_about_a_hadamard_bucket_cannot_be_told_from_the_counts(
     collected: Callable[..., Poisoned],
 ) -> None:
     """Every row speaks of every bucket, so there is nothing to gather on, and nothing to be seen."""
     poisoned = collected(True).counts["rows"]
     assert evenness(poisoned.reports, poisoned.devices, 1 / 8) > 1e-6
+
+
+def test_lazy_liars_who_all_claim_one_cohort_are_seen_in_the_rows_too(
+    collected: Callable[..., Poisoned],
+) -> None:
+    """Nothing is won by it: whoever gathers on a row, or forgets to draw one, tells on itself."""
+    clean = collected(False)
+    rows = clean.plan.by_name["rows"]
+    (row,) = {rows.mechanism.row(cohort) for cohort in (17,)}  # type: ignore[union-attr]
+    reports = [*clean.counts["rows"].reports]
+    reports[row] += 300
+    found = balance(rows, replace(clean.counts["rows"], reports=tuple(reports)))
+    assert found is not None
+    assert [each.row for each in found.over] == [row]

@@ -170,10 +170,16 @@ def test_forged_cookies_are_refused(locked: Any) -> None:
     assert locked.get("/v1/plans", Cookie=f"{COOKIE}={name}.{end}.{seal}").status == 200
 
 
-def test_a_reader_s_session_sends_no_reports(locked: Any) -> None:
-    cookie = cookie_of(log_in(locked, locked.keys["reader"]))
-    answer = locked.call("POST", "/v1/reports", b"{}", {"Cookie": cookie, "Content-Type": "application/json"})
-    assert answer.status == 403
+@pytest.mark.parametrize("role", ["reader", "admin"])
+def test_a_session_sends_no_reports(locked: Any, tools: Any, role: str) -> None:
+    """Not an admin's either: a cookie comes with whatever a browser is made to send."""
+    cookie = cookie_of(log_in(locked, locked.keys[role]))
+    plan = locked.plans[0]
+    body = to_json(tools.reports(plan, locked.now(plan), 1, "session")[0])
+    sent = {"Cookie": cookie, "Content-Type": "application/json"}
+    assert locked.call("POST", "/v1/reports", body, sent).status == 401
+    both = {**sent, **tools.bearer(locked.keys["ingest"])}
+    assert locked.call("POST", "/v1/reports", body, both).status == 202, "a cookie beside a key is no harm"
 
 
 @pytest.mark.parametrize(

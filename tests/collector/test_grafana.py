@@ -10,7 +10,7 @@ from typing import Any
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from tacit.collector.metrics import COUNTERS, GAUGES, render_metrics
+from tacit.collector.metrics import BY_KEY, COUNTERS, GAUGES, render_metrics
 from tacit.collector.reading import Reader
 from tacit.plan import Plan
 from tacit.stores import Layout, RoundKey, open_store
@@ -36,7 +36,8 @@ def exposed(tools: Any) -> dict[str, set[str]]:
     store.append({key: b"".join(layout.pack(report) for report in tools.reports(plan, key.round, 20))})
     store.seal(key)
     times = {"uptime_seconds": 9.0, "commit_p50_ms": 0.4, "commit_p99_ms": 2.0}
-    health = {**dict.fromkeys((*GAUGES, *COUNTERS), 1.0), **times, "rejected": {"late": 1}}
+    keys = [{"id": "1f2e3d4c", **dict.fromkeys(BY_KEY, 1)}]
+    health = {**dict.fromkeys((*GAUGES, *COUNTERS), 1.0), **times, "rejected": {"late": 1}, "keys": keys}
     body, _ = render_metrics(Reader(store), health, "application/openmetrics-text")
     return {
         sample.name: set(sample.labels)

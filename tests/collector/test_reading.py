@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as text_fami
 from tacit.collector.formats import COLUMNS
 from tacit.counts import count_reports
 from tacit.estimates import Estimate, estimate
+from tacit.estimates.balance import balance
 from tacit.plan import Plan
 from tacit.reports import Report, to_ndjson, to_packed
 
@@ -53,7 +54,12 @@ def expected(
         for (of_round, of_tags), by_metric in count_reports(reports, plan).items()
         if of_round == number and tags.items() <= dict(zip(names, of_tags, strict=True)).items()
     ]
-    return json.loads(json.dumps(estimate(plan.by_name[metric], sum(counts), confidence).to_dict()))  # type: ignore[arg-type]
+    total: Any = sum(counts)
+    against_chance = balance(plan.by_name[metric], total)
+    found = estimate(plan.by_name[metric], total, confidence).to_dict()
+    if against_chance:
+        found["balance"] = against_chance.to_dict()
+    return json.loads(json.dumps(found))
 
 
 def where(found: dict[str, Any]) -> tuple[Any, ...]:

@@ -92,7 +92,34 @@ HEALTH: dict[str, object] = {
     "commit_p99_ms": 3.1,
     "queue": 0,
     "open_reports": 200,
-    "memory_bytes": 73_400_320,
+    "memory_bytes": 6800,
+    "rate": 50.0,
+    "keys": [
+        {
+            "id": "1f2e3d4c",
+            "label": "phones in the field",
+            "role": "ingest",
+            "active": True,
+            "requests": 1000,
+            "reports": 1100,
+            "refused": 20,
+            "limited": 0,
+            "reports_lately": 600,
+            "limited_lately": 0,
+        },
+        {
+            "id": "5a6b7c8d",
+            "label": "",
+            "role": "admin",
+            "active": False,
+            "requests": 100,
+            "reports": 130,
+            "refused": 33,
+            "limited": 7,
+            "reports_lately": 0,
+            "limited_lately": 0,
+        },
+    ],
 }
 
 

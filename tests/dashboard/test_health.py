@@ -16,6 +16,19 @@ QUIET: dict[str, object] = {
     "queue": 1,
 }
 
+KEY: dict[str, object] = {
+    "id": "1f2e3d4c",
+    "label": "phones",
+    "role": "ingest",
+    "active": True,
+    "requests": 30,
+    "reports": 750,
+    "refused": 4,
+    "limited": 0,
+    "reports_lately": 600,
+    "limited_lately": 0,
+}
+
 
 @pytest.mark.parametrize(
     ("change", "worries"),
@@ -28,6 +41,10 @@ QUIET: dict[str, object] = {
         ({"commit_p99_ms": 251}, ["Commit"]),
         ({"queue": 10_001}, ["Waiting"]),
         ({"commit_p99_ms": 900, "late": 100}, ["Late", "Commit"]),
+        ({"late": 10, "rejected": {"late": 10}}, []),
+        ({"late": 500, "rejected": {"late": 500}}, ["Late"]),
+        ({"keys": [{**KEY, "limited": 9}]}, []),
+        ({"keys": [KEY, {**KEY, "limited": 9, "limited_lately": 1}]}, ["Over the rate"]),
     ],
 )
 def test_what_calls_for_a_look(change: dict[str, object], worries: list[str]) -> None:
@@ -49,6 +66,56 @@ def test_foreign_types_and_keys_are_passed_by() -> None:
     assert twin["late"] is None
     assert twin["rejected"] == {"z": 2}
     assert "secret" not in twin
+
+
+def test_what_is_late_is_counted_once() -> None:
+    """The collector has it twice, by itself and among the refused: a share is of what came."""
+    health = Health.of({"accepted": 80, "late": 10, "rejected": {"late": 10, "malformed": 10}})
+    assert (health.received, health.refused) == (100, 10)
+    rows = {
+        row["name"]: row["value"]
+        for _, rows in health_page(health.to_dict()).shown["sections"]
+        for row in rows
+    }
+    assert (rows["Late"], rows["Rejected"]) == ("10 (10 %)", "10 (10 %)")
+
+
+def test_each_key_is_a_line_with_its_share() -> None:
+    other = {**KEY, "id": "5a6b7c8d", "active": False, "label": "", "reports": 250, "reports_lately": 0}
+    view = health_page({"keys": [KEY, other], "rate": 5.0})
+    first, second = view.shown["keys"]
+    assert (first["reports"], first["share"], first["rate"], first["share_lately"]) == (
+        "750",
+        "75 %",
+        "2",
+        "100 %",
+    )
+    assert (second["share"], second["rate"], second["role"]) == ("25 %", "0", "ingest, revoked")
+    assert view.twin["keys"] == [KEY, other]
+    assert view.shown["other_keys"] == 0
+
+
+def test_a_collector_that_just_started_divides_by_the_time_it_had() -> None:
+    (line,) = health_page({"keys": [KEY], "uptime_seconds": 60.0}).shown["keys"]
+    assert line["rate"] == "10"
+
+
+def test_of_very_many_keys_the_busiest_are_shown() -> None:
+    view = health_page({"keys": [{**KEY, "id": f"{place:08x}"} for place in range(1000)]})
+    assert (len(view.shown["keys"]), view.shown["other_keys"]) == (50, 950)
+    assert len(view.twin["keys"]) == 1000
+
+
+@pytest.mark.parametrize(
+    "given", [None, "keys", 5, [None], [{}], [{**KEY, "reports": "many"}], [{**KEY, "active": 1}], {"a": KEY}]
+)
+def test_keys_of_another_shape_are_passed_by(given: object) -> None:
+    assert Health.of({"keys": given}).keys == ()
+
+
+def test_a_key_over_its_rate_is_marked() -> None:
+    (line,) = health_page({"keys": [{**KEY, "limited": 9, "limited_lately": 2}], "rate": 5.0}).shown["keys"]
+    assert (line["limited"], line["over"]) == ("9", "over its rate")
 
 
 def test_codes_are_listed_by_frequency() -> None:

@@ -254,7 +254,7 @@ def test_health_is_the_same_in_the_twin(world: Any) -> None:
     assert twin["worries"] == ["Late"]
     texts = world.get("/health").page.texts
     assert "50 (3.9 %)" in texts
-    assert "73.4 MB" in texts
+    assert "6.8 kB, 34 bytes a report" in texts
     assert "1 d 2 h" in texts
 
 

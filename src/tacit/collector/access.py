@@ -38,9 +38,11 @@ class Access:
 
     def __init__(self, store: Store, rate: float = 0.0, clock: Callable[[], float] = time.time) -> None:
         self._store = store
-        self._rate = rate
+        self.rate = rate
+        """Reports a second that each key may send; 0 for as many as it likes."""
         self._clock = clock
         self._keys: dict[bytes, Key] = {}
+        self._all: tuple[Key, ...] = ()
         self._is_open = False
         self._secret = secrets.token_bytes(32)
         self._read_at = float("-inf")
@@ -53,6 +55,11 @@ class Access:
         """Whether no key is needed."""
         return self._is_open
 
+    @property
+    def all_keys(self) -> tuple[Key, ...]:
+        """What is kept of every key of the store, those revoked among them."""
+        return self._all
+
     def refresh(self) -> None:
         """Read the keys anew; those known stay when the store cannot be read."""
         try:
@@ -62,6 +69,7 @@ class Access:
         finally:
             self._read_at = time.monotonic()
         self._keys = {key.hash: key for key in keys if key.active}
+        self._all = tuple(keys)
         self._is_open = not keys
 
     def is_stale(self) -> bool:
@@ -84,27 +92,37 @@ class Access:
         return key if key is not None and hmac.compare_digest(key.hash, digest) else None
 
     def require(self, headers: Iterable[Header], roles: tuple[str, ...]) -> Key | None:
-        """The key that allows a request; raises 401 or 403. None where everything is open."""
+        """
+        The key that allows a request, in its header or behind a session; None where everything is open.
+
+        Raises 401 or 403. For those who read: a cookie comes with whatever a browser is made to send.
+        """
         if self.is_open:
             return None
         key = self.key_of(headers) or self._session_of(headers)
+        self.allow(key, roles)
+        return key
+
+    def allow(self, key: Key | None, roles: tuple[str, ...]) -> None:
+        """Raise 401 without a key, 403 with one of another role; nothing where everything is open."""
+        if self.is_open:
+            return
         if key is None:
             raise ProblemError(401, "unauthorized")
         if key.role not in roles:
             raise ProblemError(403, "forbidden")
-        return key
 
     def spend(self, key: Key | None, reports: int) -> None:
         """Take reports from a key's allowance; raises 429 when there is none left."""
-        if not self._rate:
+        if not self.rate:
             return
         name, now = key.id if key else "", time.monotonic()
         with self._lock:
-            bucket = self._buckets.setdefault(name, _Bucket(self._rate, now))
-            bucket.level = min(self._rate, bucket.level + (now - bucket.at) * self._rate)
+            bucket = self._buckets.setdefault(name, _Bucket(self.rate, now))
+            bucket.level = min(self.rate, bucket.level + (now - bucket.at) * self.rate)
             bucket.at = now
             if bucket.level <= 0:
-                wait = int(-bucket.level / self._rate) + 1
+                wait = int(-bucket.level / self.rate) + 1
                 raise ProblemError(429, "rate_limited", retry_after=wait)
             bucket.level -= reports
 

@@ -131,6 +131,8 @@ class Collector:
             "open_reports": self.store.open_reports,
             "memory_bytes": self.store.nbytes,
             "sealed": self._sealer.sealed if self._sealer else 0,
+            "rate": self.access.rate,
+            "keys": ingest.traffic.table(self.access.all_keys) if ingest else [],
         }
 
 

@@ -36,6 +36,9 @@ COLUMNS = [
     "manipulation",
 ]
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Those of ASCII, and their full-width forms."""
+
 
 def rows(found: Iterable[Found]) -> Iterator[dict[str, Any]]:
     """One row per number."""
@@ -94,8 +97,19 @@ def arrow_bytes(found: Iterable[Found]) -> bytes:
 
 
 def _safe(row: dict[str, Any]) -> dict[str, Any]:
-    """Texts that a spreadsheet would take for a formula are quoted."""
-    return {
-        name: f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
-        for name, value in row.items()
-    }
+    """A row whose texts are texts to a spreadsheet too; numbers stay as they are, negative ones as well."""
+    return {name: _text(value) if isinstance(value, str) else value for name, value in row.items()}
+
+
+def _text(text: str) -> str:
+    """
+    A text with an apostrophe before it where a spreadsheet would take it for a formula.
+
+    That is OWASP's advice (ASVS 5.0, 1.2.10), and so is the list of what such a text begins with. A carriage
+    return becomes a line feed: Python's `csv` does not quote it, and what follows would begin a cell.
+
+    >>> _text("minute"), _text("=1+1"), _text("a\\r=1+1")
+    ('minute', "'=1+1", 'a\\n=1+1')
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{lines}" if text.startswith(_FORMULA) else lines

@@ -12,11 +12,13 @@ from tacit.collector.access import Access
 from tacit.collector.commits import BusyError, Committer, Records
 from tacit.collector.log import log
 from tacit.collector.problems import ProblemError, of_verdict
+from tacit.collector.traffic import Traffic
 from tacit.collector.wire import Batch, Wire
 from tacit.errors import StoreError
 from tacit.reports import Verdict
 from tacit.stores import Key
 
+SENDERS = ("ingest", "admin")
 JSON, NDJSON, PACKED = b"application/json", b"application/x-ndjson", b"application/vnd.tacit.packed"
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
@@ -70,22 +72,32 @@ class Ingest:
         self._clock = clock
         self.limits = limits
         self.refused: Counter[str] = Counter()
+        self.traffic = Traffic()
         self.requests = 0
 
     def admit(self, headers: Headers) -> Admission:
-        """Check key, type and size; raises `ProblemError`."""
+        """
+        Check key, type and size; raises `ProblemError`.
+
+        A key is taken from its header alone. Reports are sent by devices, which have no sessions; and a
+        browser sends the cookie of one along with whatever a page makes it send.
+        """
         self.requests += 1
+        key = self._access.key_of(headers)
+        self.traffic.request(key)
         try:
-            return Admission(self._content_type(headers), self._access.require(headers, ("ingest", "admin")))
+            kind = self._content_type(headers)
+            self._access.allow(key, SENDERS)
         except ProblemError as problem:
-            self.refused[problem.code] += 1
+            self._note(problem.code, key)
             raise
+        return Admission(kind, key)
 
     def take(self, admission: Admission, body: bytes, finish: Finish) -> None:
         """Take the reports in a body; `finish` is called once, perhaps later, in the same thread."""
 
         def refuse(problem: ProblemError) -> None:
-            self.refused[problem.code] += 1
+            self._note(problem.code, admission.key)
             finish(problem)
 
         try:
@@ -99,6 +111,11 @@ class Ingest:
             log("internal-error", kind=type(error).__name__)
             refuse(ProblemError(500, "internal"))
 
+    def _note(self, code: str, key: Key | None, count: int = 1) -> None:
+        """Count what was refused, and whose it was."""
+        self.refused[code] += count
+        self.traffic.refused(key, code, count)
+
     def _one(
         self, body: bytes, key: Key | None, finish: Finish, refuse: Callable[[ProblemError], None]
     ) -> None:
@@ -109,6 +126,7 @@ class Ingest:
 
         def done(result: bool | StoreError) -> None:
             if result is True:
+                self.traffic.reports(key, 1)
                 finish(ONE_ACCEPTED)
             elif result is False:
                 refuse(of_verdict(Verdict.LATE))
@@ -143,7 +161,9 @@ class Ingest:
 
         def done(result: bool | StoreError) -> None:
             if result is True:
-                self.refused.update(verdict.value for _, verdict in batch.rejected)
+                self.traffic.reports(key, batch.accepted)
+                for code, count in Counter(verdict.value for _, verdict in batch.rejected).items():
+                    self._note(code, key, count)
                 finish(answer)
             elif result is False:
                 text = "A round was sealed just now; send the batch again."

@@ -27,6 +27,13 @@ COUNTERS = {
     "failed_commits": "Commits that failed; their reports were not acknowledged.",
     "sealed": "Rounds sealed by this collector.",
 }
+BY_KEY = {
+    "requests": "Requests to the ingest path, by the id of their key.",
+    "reports": "Reports that were acknowledged, repeats among them, by the id of their key.",
+    "refused": "Requests or reports that were refused, by the id of their key.",
+    "limited": "Requests that were refused because their key was over its rate, by its id.",
+}
+"""For the keys of the store that may send, or tried to: a key that is not known has no series."""
 
 
 def render_metrics(reader: Reader, health: Mapping[str, Any], accept: str) -> tuple[bytes, str]:
@@ -57,6 +64,7 @@ class _Figures(Collector):
         for code, count in sorted(self._health["rejected"].items()):
             rejected.add_metric([code], float(count))
         yield rejected
+        yield from self._keys()
         yield from self._estimates()
 
     def _commit_times(self) -> Metric:
@@ -68,6 +76,13 @@ class _Figures(Collector):
         for quantile, name in (("0.5", "commit_p50_ms"), ("0.99", "commit_p99_ms")):
             times.add_metric([quantile], float(self._health[name]) / 1000)
         return times
+
+    def _keys(self) -> Iterator[Metric]:
+        for name, text in BY_KEY.items():
+            family = CounterMetricFamily(f"tacit_key_{name}", text, labels=["key"])
+            for key in self._health["keys"]:
+                family.add_metric([key["id"]], float(key[name]))
+            yield family
 
     def _estimates(self) -> Iterator[Metric]:
         labels = ["plan", "metric", "bucket"]
@@ -81,10 +96,17 @@ class _Figures(Collector):
             )
         }
         rounds = GaugeMetricFamily("tacit_estimate_round", "Its round.", labels=["plan", "metric"])
+        balances = GaugeMetricFamily(
+            "tacit_cohort_p_value",
+            "The chance that honest devices speak as unevenly of a histogram's rows, newest sealed round.",
+            labels=["plan", "metric"],
+        )
         for plan in self._reader.plans():
             for found in self._reader.newest(plan):
                 name = found.metric.name
                 rounds.add_metric([plan, name], float(found.round))
+                if found.balance is not None:
+                    balances.add_metric([plan, name], found.balance.p_value)
                 one = isinstance(found.estimate, Estimate)
                 numbers = [found.estimate] if isinstance(found.estimate, Estimate) else found.estimate.buckets
                 for place, number in enumerate(numbers):
@@ -93,3 +115,4 @@ class _Figures(Collector):
                         family.add_metric(where, float(getattr(number, each)))
         yield from families.values()
         yield rounds
+        yield balances

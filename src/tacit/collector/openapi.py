@@ -27,6 +27,23 @@ _ESTIMATE = {
     "manipulation": _NUMBER,
     "consistent": {"type": "boolean"},
 }
+_ROW = {
+    "type": "object",
+    "required": ["row", "reports", "expected", "p_value"],
+    "properties": {"row": _WHOLE, "reports": _WHOLE, "expected": _NUMBER, "p_value": _NUMBER},
+}
+_BALANCE = {
+    "type": "object",
+    "description": "A histogram's reports on each row (bucket of dBitFlip, row of the Hadamard bit) held "
+    "against chance. Uneven below 10^-6: somebody picks cohorts, or a client draws them wrongly.",
+    "required": ["p_value", "even", "over", "under"],
+    "properties": {
+        "p_value": {"type": "number", "minimum": 0, "maximum": 1},
+        "even": {"type": "boolean"},
+        "over": {"type": "array", "items": _ROW, "description": "Rows with more reports than chance gives"},
+        "under": {"type": "array", "items": _ROW, "description": "Rows with fewer"},
+    },
+}
 _WHERE = {
     "plan": _TEXT,
     "version": _WHOLE,
@@ -85,6 +102,7 @@ _SCHEMAS: dict[str, Any] = {
                     "properties": {
                         **_WHERE,
                         **_ESTIMATE,
+                        "balance": _BALANCE,
                         "buckets": {
                             "type": "array",
                             "items": {

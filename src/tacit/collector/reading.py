@@ -12,6 +12,7 @@ from typing import Any
 from tacit.counts import Counts
 from tacit.errors import ParameterError
 from tacit.estimates import Estimate, HistogramEstimate, estimate
+from tacit.estimates.balance import Balance, balance, shares_of_rows
 from tacit.plan import Metric, Plan
 from tacit.stores import CountsByTags, RoundInfo, RoundKey, Store
 
@@ -34,7 +35,13 @@ class Found:
     """"open": provisional, reports still come in; "sealed": final."""
     segment: Mapping[str, str]
     """The tags that were picked; empty for the whole fleet."""
+    counts: Counts
     estimate: Estimate | HistogramEstimate
+
+    @property
+    def balance(self) -> Balance | None:
+        """The reports of each row against chance; None where there is nothing to compare."""
+        return balance(self.metric, self.counts)
 
     def to_dict(self) -> dict[str, Any]:
         """What `GET /v1/estimates` answers."""
@@ -49,6 +56,34 @@ class Found:
             "state": self.state,
             "segment": dict(self.segment),
             **self.estimate.to_dict(),
+            **({"balance": found.to_dict()} if (found := self.balance) else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Uneven:
+    """A histogram whose reports in one round chance does not explain."""
+
+    plan: str
+    version: int
+    metric: Metric
+    round: int
+    start: int
+    end: int
+    state: str
+    balance: Balance
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "plan": self.plan,
+            "version": self.version,
+            "metric": self.metric.name,
+            "round": self.round,
+            "start": self.start,
+            "end": self.end,
+            "state": self.state,
+            **self.balance.to_dict(),
         }
 
 
@@ -132,6 +167,27 @@ class Reader:
                 return list(self._found(info, versions[info.key.version], None, {}, None, confidence))
         return []
 
+    def uneven(self, plan: str, last: int) -> list[Uneven]:
+        """The histograms of a plan's latest rounds, newest first, whose reports chance does not explain."""
+        versions = {each.version: each for each in self.store.plans() if each.name == plan}
+        return [
+            found
+            for info in self.store.rounds(plan, last)
+            for found in self._uneven(info, versions[info.key.version])
+        ]
+
+    def _uneven(self, info: RoundInfo, plan: Plan) -> Iterator[Uneven]:
+        if not any(shares_of_rows(metric) for metric in plan.metrics):
+            return
+        asked, state = plan.round(info.key.round), "sealed" if info.state == "sealed" else "open"
+        for _, by_metric in grouped(plan, self._counts_of(info), {}, None):
+            for metric in plan.metrics:
+                found = balance(metric, by_metric[metric.name]) if metric.name in by_metric else None
+                if found is not None and not found.even:
+                    yield Uneven(
+                        *(plan.name, plan.version, metric, asked.number, asked.start, asked.end, state, found)
+                    )
+
     def _found(
         self,
         info: RoundInfo,
@@ -154,6 +210,7 @@ class Reader:
                 if metric.name in by_metric and by_metric[metric.name].devices:
                     yield Found(
                         *(plan.name, plan.version, metric, asked.number, asked.start, asked.end, state, tags),
+                        by_metric[metric.name],
                         estimate(metric, by_metric[metric.name], confidence),
                     )
 

@@ -7,25 +7,31 @@ unknown, and unknown keys are passed by, so either side can be newer.
     version           "0.1.0"
     store             "sqlite:///tacit.db", without a password
     uptime_seconds    93784.0
-    requests          1_204_331      POSTs answered, of one report or a batch
+    requests          1_204_331      POSTs that came, of one report or a batch
     accepted          1_203_990      new reports, durable
     duplicate         310            reports that were there already
-    late              28             reports whose round was sealed
-    rejected          {"malformed": 2, "unknown_plan": 1}
-    commit_p50_ms     0.4            time from a report's arrival to its commit, median
+    late              28             reports whose round took no more
+    rejected          {"malformed": 2, "late": 28}    requests, or reports of a batch, that were refused
+    commit_p50_ms     0.4            time that the store takes for a commit, median
     commit_p99_ms     3.1
     queue             0              reports that wait for the next commit
     open_reports      48_120         reports in rounds that are open
-    memory_bytes      73_400_320     memory of the process
+    memory_bytes      1_636_080      memory that those take
+    rate              500.0          reports a second that a key may send, 0 for any number
+    keys              [{"id": "1f2e3d4c", "label": "", "role": "ingest", "active": True, "requests": 12,
+                        "reports": 12, "refused": 0, "limited": 0, "reports_lately": 3,
+                        "limited_lately": 0}]    what each key sent; lately is the last five minutes
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tacit.collector.reading import Uneven
 from tacit.dashboard import words
+from tacit.dashboard.keys import KeyLine, key_lines
 
 UNKNOWN = "unknown"
 _NUMBERS = (
@@ -39,6 +45,7 @@ _NUMBERS = (
     "queue",
     "open_reports",
     "memory_bytes",
+    "rate",
 )
 
 
@@ -50,9 +57,12 @@ class Health:
     store: str = ""
     numbers: Mapping[str, float] = field(default_factory=dict)
     rejected: Mapping[str, int] = field(default_factory=dict)
+    keys: tuple[KeyLine, ...] = ()
+    uneven: tuple[Uneven, ...] | None = None
+    """Histograms that chance does not explain; None when nobody could look."""
 
     @classmethod
-    def of(cls, given: Mapping[str, object]) -> Health:
+    def of(cls, given: Mapping[str, object], uneven: Sequence[Uneven] | None = None) -> Health:
         """
         Take what is there and has the right type.
 
@@ -71,6 +81,8 @@ class Health:
             rejected={str(code): int(count) for code, count in rejected.items() if isinstance(count, int)}
             if isinstance(rejected, Mapping)
             else {},
+            keys=key_lines(given.get("keys")),
+            uneven=None if uneven is None else tuple(uneven),
         )
 
     def number(self, name: str) -> float | None:
@@ -79,15 +91,18 @@ class Health:
 
     @property
     def rejected_by_code(self) -> list[tuple[str, int]]:
-        """Refused reports by their code, most frequent first."""
+        """What was refused, by its code, most frequent first."""
         return sorted(self.rejected.items(), key=lambda item: (-item[1], item[0]))
 
     @property
+    def refused(self) -> int:
+        """What was refused for another reason than being late."""
+        return sum(count for code, count in self.rejected.items() if code != "late")
+
+    @property
     def received(self) -> float:
-        """All reports that came, whatever became of them."""
-        return sum(self.numbers.get(name, 0) for name in ("accepted", "duplicate", "late")) + sum(
-            self.rejected.values()
-        )
+        """All that came, whatever became of it; a request that was refused as a whole is one."""
+        return self.refused + sum(self.numbers.get(name, 0) for name in ("accepted", "duplicate", "late"))
 
     def share(self, count: float | None) -> float:
         """A number of reports as a part of all that came."""
@@ -105,6 +120,8 @@ class Health:
             "store": self.store or None,
             **{name: self.number(name) for name in _NUMBERS},
             "rejected": dict(self.rejected),
+            "keys": [key.to_dict() for key in self.keys],
+            "uneven": None if self.uneven is None else [each.to_dict() for each in self.uneven],
             "worries": self.worries,
         }
 
@@ -142,8 +159,10 @@ def _milliseconds(health: Health) -> str:
 
 
 def _size(health: Health) -> str:
-    value = health.number("memory_bytes")
-    return UNKNOWN if value is None else words.size(value)
+    value, reports = health.number("memory_bytes"), health.number("open_reports")
+    if value is None:
+        return UNKNOWN
+    return f"{words.size(value)}, {value / reports:,.0f} bytes a report" if reports else words.size(value)
 
 
 def _uptime(health: Health) -> str:
@@ -152,8 +171,21 @@ def _uptime(health: Health) -> str:
 
 
 def _rejected(health: Health) -> str:
-    total = sum(health.rejected.values())
+    total = health.refused
     return f"{total:,} ({words.percent(health.share(total))})" if total else "0"
+
+
+def _limited(health: Health) -> str:
+    rate, lately = health.number("rate"), sum(key.limited_lately for key in health.keys)
+    if rate is None:
+        return UNKNOWN
+    return f"{lately:,} in the last 5 min" if rate else "no limit is set"
+
+
+def _cohorts(health: Health) -> str:
+    if health.uneven is None:
+        return UNKNOWN
+    return f"{len(health.uneven):,} uneven" if health.uneven else "even"
 
 
 FIGURES: list[tuple[str, list[Figure]]] = [
@@ -163,31 +195,56 @@ FIGURES: list[tuple[str, list[Figure]]] = [
             Figure(
                 "Accepted",
                 _count("accepted"),
-                "New reports that are on the disk and will be counted exactly once.",
+                "New reports that are durable in the store and will be counted exactly once.",
                 "It stands still for longer than a round although devices are running.",
             ),
             Figure(
                 "Duplicate",
                 _counted("duplicate"),
-                "Reports that were there already: a device did not hear the answer and sent again. Harmless.",
-                "More than 10 %: answers get lost on the way back, or time-outs are too short.",
+                "Reports that were there already: a device did not hear the answer and sent again, or "
+                "somebody replays what it saw. Harmless either way: a report counts once.",
+                "More than 10 %: answers get lost on the way back, time-outs are too short, or somebody "
+                "replays reports; the table of keys shows who sends far more than the others.",
                 lambda health: health.share(health.number("duplicate")) > 0.1,
             ),
             Figure(
                 "Late",
                 _counted("late"),
-                "Reports whose round was sealed before they came. They are not counted.",
+                "Reports whose round took no more when they came: its grace was over. They are not counted.",
                 "More than 1 %: the grace is too short for these devices, or their clocks are wrong.",
                 lambda health: health.share(health.number("late")) > 0.01,
             ),
             Figure(
                 "Rejected",
                 _rejected,
-                "What was not a report on a plan served here. The table below has the reasons.",
-                "More than 1 %: an old plan in the field, or somebody who tries things out.",
-                lambda health: health.share(sum(health.rejected.values())) > 0.01,
+                "What else was refused: whole requests, or single reports of a batch. The table below has "
+                "the reasons, late ones among them.",
+                "More than 1 %: an old plan in the field, a wrong key, or somebody who tries things out.",
+                lambda health: health.share(health.refused) > 0.01,
             ),
-            Figure("Requests", _count("requests"), "POSTs answered; one may carry many reports."),
+            Figure("Requests", _count("requests"), "POSTs that came; one may carry many reports."),
+        ],
+    ),
+    (
+        "Who sends",
+        [
+            Figure(
+                "Over the rate",
+                _limited,
+                "Requests that were refused because their key sent more than --rate allows. Devices send "
+                "again later.",
+                "Any: a key is used by more devices than it was made for, or somebody floods the collector.",
+                lambda health: any(key.limited_lately for key in health.keys),
+            ),
+            Figure(
+                "Cohorts",
+                _cohorts,
+                "Devices draw at random what their histogram answers are about. The latest rounds are held "
+                "against chance, with at most one false alarm in a million for each. A lie about an answer, "
+                "and so any lie about a mean, leaves no trace: each metric's page says how far lies reach.",
+                "Any is uneven: somebody picks cohorts to push a bucket, or a client draws them wrongly.",
+                lambda health: bool(health.uneven),
+            ),
         ],
     ),
     (
@@ -196,7 +253,8 @@ FIGURES: list[tuple[str, list[Figure]]] = [
             Figure(
                 "Commit",
                 _milliseconds,
-                "From a report's arrival until it is durable and acknowledged; median and slowest 1 %.",
+                "Time that the store takes for a commit: median and slowest 1 % of the latest 4,096. A "
+                "report waits for the one under way, and then for its own.",
                 "The slowest 1 % above 250 ms: the disk or the database is too slow or too busy.",
                 lambda health: (health.number("commit_p99_ms") or 0) > 250,
             ),
@@ -210,13 +268,14 @@ FIGURES: list[tuple[str, list[Figure]]] = [
             Figure(
                 "Open reports",
                 _count("open_reports"),
-                "Reports in rounds that are not sealed yet; their ids are in memory, about 75 bytes each.",
+                "Reports in rounds that are not sealed yet; their ids are in memory, to tell repeats by.",
                 "It grows from day to day: rounds are not being sealed.",
             ),
             Figure(
                 "Memory",
                 _size,
-                "Memory of the collector's process.",
+                "What open rounds take: ids, and answers that are not yet added up. The process itself and "
+                "remembered counts come on top.",
                 "It comes near the machine's: fewer open rounds (a shorter grace) need less.",
             ),
         ],

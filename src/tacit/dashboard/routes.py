@@ -14,7 +14,7 @@ from tacit.collector.reading import Reader
 from tacit.dashboard.asking import Asked, NotHereError
 from tacit.dashboard.figures import Figures
 from tacit.dashboard.pages import SECURITY_HEADERS, assets, problem_page, render
-from tacit.dashboard.views.health import health_page
+from tacit.dashboard.views.health import health_page, newest_uneven
 from tacit.dashboard.views.histogram import histogram
 from tacit.dashboard.views.mean import mean
 from tacit.dashboard.views.overview import overview
@@ -54,7 +54,7 @@ def routes(reader: Reader, health: HealthFigures) -> list[BaseRoute]:
         *_pair("/", "/index.json", lambda request: overview(figures)),
         *_pair("/plans/{plan}/metrics/{metric}", "/plans/{plan}/metrics/{metric}.json", of_metric),
         *_pair("/plans/{plan}", "/plans/{plan}.json", of_plan),
-        *_pair("/health", "/health.json", lambda request: health_page(health())),
+        *_pair("/health", "/health.json", lambda request: health_page(health(), newest_uneven(figures))),
         Route("/static/{name}", _static),
     ]
 

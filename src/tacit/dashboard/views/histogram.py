@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from tacit.dashboard import charts, words
 from tacit.dashboard.asking import Asked, NotHereError
+from tacit.dashboard.cohorts import MEANING, UNSEEN, uneven_words
 from tacit.dashboard.figures import Figures, Point
 from tacit.dashboard.views.metric import about, choices, makeup
 from tacit.dashboard.views.view import View, comparable, headline, latest, mark
@@ -35,6 +36,8 @@ def histogram(figures: Figures, plan: Plan, metric: Metric, asked: Asked) -> Vie
         "headline": headline(chosen) if chosen else None,
         "medians": _medians(medians, metric, asked) if medians else "",
         "omitted": len(found) - len(medians),
+        "uneven": "",
+        "meaning": f"{MEANING} {UNSEEN}",
     }
     twin: dict[str, Any] = {
         **about(plan, metric, asked),
@@ -48,6 +51,8 @@ def histogram(figures: Figures, plan: Plan, metric: Metric, asked: Asked) -> Vie
         drawn, figures_of = _parts(whole.estimate, metric, asked)
         shown |= drawn | _neighbours(medians, chosen, asked)
         twin |= {"histogram": whole.to_dict(), **figures_of}
+        if whole.balance is not None and not whole.balance.even:
+            shown["uneven"] = uneven_words(whole.metric, whole.balance)
     return View(
         template="histogram.html",
         title=f"{metric.name} · {plan.name}",

@@ -107,7 +107,7 @@ def test_rounds_are_chosen(lake: Path) -> None:
     assert chosen() == [(81651, "open"), (81652, "open")]
     assert chosen("--sealed") == [(81650, "sealed"), (81651, "open"), (81652, "open")]
     assert chosen("--round", 81650, "--round", 81652) == [(81650, "sealed"), (81652, "open")]
-    assert chosen("--plan", "other") == chosen("--version", 2) == []
+    assert chosen("--plan", "app-usage", "--version", 2) == []
 
 
 def test_json_has_the_counts(lake: Path) -> None:
@@ -157,4 +157,4 @@ def test_what_is_asked_in_vain_is_said(lake: Path, tmp_path: Path) -> None:
 
 
 def test_help_has_an_example() -> None:
-    assert "tacit count lake:///srv/tacit --plan app-usage" in run("--help").output
+    assert "tacit count lake:///tacit-lake --plan app-usage" in run("--help").output

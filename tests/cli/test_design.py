@@ -186,12 +186,11 @@ def test_plan_check_points_here_when_a_half_width_is_poor(devices: int, hinted: 
 
 def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(
-        r"^    \$ tacit design (.*)\n((?:    .*\n|\n)+)", (ROOT / "docs/how-to/design.md").read_text(), re.M
-    )
+    page = (ROOT / "docs/how-to/design.md").read_text().replace(" \\\n> ", "")
+    blocks = re.findall(r"^```console\n\$ tacit design ([^\n]*)\n(.*?)^```$", page, re.M | re.S)
     assert len(blocks) == 2
     for command, block in blocks:
-        shown = [line.removeprefix("    ").rstrip() for line in block.splitlines()]
+        shown = [line.rstrip() for line in block.splitlines()]
         printed = [line.rstrip() for line in run(command).output.splitlines()]
         assert [line for line in shown if line] == [line for line in printed if line]
 
@@ -200,5 +199,5 @@ def test_help_ends_with_an_example_that_runs() -> None:
     text = run("--help").output
     example = re.search(r"tacit design (--range.*)", text)
     assert example
-    assert run(example[1]).exit_code in (0, 3)
+    assert run(example[1]).exit_code == 0
     assert "Exit code 3" in text

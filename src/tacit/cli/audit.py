@@ -14,7 +14,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tacit.cli.output import as_json, console, figure, found_problems, plan_file, print_json, table
+from tacit.cli.output import (
+    as_json,
+    console,
+    figure,
+    found_problems,
+    make_folder,
+    plan_file,
+    print_json,
+    table,
+)
 from tacit.plan import Plan
 
 if TYPE_CHECKING:
@@ -30,16 +39,19 @@ at different times. docs/how-to/audit.md says what each line proves."""
 @click.argument("path", metavar="PLAN", type=plan_file)
 @click.option("--reports", type=click.IntRange(1000, 10**8), default=1_200_000, show_default=True,
               metavar="N", help="Reports of the black-box attacks.")  # fmt: skip
-@click.option("--rounds", type=click.IntRange(1, 100), default=10, show_default=True, metavar="T",
+@click.option("--rounds", type=click.IntRange(1, 100), default=10, show_default=True, metavar="N",
               help="Rounds that each device answers.")  # fmt: skip
 @click.option("--sdk-devices", type=click.IntRange(2, 10**6), default=2000, show_default=True, metavar="N",
               help="Whole devices with files of their own, besides.")  # fmt: skip
 @click.option("--client", metavar="COMMAND",
-              help="Audit this program instead of the SDK; docs/how-to/audit.md says how it is asked.")  # fmt: skip
+              help="Audit this program instead of the SDK, as docs/how-to/audit.md describes.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-              help="Also draw a picture there (PNG and SVG).")  # fmt: skip
+              help="Write a picture there (PNG and SVG).")  # fmt: skip
 @click.option(
-    "--seed", type=int, help="Repeat the secrets of the attacked devices; drawn anew when left out."
+    "--seed",
+    type=click.IntRange(0),
+    metavar="SEED",
+    help="Repeat the secrets of the attacked devices; drawn anew when left out.",
 )
 @as_json
 def audit(
@@ -68,6 +80,7 @@ def audit(
     from tacit.audit import audit as audit_plan
 
     plan = Plan.load(path)
+    make_folder(out)
     with _client(client) as chosen, _progress(as_json) as tell:
         found = audit_plan(
             plan, client=chosen, reports=reports, rounds=rounds, sdk_devices=sdk_devices, seed=seed,

@@ -9,6 +9,8 @@ import click
 from rich.console import Console
 from rich.progress import track
 
+from tacit.cli.completing import complete_plan
+from tacit.cli.options import near_names
 from tacit.cli.output import as_json, console, found_problems, print_json, table
 from tacit.errors import ParameterError, TacitError
 
@@ -18,25 +20,30 @@ if TYPE_CHECKING:
 
 def _setting(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
     if not all("=" in pair for pair in pairs):
-        raise click.BadParameter("expected NAME=VALUE")
+        raise click.BadParameter("expected NAME=VALUE.")
     return dict(pair.split("=", 1) for pair in pairs)
 
 
 def _out(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
     if path is not None and path.suffix not in (".parquet", ".json"):
-        raise click.BadParameter("expected a name that ends in .parquet or .json")
+        raise click.BadParameter("expected a name that ends in .parquet or .json.")
     return path
 
 
 @click.command()
-@click.argument("lake")
-@click.option("--plan", metavar="NAME", help="Rounds of this plan only.")
+@click.argument("lake", metavar="LAKE")
+@click.option("--plan", metavar="NAME", shell_complete=complete_plan,
+              help="Rounds of this plan only.")  # fmt: skip
 @click.option("--version", type=click.IntRange(1), metavar="N", help="Of this version of the plan only.")
 @click.option("--round", "rounds", type=click.IntRange(0), multiple=True, metavar="R",
               help="This round, in whatever state; may be given several times.")  # fmt: skip
 @click.option("--sealed", is_flag=True, help="Sealed rounds too, from the counts that the lake keeps.")
 @click.option(
-    "--engine", type=click.Choice(["duckdb", "arrow", "spark"]), default="duckdb", show_default=True
+    "--engine",
+    type=click.Choice(["duckdb", "arrow", "spark"]),
+    default="duckdb",
+    show_default=True,
+    help="What does the counting.",
 )
 @click.option("--master", metavar="URL", help="Spark's master, as spark://HOST:PORT; local[*] when left out.")
 @click.option("--conf", multiple=True, callback=_setting, metavar="NAME=VALUE", help="A setting of Spark.")
@@ -67,7 +74,7 @@ def count(
 
     \b
     Example:
-      tacit count lake:///srv/tacit --plan app-usage --engine duckdb --out counts.parquet
+      tacit count lake:///tacit-lake --plan app-usage --engine duckdb --out counts.parquet
     """
     if engine != "spark" and (master or conf):
         raise click.UsageError("--master and --conf are for --engine spark.")
@@ -102,7 +109,12 @@ def _counted(
 ) -> list[RoundCount]:
     """All rounds that were asked for; a bar on a terminal, since a round may take a while."""
     from tacit import frames
+    from tacit.stores.lake import read_lake
 
+    names = sorted({plan.name for plan in read_lake(url).plans()})
+    if asked[0] not in (None, *names):
+        with near_names(plan=names):
+            raise ParameterError("plan", "a plan of this lake", asked[0])
     try:
         keys = frames.lake_rounds(url, *asked)
         if not keys:
@@ -159,6 +171,9 @@ def _answer(found: list[RoundCount], engine: str, out: Path | None) -> dict[str,
 
 
 def _show(found: list[RoundCount], out: Path | None) -> None:
+    if not found:
+        click.echo("No rounds to count.")
+        return
     shown = table("plan", "version", "round", "state", "files", "left out", "reports")
     for each in found:
         shown.add_row(

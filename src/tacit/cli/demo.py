@@ -14,7 +14,9 @@ from typing import Any
 import click
 from rich.console import Console
 
-from tacit.cli.output import as_json, console, figure, found_problems, print_json
+from tacit.cli.listening import check_free
+from tacit.cli.output import as_json, console, figure, found_problems, make_folder, print_json
+from tacit.errors import TacitError
 
 FALSE_ALARM = 1e-6
 """How often a sound demo ends with exit code 3, over all its figures together."""
@@ -46,15 +48,17 @@ class Row:
 
 @click.command()
 @click.option("--devices", type=click.IntRange(100, 5_000_000), default=200_000, show_default=True,
-              help="Simulated devices; a few of them run the real SDK.")  # fmt: skip
-@click.option("--rounds", type=click.IntRange(1, 1000), default=31, show_default=True)
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True,
+              metavar="N", help="Simulated devices; a few of them run the real SDK.")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(1, 1000), default=31, show_default=True, metavar="N",
+              help="Rounds of six hours to live through.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, metavar="PORT",
               help="Of the dashboard; 0 for any that is free.")  # fmt: skip
 @click.option("--once", is_flag=True, help="Exit when done instead of serving the dashboard.")
 @click.option(
     "--keep", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Keep the store there."
 )
-@click.option("--seed", type=int, help="Repeat a run's values and noise; drawn anew when left out.")
+@click.option("--seed", type=click.IntRange(0), metavar="SEED",
+              help="Repeat a run's values and noise; drawn anew when left out.")  # fmt: skip
 @as_json
 def demo(
     devices: int, rounds: int, port: int, once: bool, keep: Path | None, seed: int | None, as_json: bool
@@ -70,10 +74,11 @@ def demo(
     Example:
       tacit demo --devices 200000 --once
 
-    Exit code 3 when truth and estimates disagree by more than chance allows (once in a million runs).
+    Exit code 3 when truth and estimates differ by more than chance allows, once in a million runs.
     """
     screen = console()
     chosen = secrets.randbelow(2**32) if seed is None else seed
+    check_free("127.0.0.1", port, "--port; 0 takes any that is free")
     with _folder(keep) as folder:
         from tacit.cli.stage import Stage
 
@@ -101,7 +106,9 @@ def demo(
 @contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
     if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
+        make_folder(keep)
+        if (keep / "collector.db").exists():
+            raise TacitError(f"{keep}: holds an earlier demo.\n  Hint: give --keep another folder")
         yield keep
     else:
         with tempfile.TemporaryDirectory(prefix="tacit-demo-") as folder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -11,7 +12,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from tacit.cli.output import as_json, console, figure, found_problems, print_json, table
+from tacit.cli.output import as_json, console, figure, found_problems, make_folder, print_json, table
 from tacit.errors import ParameterError, PlanError
 from tacit.mechanisms import exact
 from tacit.plan import Plan
@@ -54,11 +55,12 @@ def _number(context: click.Context, parameter: click.Parameter, text: str | None
                    "there is no limit.")  # fmt: skip
 @click.option("--lifetime", callback=_number, metavar="L", help="Most that may be lost for life, instead.")
 @click.option("--flip", callback=_number, metavar="P",
-              help="Flip probability of each answer bit.  [default: 0.2]")  # fmt: skip
+              help="Flip probability of each answer bit; 0.2 when left out.")  # fmt: skip
 @click.option("--change-time", callback=_number, metavar="X",
               help="Most that a change may lose per round by which it is moved, instead; 1.387 is a flip "
                    "of 0.2.")  # fmt: skip
-@click.option("--kind", type=click.Choice(["mean", "histogram"]), default="mean", show_default=True)
+@click.option("--kind", type=click.Choice(["mean", "histogram"]), default="mean", show_default=True,
+              help="What is wanted of the counter.")  # fmt: skip
 @click.option("--buckets", type=int, metavar="K", help="Of the histogram.")
 @click.option(
     "--expected-mean", callback=_number, metavar="X", help="Be precise there; else at the worst mean."
@@ -68,9 +70,10 @@ def _number(context: click.Context, parameter: click.Parameter, text: str | None
 )
 @click.option("--segments", type=int, default=1, show_default=True, metavar="S",
               help="Equal parts of the fleet, each to be that precise.")  # fmt: skip
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the interval.")
-@click.option("--name", default="counter", show_default=True, help="Of the metric.")
-@click.option("--unit", default="", help="Of the counter, such as second.")
+@click.option("--confidence", type=float, default=0.95, show_default=True, metavar="C",
+              help="Of the intervals.")  # fmt: skip
+@click.option("--name", default="counter", show_default=True, metavar="NAME", help="Of the metric.")
+@click.option("--unit", default="", metavar="UNIT", help="Of the counter, such as second.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
               help="Write the plan and a picture of the trade-off there.")  # fmt: skip
 @as_json
@@ -84,13 +87,14 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
 
     \b
     Example:
-      tacit design --range 21600 --devices 100000 --half-width 240 --epsilon 1 --unit second
+      tacit design --range 21600 --devices 100000 --half-width 250 --epsilon 1 --unit second
 
     Exit code 3 when the wish cannot be met: then the nearest design is shown, and what to give up.
     """
     from tacit.design import choose, neighbours, plan_text, ways_out
 
     choice = choose(_wish(wanted))
+    make_folder(out)
     _check_names(choice.wish, plan_text(choice))
     around, outs = neighbours(choice), ways_out(choice)
     files = _write(choice, out) if out else []
@@ -120,8 +124,19 @@ def _wish(wanted: dict[str, Any]) -> Wish:
     except ParameterError as error:
         name = f"--expected-{'share' if kind == 'histogram' else 'mean'}"
         option = name if error.name == "expected" else OPTIONS.get(error.name, f"--{error.name}")
-        hint = f"\n  Hint: {error.hint}" if error.hint else ""
+        hint = f"\n  Hint: {_as_options(error.hint)}" if error.hint else ""
         raise click.UsageError(f"{option}: expected {error.expected}, got {error.got}.{hint}") from None
+
+
+def _as_options(hint: str) -> str:
+    """
+    A hint that speaks of parts of a wish, in terms of options.
+
+    >>> _as_options("give half_width, or epsilon")
+    'give --half-width, or --epsilon'
+    """
+    names = "|".join(["half_width", "change_time", "epsilon", "lifetime"])
+    return re.sub(rf"\b({names})\b", lambda found: f"--{found[0].replace('_', '-')}", hint)
 
 
 def _check_names(wish: Wish, text: str) -> None:
@@ -140,7 +155,6 @@ def _write(choice: Choice, folder: Path) -> list[Path]:
     from tacit.design.picture import draw
     from tacit.design.section import file_name
 
-    folder.mkdir(parents=True, exist_ok=True)
     plan = folder / f"{file_name(choice)}.toml"
     plan.write_text(plan_text(choice), encoding="utf-8")
     return [plan, *plots.save(draw(choice), folder, file_name(choice))]
@@ -292,4 +306,6 @@ def _print_section(screen: Console, choice: Choice, files: list[Path]) -> None:
         screen.print(f"The same figures: {escape(check_command(choice, str(files[0])))}", soft_wrap=True)
     else:
         screen.print("[dim]--out DIR writes it as a plan, with a picture of the trade-off.[/dim]")
-    screen.print("[dim]Between whom each loss holds, and what is open: docs/explanation/not-protected.md[/dim]")
+    screen.print(
+        "[dim]Between whom each loss holds, and what is open: docs/explanation/not-protected.md[/dim]"
+    )

@@ -11,8 +11,11 @@ import click
 
 from tacit.cli.output import as_json, print_json
 from tacit.device import Device, Status
+from tacit.errors import StateError
 
-state_file = click.argument("state", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+state_file = click.argument(
+    "state", metavar="STATE", type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
 
 
 @click.group()
@@ -25,7 +28,7 @@ def device() -> None:
 @as_json
 def receipt(state: Path, as_json: bool) -> None:
     """
-    Show every report of this device, bit by bit, and what they may have told together.
+    Show every report of the device with this STATE file, bit by bit, and what they may tell together.
 
     \b
     Example:
@@ -46,7 +49,7 @@ def receipt(state: Path, as_json: bool) -> None:
 @as_json
 def status(state: Path, as_json: bool) -> None:
     """
-    Show whether this device answers, why not, and what waits to be sent.
+    Show whether the device with this STATE file answers, why not, and what waits to be sent.
 
     \b
     Example:
@@ -61,7 +64,7 @@ def status(state: Path, as_json: bool) -> None:
 @as_json
 def pause(state: Path, as_json: bool) -> None:
     """
-    Record and send nothing from now on; remembered answers stay.
+    Let the device with this STATE file record and send nothing from now on; remembered answers stay.
 
     \b
     Example:
@@ -75,7 +78,7 @@ def pause(state: Path, as_json: bool) -> None:
 @as_json
 def resume(state: Path, as_json: bool) -> None:
     """
-    End a pause; the first round answered is the next one.
+    End the pause of the device with this STATE file; the first round answered is the next one.
 
     \b
     Example:
@@ -90,7 +93,7 @@ def resume(state: Path, as_json: bool) -> None:
 @as_json
 def forget(state: Path, yes: bool, as_json: bool) -> None:
     """
-    Wipe the remembered answers and whatever was not sent.
+    Wipe the remembered answers of the device with this STATE file, and whatever was not sent.
 
     Answers drawn anew tell more than the old ones repeated: this is for a device that changes hands. What
     was sent stays sent, and stays on the receipt.
@@ -120,7 +123,7 @@ def _wish(state: Path, wish: Callable[[Device], bool], as_json: bool) -> None:
         done = wish(opened)
         _show(opened.status(), as_json)
     if not done:
-        raise click.ClickException("the state file could not be changed; is another program holding it?")
+        raise StateError(f"{state}: could not be changed.\n  Hint: another program may hold it; try again")
 
 
 def _show(found: Status, as_json: bool) -> None:

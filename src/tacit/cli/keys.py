@@ -21,7 +21,7 @@ def keys() -> None:
 @store_option
 @click.option("--role", type=click.Choice(["ingest", "reader", "admin"]), required=True,
               help="ingest only writes, reader only reads, admin does both.")  # fmt: skip
-@click.option("--label", default="", help="What or whom it is for.")
+@click.option("--label", default="", metavar="TEXT", help="What or whom it is for.")
 @as_json
 def create(store: str, role: str, label: str, as_json: bool) -> None:
     """
@@ -67,6 +67,9 @@ def list_(store: str, as_json: bool) -> None:
                 ]
             }
         )  # fmt: skip
+        return
+    if not found:
+        click.echo("No keys yet: tacit keys create makes one.")
         return
     shown = table("id", "role", "label", "made", "revoked")
     for key in found:

@@ -11,10 +11,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from tacit.cli.completing import PlanFile
+
 FOUND_PROBLEMS = 3
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for scripts.")
-plan_file = click.Path(exists=True, dir_okay=False, path_type=Path)
+plan_file = PlanFile(exists=True, dir_okay=False, path_type=Path)
 
 
 def console() -> Console:
@@ -31,6 +33,12 @@ def print_json(answer: object) -> None:
 def found_problems() -> NoReturn:
     """End with the exit code of a check that found problems."""
     raise SystemExit(FOUND_PROBLEMS)
+
+
+def make_folder(folder: Path | None) -> None:
+    """Make the folder of --out before the work begins, so that nothing is worked out in vain."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
 
 
 def table(*columns: str, title: str | None = None) -> Table:

@@ -10,9 +10,9 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from tacit.cli.options import confidence_option
 from tacit.cli.output import as_json, console, figure, found_problems, plan_file, print_json, table
 from tacit.errors import PlanError
-from tacit.estimates.expected import expected_half_width, paper_bound
 from tacit.mechanisms import DBitFlip, HadamardBit, OneBitMean
 from tacit.plan import Metric, Plan
 from tacit.plan.card import PrivacyCard, privacy_card
@@ -40,8 +40,7 @@ def plan() -> None:
 @click.argument("path", metavar="PLAN", type=plan_file)
 @click.option("--devices", type=click.IntRange(1, 10**12), default=100_000, show_default=True, metavar="N",
               help="How many devices answer a round.")  # fmt: skip
-@click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
-              show_default=True, help="Of the expected intervals.")  # fmt: skip
+@confidence_option
 @click.option("--previous", type=plan_file, metavar="PLAN", help="The version before: refuse silent changes.")
 @as_json
 def check(path: Path, devices: int, confidence: float, previous: Path | None, as_json: bool) -> None:
@@ -73,8 +72,8 @@ def check(path: Path, devices: int, confidence: float, previous: Path | None, as
 
 
 @plan.command()
-@click.argument("before", type=plan_file)
-@click.argument("after", type=plan_file)
+@click.argument("before", metavar="BEFORE", type=plan_file)
+@click.argument("after", metavar="AFTER", type=plan_file)
 @as_json
 def diff(before: Path, after: Path, as_json: bool) -> None:
     """
@@ -140,6 +139,8 @@ def _answer(found: Plan, card: PrivacyCard, devices: int, confidence: float) -> 
 
 
 def _figures(metric: Metric, devices: int, confidence: float) -> dict[str, object]:
+    from tacit.estimates import expected_half_width, paper_bound
+
     return {
         "kind": metric.kind,
         "mechanism": metric.mechanism_name,
@@ -188,6 +189,8 @@ def _print_card(screen: Console, found: Plan, card: PrivacyCard) -> None:
 
 
 def _print_widths(screen: Console, found: Plan, devices: int, confidence: float) -> None:
+    from tacit.estimates import expected_half_width, paper_bound
+
     widths = table(
         f"{confidence:.0%} half-width", "mechanism", "at worst", "of range", "paper's bound",
         title=f"\nHow sure a round will be with {devices:,} devices",
@@ -215,5 +218,7 @@ def _print_widths(screen: Console, found: Plan, devices: int, confidence: float)
 
 def _share_of_range(metric: Metric, devices: int, confidence: float) -> float:
     """The half-width to expect, as a part of the range."""
+    from tacit.estimates import expected_half_width
+
     top = float(metric.max_value) if metric.kind == "mean" else 1.0
     return expected_half_width(metric, devices, confidence) / top

@@ -27,16 +27,16 @@ COLOURS = {"holds": "green", "holds under a condition": "yellow", "does not hold
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", type=click.Choice(NAMES))
-@click.option("--out", "folder", required=True, metavar="DIR", help="Where the report goes.",
+@click.option("--out", "folder", required=True, metavar="DIR", help="Write the report there.",
               type=click.Path(path_type=Path))  # fmt: skip
 @click.option("--repetitions", type=click.IntRange(2, 1_000_000), default=3000, show_default=True,
-              help="Simulated collections per point of a figure.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=2017, show_default=True,
+              metavar="N", help="Simulated collections per point of a figure.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=2017, show_default=True, metavar="SEED",
               help="The same seed gives the same figures.")  # fmt: skip
 @click.option("--values", metavar="FILE", type=plan_file,
               help="Your own data, CSV or Parquet: individual, day, value (seconds of a day).")  # fmt: skip
 @click.option("--devices", type=click.IntRange(1000, 10_000_000), metavar="N",
-              help="Size of the largest fleet; the others shrink with it.  [default: 3,000,000]")  # fmt: skip
+              help="Size of the largest fleet, the others in proportion; 3,000,000 if left out.")  # fmt: skip
 @as_json
 def reproduce(
     names: tuple[str, ...],

@@ -2,43 +2,74 @@
 
 from __future__ import annotations
 
+import ssl
 import sys
 from pathlib import Path
 
 import click
 
+from tacit.cli.listening import check_free
 from tacit.cli.options import store_option
 from tacit.cli.output import plan_file
-from tacit.errors import TacitError
+from tacit.errors import ParameterError, TacitError
 from tacit.plan import Plan
+
+
+def _listen(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, int]:
+    from tacit.collector.serving import parse_listen
+
+    try:
+        return parse_listen(text)
+    except ParameterError as error:
+        raise click.BadParameter(f"expected {error.expected}, {error.hint}; got {text}.") from None
+
+
+def _tls(certificate: str | None, key: str | None) -> tuple[str, str] | None:
+    """The two files, tried before anything else is begun."""
+    if certificate is None or key is None:
+        return None
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError):
+        raise TacitError(
+            f"{certificate}, {key}: expected a certificate and its key in PEM, the key without a password.\n"
+            "  Hint: tacit doctor --tls-cert and --tls-key look at them"
+        ) from None
+    return certificate, key
 
 
 @click.command()
 @click.argument("plans", metavar="PLAN...", nargs=-1, required=True, type=plan_file)
 @store_option
 @click.option(
-    "--listen", envvar="TACIT_LISTEN", default="127.0.0.1:8000", show_default=True, metavar="HOST:PORT"
-)
-@click.option("--tls-cert", envvar="TACIT_TLS_CERT", type=click.Path(exists=True, dir_okay=False))
-@click.option("--tls-key", envvar="TACIT_TLS_KEY", type=click.Path(exists=True, dir_okay=False))
+    "--listen", envvar="TACIT_LISTEN", default="127.0.0.1:8000", show_default=True, metavar="HOST:PORT",
+    callback=_listen, help="Where to listen; port 0 is any that is free.",
+)  # fmt: skip
+@click.option("--tls-cert", envvar="TACIT_TLS_CERT", type=click.Path(exists=True, dir_okay=False),
+              metavar="FILE", help="Certificate for HTTPS, in PEM.")  # fmt: skip
+@click.option("--tls-key", envvar="TACIT_TLS_KEY", type=click.Path(exists=True, dir_okay=False),
+              metavar="FILE", help="Its private key, in PEM, without a password.")  # fmt: skip
 @click.option("--behind-proxy", envvar="TACIT_BEHIND_PROXY", is_flag=True,
               help="A proxy in front speaks HTTPS: mark cookies secure.")  # fmt: skip
 @click.option("--max-body", envvar="TACIT_MAX_BODY", type=click.IntRange(1024), default=16 << 20,
-              show_default=True, help="Bytes of a request's body.")  # fmt: skip
+              show_default=True, metavar="BYTES", help="Bytes of a request's body.")  # fmt: skip
 @click.option("--max-batch", envvar="TACIT_MAX_BATCH", type=click.IntRange(1), default=200_000,
-              show_default=True, help="Reports in a batch.")  # fmt: skip
+              show_default=True, metavar="N", help="Reports in a batch.")  # fmt: skip
 @click.option("--read-timeout", envvar="TACIT_READ_TIMEOUT", type=click.FloatRange(0.1), default=20.0,
-              show_default=True, help="Seconds that a request may take to arrive.")  # fmt: skip
+              show_default=True, metavar="SECONDS",
+              help="Seconds that a request may take to arrive.")  # fmt: skip
 @click.option("--rate", envvar="TACIT_RATE", type=click.FloatRange(0), default=0.0, show_default=True,
-              help="Reports a second and key; 0 for no limit.")  # fmt: skip
+              metavar="N", help="Reports a second and key; 0 for no limit.")  # fmt: skip
 @click.option("--queue", envvar="TACIT_QUEUE", type=click.IntRange(1), default=1_000_000, show_default=True,
+              metavar="N",
               help="Reports that may wait for a commit.")  # fmt: skip
 @click.option("--clock-skew", envvar="TACIT_CLOCK_SKEW", type=click.FloatRange(0), default=300.0,
-              show_default=True, help="Seconds that a device's clock may run fast.")  # fmt: skip
+              show_default=True, metavar="SECONDS",
+              help="Seconds that a device's clock may run fast.")  # fmt: skip
 def serve(
     plans: tuple[Path, ...],
     store: str,
-    listen: str,
+    listen: tuple[str, int],
     tls_cert: str | None,
     tls_key: str | None,
     behind_proxy: bool,
@@ -62,12 +93,14 @@ def serve(
     from tacit import dashboard
     from tacit.collector.app import Collector
     from tacit.collector.ingest import Limits
-    from tacit.collector.serving import is_loopback, make_server, parse_listen
+    from tacit.collector.serving import is_loopback, make_server
     from tacit.stores import open_store
 
-    host, port = parse_listen(listen)
+    host, port = listen
     if bool(tls_cert) != bool(tls_key):
         raise click.UsageError("--tls-cert and --tls-key go together.")
+    tls = _tls(tls_cert, tls_key)
+    check_free(host, port, "--listen")
     limits = Limits(body=max_body, batch=max_batch, seconds=read_timeout)
     collector = Collector(
         [Plan.load(plan) for plan in plans],
@@ -81,7 +114,7 @@ def serve(
     )
     if collector.access.is_open and not is_loopback(host):
         raise TacitError(
-            f"{listen} can be reached from elsewhere, and the store has no keys.\n"
+            f"{host}:{port} can be reached from elsewhere, and the store has no keys.\n"
             f"  Hint: tacit keys create --store {collector.store.url} --role ingest"
         )
     scheme = "https" if tls_cert else "http"
@@ -90,9 +123,7 @@ def serve(
         shown = f"[{address}]" if ":" in address else address
         click.echo(f"Listening on {scheme}://{shown}:{number}", err=True)
 
-    server = make_server(
-        collector, host, port, limits, (tls_cert, tls_key) if tls_cert and tls_key else None, started
-    )
+    server = make_server(collector, host, port, limits, tls, started)
     server.run()
     if not server.started:
         sys.exit(1)

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tacit.cli.output import as_json, console, figure, found_problems, plan_file, print_json, table
+from tacit.cli.options import confidence_option
+from tacit.cli.output import (
+    as_json,
+    console,
+    figure,
+    found_problems,
+    make_folder,
+    plan_file,
+    print_json,
+    table,
+)
 from tacit.plan import Plan
 
 if TYPE_CHECKING:
@@ -32,16 +42,16 @@ DAY = 86_400
 @click.argument("path", metavar="PLAN", type=plan_file)
 @click.option("--values", "files", multiple=True, metavar="[METRIC=]FILE",
               help="CSV or Parquet with individual, day, value; for all metrics, or one each.")  # fmt: skip
-@click.option("--population", "name", metavar="NAME", help="Made-up values instead; names are listed below.")
+@click.option("--population", "name", metavar="NAME", help="Made-up values instead; named above.")
 @click.option("--devices", type=click.IntRange(1, 100_000_000), metavar="N",
               help="As many as there are individuals in the file, or 100,000.")  # fmt: skip
-@click.option("--rounds", type=click.IntRange(1, 100_000), metavar="R",
+@click.option("--rounds", type=click.IntRange(1, 100_000), metavar="N",
               help="As many as there are days in the file, or 31.")  # fmt: skip
-@click.option("--repetitions", type=click.IntRange(1, 100_000), default=20, show_default=True, metavar="K",
+@click.option("--repetitions", type=click.IntRange(1, 100_000), default=20, show_default=True, metavar="N",
               help="The same values with other chance, to see how often intervals hold.")  # fmt: skip
-@click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
-              show_default=True)  # fmt: skip
-@click.option("--seed", type=click.IntRange(0, 2**31), help="Repeat a run; drawn anew when left out.")
+@confidence_option
+@click.option("--seed", type=click.IntRange(0, 2**31), metavar="SEED",
+              help="Repeat a run; drawn anew when left out.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
               help="Write pictures, CSV and JSON there.")  # fmt: skip
 @as_json
@@ -78,6 +88,7 @@ def simulate(
     from tacit.fleet.simulation import simulate as run
 
     plan = Plan.load(path)
+    make_folder(out)
     chosen = secrets.randbelow(2**31) if seed is None else seed
     values = _values(plan, files, name, devices, rounds, chosen)
     with _progress(as_json) as progress:
@@ -129,6 +140,10 @@ def _by_metric(plan: Plan, files: tuple[str, ...]) -> dict[str, str]:
         before, equals, after = each.partition("=")
         if equals and before in plan.by_name:
             named[before] = after
+        elif equals and not Path(each).exists():
+            raise click.UsageError(
+                f"--values {each}: no metric {before}; there are {', '.join(plan.by_name)}."
+            )
         else:
             rest.append(each)
     missing = [each for each in plan.by_name if each not in named]
@@ -205,7 +220,6 @@ def _write(found: Simulation, out: Path) -> None:
     from tacit.fleet.simulation.pictures import pictures
     from tacit.plots import save
 
-    out.mkdir(parents=True, exist_ok=True)
     (out / "results.json").write_text(json.dumps(found.to_dict(), indent=1) + "\n")
     _write_csv(out / "rounds.csv", [row for each in found.metrics.values() for row in each.rows()])
     _write_csv(

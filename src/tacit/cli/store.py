@@ -36,7 +36,11 @@ def check(store: str, as_json: bool) -> None:
     else:
         for problem in problems:
             click.echo(problem)
-        click.echo(f"{url}: {len(problems)} problems." if problems else f"{url}: all is well.")
+        click.echo(
+            f"{url}: {len(problems)} problem{'s' * (len(problems) > 1)}."
+            if problems
+            else f"{url}: all is well."
+        )
     if problems:
         found_problems()
 
@@ -79,7 +83,8 @@ def backup(path: Path, store: str, as_json: bool) -> None:
     with opened_store(store) as opened:
         if not isinstance(opened, SqliteStore):
             raise StoreError(
-                "only SQLite stores are backed up here; use pg_dump for PostgreSQL, copy the files of a lake."
+                f"{opened.url}: expected a SQLite store.\n"
+                "  Hint: pg_dump backs up PostgreSQL; the files of a lake can be copied"
             )
         opened.backup(path)
     if as_json:

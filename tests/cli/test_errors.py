@@ -1,0 +1,232 @@
+"""What goes wrong is said in a line or two, with what to do and the exit code that is documented."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tacit.cli.root import tacit
+
+STORE = ("--store", "sqlite:///tacit.db")
+SMALL = ("--population", "editor", "--devices", 10, "--rounds", 1, "--repetitions", 1)
+
+FAILURES: list[tuple[tuple[object, ...], int, str]] = [
+    # no such file
+    (("plan", "check", "nope.toml"), 2, "'nope.toml' does not exist"),
+    (("plan", "diff", "plan.toml", "nope.toml"), 2, "'nope.toml' does not exist"),
+    (("audit", "nope.toml"), 2, "'nope.toml' does not exist"),
+    (("simulate", "nope.toml"), 2, "'nope.toml' does not exist"),
+    (("simulate", "plan.toml", "--values", "nope.csv"), 1, "nope.csv: No such file"),
+    (("serve", "nope.toml", *STORE), 2, "'nope.toml' does not exist"),
+    (("device", "status", "nope.db"), 2, "'nope.db' does not exist"),
+    (("estimate", "--counts", "nope.parquet"), 2, "'nope.parquet' does not exist"),
+    (("reproduce", "fig3", "--out", "x", "--values", "nope.csv"), 2, "'nope.csv' does not exist"),
+    (("rounds", "--store", "sqlite:///nope.db"), 1, "tacit serve and tacit keys create make a new one"),
+    (("estimate", "--store", "lake:///nope"), 1, "there is no such store"),
+    (("count", "nope"), 1, "there is no lake"),
+    (("store", "migrate", "--store", "sqlite:///nope.db"), 1, "no such file"),
+    # a file of another kind
+    (("plan", "check", "picture.png"), 3, "is not UTF-8 text"),
+    (("plan", "check", "plan.toml", "--previous", "picture.png"), 1, "is not UTF-8 text"),
+    (("plan", "diff", "picture.png", "plan.toml"), 1, "is not UTF-8 text"),
+    (("audit", "picture.png"), 1, "is not UTF-8 text"),
+    (("simulate", "picture.png", *SMALL), 1, "is not UTF-8 text"),
+    (("simulate", "plan.toml", "--values", "picture.png"), 1, "expected CSV in UTF-8"),
+    (("serve", "picture.png", *STORE), 1, "is not UTF-8 text"),
+    (("serve", "plan.toml", "--store", "sqlite:///plan.toml"), 1, "not a database"),
+    (("rounds", "--store", "sqlite:///picture.png"), 1, "not a database"),
+    (("rounds", "--store", "sqlite:///telemetry.db"), 1, "another program's database"),
+    (("keys", "create", "--role", "reader", "--store", "sqlite:///plan.toml"), 1, "not a database"),
+    (("store", "migrate", "--store", "sqlite:///plan.toml"), 1, "not a database"),
+    (("device", "receipt", "plan.toml"), 1, "cannot be read as a state file"),
+    (("device", "pause", "tacit.db"), 1, "another program's database"),
+    (("count", "examples"), 1, "expected a lake"),
+    (("estimate", "--counts", "plan.toml"), 1, "plan.toml"),
+    (("estimate", "--counts", "picture.png"), 1, "picture.png"),
+    (("plan", "check", "examples"), 2, "is a directory"),
+    # addresses
+    (("rounds", "--store", "mysql://x"), 1, "expected sqlite:///path"),
+    (("serve", "plan.toml", "--store", "tacit.db"), 1, "expected sqlite:///path"),
+    (("rounds", "--store", "postgresql://u:sekret@127.0.0.1:1/x"), 1, "postgresql://u@127.0.0.1:1/x: cannot"),
+    (("serve", "plan.toml", *STORE, "--listen", "nowhere"), 2, "HOST:PORT, for example 127.0.0.1:8000"),
+    (("serve", "plan.toml", *STORE, "--listen", "0.0.0.0:{port}"), 1, "nothing can listen there"),
+    (("demo", "--once", "--port", "{port}"), 1, "--port; 0 takes any that is free"),
+    (("serve", "plan.toml", "--store", "sqlite:///new.db", "--listen", "0.0.0.0:0"), 1, "tacit keys create"),
+    # names
+    (("estimate", *STORE, "--metric", "editor_second"), 1, "Hint: --metric editor_seconds?"),
+    (("estimate", "--counts", "counts.parquet", "--metric", "editor_second"), 1, "--metric editor_seconds?"),
+    (("export", "x.csv", *STORE, "--metric", "zzz"), 1, "expected one of editor_seconds, browser_seconds"),
+    (("estimate", *STORE, "--plan", "app-use"), 1, "Hint: --plan app-usage?"),
+    (("rounds", *STORE, "--plan", "app-use"), 1, "Hint: --plan app-usage?"),
+    (("estimate", *STORE, "--by", "oss"), 1, "Hint: --by os?"),
+    (("estimate", *STORE, "--segment", "oss:linux"), 1, "Hint: --segment os?"),
+    (("estimate", *STORE, "--segment", "os:linus"), 1, "segment os: expected one of"),
+    (("estimate", *STORE, "--segment", "linux"), 2, "expected NAME:TAG"),
+    (("count", "tacit-lake", "--plan", "app-use"), 1, "Hint: --plan app-usage?"),
+    (("simulate", "plan.toml", "--population", "edtor"), 1, "expected one of age-in-days"),
+    (("simulate", "plan.toml", "--values", "editor=x.csv"), 2, "no metric editor; there are editor_seconds"),
+    (("keys", "revoke", "00000000", *STORE), 1, "tacit keys list shows them"),
+    (("reproduce", "fig9", "--out", "x"), 2, "'fig9' is not one of"),
+    (("estmate",), 2, "'estimate'"),
+    (("plan", "chek"), 2, "Did you mean 'check'"),
+    (("completion", "tcsh"), 2, "'tcsh' is not one of"),
+    # what cannot be written
+    (("simulate", "plan.toml", *SMALL, "--out", "picture.png/x"), 1, "picture.png"),
+    (("design", "--range", 10, "--devices", 1000, "--epsilon", 1, "--out", "plan.toml/x"), 1, "plan.toml"),
+    (("audit", "plan.toml", "--out", "plan.toml/x"), 1, "plan.toml"),
+    (("demo", "--keep", "plan.toml/x", "--port", 0), 1, "plan.toml"),
+    (("export", "plan.toml/x.csv", *STORE), 1, "plan.toml/x.csv: Not a directory"),
+    (("export", "nope/x.parquet", *STORE), 1, "nope/x.parquet"),
+    (("export", "x.xlsx", *STORE), 2, "ends in .csv or .parquet"),
+    (("store", "backup", "plan.toml", *STORE), 1, "a backup never overwrites"),
+    (("store", "backup", "x.db", "--store", "lake:///tacit-lake"), 1, "can be copied"),
+    (("count", "tacit-lake", "--out", "x.csv"), 2, "ends in .parquet or .json"),
+    (("reproduce", "fig3", "--out", "examples"), 1, "give another folder with --out"),
+    # wrong usage
+    (("estimate",), 2, "Give --store URL, or --counts COUNTS"),
+    (("estimate", *STORE, "--counts", "counts.parquet"), 2, "either --store URL or --counts COUNTS"),
+    (("rounds",), 2, "Missing option '--store'"),
+    (("design", "--range", 10, "--devices", 10), 2, "give --half-width for the least loss"),
+    (("design", "--range", 0, "--devices", 10), 2, "--range: expected a number from"),
+    (("simulate", "plan.toml"), 2, "Give either --values FILE, or --population NAME"),
+    (("audit", "plan.toml", "--client", ""), 2, "expected a program and its arguments"),
+    (("audit", "plan.toml", "--client", "no-such-program"), 1, "cannot be started"),
+    (("serve", "plan.toml", *STORE, "--tls-cert", "plan.toml"), 2, "go together"),
+    (("serve", "plan.toml", *STORE, "--tls-cert", "plan.toml", "--tls-key", "plan.toml"), 1, "in PEM"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that is taken."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        yield int(taken.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    FAILURES,
+    ids=lambda part: " ".join(map(str, part)) if isinstance(part, tuple) else None,
+)
+def test_a_failure_is_a_line_or_two_and_an_exit_code(
+    run: Any, folder: Path, port: int, arguments: tuple[object, ...], code: int, message: str
+) -> None:
+    done = run(*(str(each).replace("{port}", str(port)) for each in arguments))
+    assert done.exit_code == code, done.output
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exc_info
+    said = done.output if code == 3 else done.stderr  # a check's findings are its answer
+    assert message in said
+    assert "sekret" not in done.output
+    if code == 1:
+        assert said.startswith("Error: ")
+        assert len(said.splitlines()) <= 2
+
+
+def test_every_verb_was_made_to_fail() -> None:
+    assert {str(arguments[0]) for arguments, _, _ in FAILURES} >= set(tacit.commands) - {"doctor"}
+
+
+def test_nothing_to_show_is_said(run: Any, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/tacit.db"
+    assert run("keys", "create", "--store", url, "--role", "reader").exit_code == 0
+    key = run("keys", "list", "--store", url, "--json").output
+    assert run("rounds", "--store", url).output == "No rounds yet: no report has come in.\n"
+    done = run("estimate", "--store", url)
+    assert (done.exit_code, "no plan is known here yet" in done.output) == (1, True), key
+
+
+def test_a_store_that_was_never_used_has_no_estimates(run: Any, folder: Path) -> None:
+    from tacit.plan import Plan
+    from tacit.stores import open_store
+
+    store = open_store("sqlite:///empty.db")
+    store.register(Plan.load("plan.toml"))
+    store.close()
+    done = run("estimate", "--store", "sqlite:///empty.db")
+    assert (done.exit_code, done.output) == (0, "No estimates: no report has come in for what was asked.\n")
+    assert run("keys", "list", "--store", "sqlite:///empty.db").output.startswith("No keys yet")
+
+
+def test_a_folder_without_the_right_to_write(run: Any, folder: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write anywhere")
+    folder.chmod(0o500)
+    done = run("export", "x.csv", *STORE)
+    folder.chmod(0o700)
+    assert (done.exit_code, done.stderr) == (1, "Error: x.csv: Permission denied.\n")
+
+
+WITHOUT = """
+import sys
+for name in {names!r}:
+    sys.modules[name] = None
+sys.argv = ["tacit", *{arguments!r}]
+from tacit.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "arguments", "code", "message"),
+    [
+        (["numpy", "scipy"], ["plan", "check", "plan.toml"], 1, "pip install 'tacit[estimates]'"),
+        (["numpy", "scipy"], ["device", "status", "telemetry.db"], 0, ""),
+        (
+            ["uvicorn"],
+            ["serve", "plan.toml", "--store", "sqlite:///x.db"],
+            1,
+            "pip install 'tacit[collector]'",
+        ),
+        (["click"], ["--help"], 1, "pip install 'tacit[cli]'"),
+    ],
+)
+def test_an_extra_that_is_missing_is_named(
+    folder: Path, names: list[str], arguments: list[str], code: int, message: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(names=names, arguments=arguments)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tacit", *arguments],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_ctrl_c_ends_with_130_and_no_traceback(folder: Path) -> None:
+    work = ("--population", "editor", "--devices", "100", "--repetitions", "100000", "--out", "begun")
+    process = started("simulate", "plan.toml", *work)
+    deadline = time.monotonic() + 60
+    while not Path("begun").exists() and time.monotonic() < deadline:  # it is made when the work begins
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+    assert (process.returncode, error.splitlines()[-1:], out) == (130, ["Stopped."], "")
+    assert "Traceback" not in error
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly(folder: Path) -> None:
+    """As `tacit … | head -1` does: the pipe is closed before anything is written to it."""
+    for arguments in (["plan", "check", "plan.toml"], ["completion", "zsh"]):
+        process = started(*arguments)
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        _, error = process.communicate(timeout=60)
+        assert error == ""
+        assert process.returncode in (0, 1)

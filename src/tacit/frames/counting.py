@@ -36,9 +36,9 @@ def count(
     The counts of every metric, per round and segment, from a frame with a row per report.
 
     `frame` is a frame of pandas, Polars (eager or lazy), PyArrow, DuckDB or PySpark, with the columns of a
-    lake (`docs/reference/lake.md`; `to_arrow` makes them of reports). Columns `plan`, `version`, `round`, which
-    readers of a lake find in its paths, are checked where they are there. Without a column `round`, say which
-    one it is.
+    lake (`docs/reference/lake.md`; `to_arrow` makes them of reports). Columns `plan`, `version` and `round`,
+    which readers of a lake find in its paths, are checked where they are there. Without a column `round`, say
+    which one it is.
 
     A report that comes twice counts once: within a round each id counts by its smallest row, comparing
     columns from left to right. The work is done where the frame is; a table with a row per round, segment and

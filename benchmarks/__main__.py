@@ -1,7 +1,7 @@
 """
 The benchmarks, as ratios taken in one run.
 
-    python -m benchmarks            all of them
+    python -m benchmarks            all of them, but for those that take long
     python -m benchmarks device     one
 """
 
@@ -14,9 +14,11 @@ from pathlib import Path
 NAMES = sorted(
     path.stem for path in Path(__file__).parent.glob("[a-z]*.py") if "def main" in path.read_text()
 )
+LONG = {"endurance"}
+"""Only when they are named."""
 
 if __name__ == "__main__":
-    wanted = sys.argv[1:] or NAMES
+    wanted = sys.argv[1:] or [name for name in NAMES if name not in LONG]
     unknown = set(wanted) - set(NAMES)
     if unknown:
         sys.exit(f"There is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}.")

@@ -68,6 +68,12 @@ class Process:
         threading.Thread(target=self._process.stderr.read, daemon=True).start()
 
     @property
+    def cpu_seconds(self) -> float:
+        """Seconds of one core that it has used."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
     def memory(self) -> int:
         """Bytes that are resident."""
         pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
@@ -90,10 +96,10 @@ def empty() -> Iterator[Process]:
 
 
 @contextmanager
-def collector(store: str, *options: str) -> Iterator[Process]:
+def collector(store: str, *options: str, plan: Path = PLAN_FILE) -> Iterator[Process]:
     """`tacit serve` on a store."""
     tacit = str(Path(sys.executable).with_name("tacit"))
-    process = Process(tacit, "serve", str(PLAN_FILE), "--store", store, "--listen", "127.0.0.1:0", *options)
+    process = Process(tacit, "serve", str(plan), "--store", store, "--listen", "127.0.0.1:0", *options)
     try:
         yield process
     finally:
@@ -116,7 +122,8 @@ def singles(ports: list[int], connections: int, seconds: float) -> float:
     share = connections // len(ports)
     running = [
         subprocess.Popen(  # noqa: S603
-            [wrk, "-t1", f"-c{share}", f"-d{seconds:.0f}s", "-s", str(LUA), f"http://127.0.0.1:{port}"],
+            [wrk, "-t1", f"-c{share}", f"-d{seconds:.0f}s", "--timeout", "30s", "-s", str(LUA),
+             f"http://127.0.0.1:{port}"],
             env={**os.environ, "TACIT_ROUND": str(this_round())}, stdout=subprocess.PIPE, text=True,
         )
         for port in ports

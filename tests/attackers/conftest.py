@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.dashboard.conftest import Page
 
 from tacit import dashboard
 from tacit.collector.access import COOKIE
@@ -21,29 +18,10 @@ from tacit.plan import Plan
 from tacit.stores import Key, create_key, open_store
 
 
-def _helpers(folder: str) -> ModuleType:
-    """The conftest of another folder."""
-    path = Path(__file__).parents[1] / folder / "conftest.py"
-    spec = spec_from_file_location(f"attackers_helpers_{folder}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="session")
-def tools() -> Any:
-    """`usage`, `make_reports`, `in_thread` and `Service` of tests/collector."""
-    return _helpers("collector")
-
-
 @pytest.fixture(scope="session")
 def page_of() -> Callable[[str], Any]:
     """A page taken apart, as tests/dashboard does it."""
-    made: Callable[[str], Any] = _helpers("dashboard").Page
-    return made
+    return Page
 
 
 @dataclass

@@ -97,6 +97,53 @@ def test_a_doubtful_request_gets_one_answer_and_ends_the_connection(
     assert target.open_reports() == before
 
 
+HOSTS = {
+    "no host": (b"", "1.1", False),
+    "two hosts": (b"Host: x\r\nHost: y\r\n", "1.1", False),
+    "two hosts, alike": (b"Host: x\r\nHost: x\r\n", "1.1", False),
+    "two hosts in another case": (b"host: x\r\nHOST: x\r\n", "1.1", False),
+    "two hosts before 1.1": (b"Host: x\r\nHost: y\r\n", "1.0", False),
+    "a list of hosts": (b"Host: x, y\r\n", "1.1", False),
+    "a host with a path": (b"Host: x/admin\r\n", "1.1", False),
+    "a host with a user": (b"Host: me@x\r\n", "1.1", False),
+    "a host with a space": (b"Host: x y\r\n", "1.1", False),
+    "a host beyond ASCII": (b"Host: \xc3\xa9\r\n", "1.1", False),
+    "a host": (b"Host: collector.example.org\r\n", "1.1", True),
+    "a host with a port": (b"Host: 127.0.0.1:8000\r\n", "1.1", True),
+    "an address of version 6": (b"Host: [::1]:8000\r\n", "1.1", True),
+    "an empty host": (b"Host:\r\n", "1.1", True),
+    "no host before 1.1": (b"", "1.0", True),
+}
+"""Headers, a version of HTTP, and whether they leave no doubt which host is meant (RFC 9112, section 3.2)."""
+
+
+@pytest.mark.parametrize("path", [b"POST /v1/reports", b"GET /healthz"])
+@pytest.mark.parametrize("name", HOSTS)
+def test_one_host_and_no_doubt_about_it(target: Any, report: bytes, name: str, path: bytes) -> None:
+    """Two servers in a row might take different hosts for the one that is meant."""
+    hosts, version, right = HOSTS[name]
+    key = f"Authorization: Bearer {target.texts['admin']}\r\n".encode()
+    body = report if path.startswith(b"POST") else b""
+    length = b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
+    sent = path + b" HTTP/" + version.encode() + b"\r\n" + hosts + key + length + b"\r\n" + body
+    before = target.open_reports()
+    said = target.service.raw(sent + HIDDEN, pause=0, patience=0.5)
+    if right:
+        assert statuses(said)[0] == (202 if body else 200)
+        return
+    assert statuses(said) == [400]
+    assert b"\r\nconnection: close\r\n" in said
+    assert b"one Host header" in said
+    assert target.open_reports() == before
+
+
+@pytest.mark.parametrize("second", [b"", b"Host: x\r\nHost: y\r\n"])
+def test_a_later_request_without_one_host_is_refused_too(target: Any, second: bytes) -> None:
+    sent = b"GET /healthz HTTP/1.1\r\n" + second + b"\r\n"
+    said = target.service.raw(HIDDEN, sent + HIDDEN, pause=0.2)
+    assert statuses(said) == [200, 400]
+
+
 def test_line_feeds_alone_do_not_end_lines(target: Any, report: bytes) -> None:
     sent = head(target, f"Content-Length: {len(report)}", end="\n") + report + HIDDEN
     assert statuses(target.service.raw(sent, pause=0)) == [400]

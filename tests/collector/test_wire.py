@@ -12,7 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tacit.collector.wire import Batch, Wire
+from tacit.collector import wire as wire_module
+from tacit.collector.wire import BLOCK_BYTES, Batch, Wire
 from tacit.errors import ReportError
 from tacit.plan import Plan
 from tacit.reports import Intake, Report, Verdict, from_json, from_packed, to_json, to_ndjson, to_packed
@@ -208,6 +209,66 @@ def test_escapes_are_read_as_any_json(tools: Any, plans: list[Plan], wire: Wire,
         assert wire.one(changed, NOW) == judge(changed)
 
 
+UNSERVED = [
+    {}, {"plan": ""}, {"plan": "x" * 64}, {"plan": "x" * 65}, {"plan": "\u00e9" * 64},
+    {"plan": "\u00e9" * 65},
+    {"version": -1}, {"version": 0}, {"version": 2**31 - 1}, {"version": 2**31}, {"version": 1.0},
+    {"version": True}, {"round": -1}, {"round": 2**53 - 1}, {"round": 2**53}, {"round": 1e3},
+    {"id": ""}, {"id": "A" * 21}, {"id": "A" * 22}, {"id": "A" * 23}, {"id": "A" * 21 + "B"},
+    {"id": "A" * 21 + "="},
+    *({"bits": "A" * length} for length in range(10)), {"bits": "AB"}, {"bits": "AAB"}, {"bits": "AAAB"},
+    {"bits": "A="}, {"bits": "++"}, {"bits": "//A"}, {"bits": "-_A"}, {"bits": "\u00e9A"},
+    {"bits": "A" * 7000},
+    {"cohort": -1}, {"cohort": 0}, {"cohort": 255}, {"cohort": 256}, {"cohort": None}, {"cohort": 1.0},
+    {"segment": {}}, {"segment": {"any": "thing"}}, {"segment": {"": ""}}, {"segment": {"x": 1}},
+    {"segment": None},
+    {"segment": {"os": 'a"b\\'}}, {"extra": 1},
+]  # fmt: skip
+"""Changes to a report, right and wrong ones."""
+
+
+@pytest.mark.parametrize("change", UNSERVED, ids=str)
+def test_a_report_that_nobody_asked_for_is_one_all_the_same(
+    tools: Any, plans: list[Plan], wire: Wire, judge: Any, change: dict[str, Any]
+) -> None:
+    """The verdicts of the reference, for an unknown plan and for an unknown version of a known one."""
+    fields = json.loads(to_json(tools.reports(plans[0], right_round, 1)[0]))
+    for start in ({"plan": "nobody"}, {"version": 77}):
+        body = json.dumps({**fields, **start, **change}).encode()
+        assert wire.one(body, NOW) == judge(body)
+        for name in fields:
+            twice = body[:-1] + b"," + json.dumps({name: fields[name]})[1:].encode()
+            assert wire.one(twice, NOW) is judge(twice) is Verdict.MALFORMED
+
+
+def test_those_changes_reach_every_end(tools: Any, plans: list[Plan], judge: Any) -> None:
+    fields = json.loads(to_json(tools.reports(plans[0], right_round, 1)[0]))
+    ends = [judge(json.dumps({**fields, "plan": "nobody", **change}).encode()) for change in UNSERVED]
+    assert ends.count(Verdict.UNKNOWN_PLAN) > 12
+    assert ends.count(Verdict.MALFORMED) > 20
+    assert set(ends) == {Verdict.UNKNOWN_PLAN, Verdict.MALFORMED}
+
+
+def test_a_refused_line_is_read_once(
+    tools: Any, plans: list[Plan], wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second, careful reading of every refused line kept everybody else waiting for seconds."""
+    read: list[bytes] = []
+    decode = wire_module._decode
+    monkeypatch.setattr(wire_module, "_decode", lambda line: read.append(line) or decode(line))
+    monkeypatch.setattr(json, "loads", pytest.fail)
+    line = to_json(tools.reports(plans[0], right_round, 1)[0])
+    for change, verdict in (
+        ((b"app-usage", b"nobody"), Verdict.UNKNOWN_PLAN),
+        ((b'"version":1', b'"version":9'), Verdict.VERSION_MISMATCH),
+        ((b"app-usage", b'no\\"body'), Verdict.UNKNOWN_PLAN),
+        ((b'"os":', b'"os":"linux","os":'), Verdict.MALFORMED),
+    ):
+        read.clear()
+        assert wire.one(line.replace(*change), NOW) is verdict
+        assert len(read) == 1
+
+
 @pytest.mark.parametrize(
     ("at", "verdict"),
     [
@@ -267,8 +328,46 @@ def test_right_lines_take_the_quick_way(tools: Any, plans: list[Plan], wire: Wir
     """Otherwise the tests above would compare the slow way with itself."""
     for plan in plans:
         body = to_ndjson(tools.reports(plan, right_round, 20))
-        assert wire._in_columns(body, 20, NOW) is not None
-        assert wire._in_columns(body.replace(b',"id"', b', "id"', 1), 20, NOW) is None
+        assert wire._in_columns(body, NOW, Batch())
+        batch = Batch()
+        assert not wire._in_columns(body.replace(b',"id"', b', "id"', 1), NOW, batch)
+        assert batch == Batch()
+
+
+def test_lines_of_several_blocks(tools: Any, plans: list[Plan], wire: Wire, judge: Any) -> None:
+    """Odd, empty, refused and broken lines at any place of a long batch, and at the ends of its blocks."""
+    draw = random.Random("blocks")
+    lines = [to_json(report) for report in tools.reports(plans[0], right_round, 1500, "blocks")]
+    odd = [
+        lines[0].replace(b",", b", ", 1), b"", b" \r", b"{", lines[1] + b"\r", b" " * BLOCK_BYTES,
+        lines[2].replace(b"app-usage", b"nobody"), to_json(tools.reports(plans[1], right_round, 1)[0]),
+        to_json(tools.reports(plans[0], right_round - 9, 1)[0]), b"x" * (BLOCK_BYTES + 9),
+    ]  # fmt: skip
+    for end in (b"", b"\n", b"\n\n"):
+        for each in odd:
+            lines.insert(draw.randrange(len(lines) + 1), each)
+        body = b"\n".join(lines) + end
+        assert len(body) > 4 * BLOCK_BYTES
+        judged = [judge(line) for line in body.split(b"\n") if line.strip()]
+        assert as_tuple(wire.lines(body, NOW, 10_000)) == batch_of(judged)
+
+
+def test_an_odd_line_takes_the_quick_way_from_its_block_alone(
+    tools: Any, plans: list[Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire, asked = Wire(plans, SKEW), []
+    alone = wire.one
+    monkeypatch.setattr(wire, "one", lambda line, now: asked.append(line) or alone(line, now))
+    body = to_ndjson(tools.reports(plans[0], right_round, 3000, "odd"))
+    blocks = -(-len(body) // BLOCK_BYTES)
+    batch = wire.lines(body, NOW, 3000)
+    assert batch is not None
+    assert (batch.accepted, len(asked)) == (3000, blocks)
+    asked.clear()
+    batch = wire.lines(body.replace(b',"id"', b', "id"', 1), NOW, 3000)
+    assert batch is not None
+    assert batch.accepted == 3000
+    assert len(asked) < blocks + 2 * 3000 // blocks
 
 
 def test_an_object_over_two_lines_and_two_on_one_are_no_lines(

@@ -8,11 +8,10 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -151,27 +150,6 @@ def fill() -> Callable[..., RoundKey]:
 def by_tags() -> Callable[[dict[Any, Any]], CountsByTags]:
     """The counts of the one round that there is, as stores give them."""
     return lambda counts: {tags: by_metric for (_, tags), by_metric in counts.items()}
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Any]:
-    """A server of our own, as the tests of the stores have it."""
-    path = Path(__file__).parents[1] / "stores" / "conftest.py"
-    spec = spec_from_file_location("frames_helpers_stores", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    folder = Path(tempfile.mkdtemp(prefix="tacit-pg-"))
-    server = None
-    try:
-        server = module.PostgresServer(folder)
-        yield server
-    finally:
-        if server is not None and server.process.poll() is None:
-            server.stop(signal.SIGQUIT)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from contextlib import ExitStack
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
@@ -37,19 +35,6 @@ epsilon = 20
 [segments]
 os = ["linux", "windows"]
 """
-
-
-@pytest.fixture(scope="module")
-def tools() -> ModuleType:
-    """`Service` and `make_keys` of tests/collector."""
-    path = Path(__file__).parents[1] / "collector" / "conftest.py"
-    spec = spec_from_file_location("opentelemetry_helpers_collector", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_instrumented_programs_are_estimated(tools: ModuleType, tmp_path: Path) -> None:

@@ -15,8 +15,12 @@ REPORTS, GROUP = 10_000_000, 10_000
 
 
 @pytest.mark.soak
-def test_ten_million_reports_fit_in_memory_and_are_loaded_in_a_minute(tmp_path: Path, plan: Plan) -> None:
-    url, key = f"sqlite:///{tmp_path / 'large.db'}", RoundKey(plan.name, 1, 7)
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("place", ["sqlite:///{}/large.db", "lake:///{}/lake"], ids=["sqlite", "lake"])
+def test_ten_million_reports_fit_in_memory_and_are_loaded_in_a_minute(
+    tmp_path: Path, plan: Plan, place: str
+) -> None:
+    url, key = place.format(tmp_path), RoundKey(plan.name, 1, 7)
     store = open_store(url)
     store.register(plan)
     draws, ones = np.random.default_rng(5), 0

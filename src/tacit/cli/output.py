@@ -57,6 +57,16 @@ def figure(number: float, digits: int = 4) -> str:
     return f"{text}.0" if text.lstrip("-").isdigit() and abs(number) < 10 else text
 
 
+def counted(number: int, word: str) -> str:
+    """
+    A number of things.
+
+    >>> counted(1, "round"), counted(1_460, "round"), counted(0, "note")
+    ('1 round', '1,460 rounds', 'no notes')
+    """
+    return f"{number:,} {word}{'s' * (number != 1)}" if number else f"no {word}s"
+
+
 def _finite(answer: object) -> object:
     if isinstance(answer, float) and not math.isfinite(answer):
         return None

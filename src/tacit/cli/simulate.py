@@ -16,6 +16,7 @@ from tacit.cli.options import confidence_option
 from tacit.cli.output import (
     as_json,
     console,
+    counted,
     figure,
     found_problems,
     make_folder,
@@ -167,7 +168,10 @@ def _progress(quiet: bool) -> Iterator[Callable[[int, int], None]]:
 
 def _show(found: Simulation, out: Path | None) -> None:
     screen = console()
-    sizes = f"{found.devices:,} devices, {found.rounds} rounds, {found.repetitions} repetitions"
+    sizes = (
+        f"{found.devices:,} devices, {counted(found.rounds, 'round')},"
+        f" {counted(found.repetitions, 'repetition')}"
+    )
     told = table(
         "over all rounds",
         "truth",

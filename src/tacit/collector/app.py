@@ -12,6 +12,7 @@ from typing import Any
 from tacit.collector.access import Access
 from tacit.collector.api import Api, Pages
 from tacit.collector.asgi import Receive, Scope, Send, answer
+from tacit.collector.clocks import SteadyClock
 from tacit.collector.commits import Committer
 from tacit.collector.ingest import Ingest, Limits
 from tacit.collector.log import log
@@ -40,12 +41,13 @@ class Collector:
         most_waiting: int = 1_000_000,
         skew: float = 300.0,
         secure_cookies: bool = False,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         seal_every: float = 2.0,
         pages: Pages | None = None,
     ) -> None:
         self.store = store
         self.limits = limits or Limits()
+        clock = clock or SteadyClock()
         for plan in plans:
             store.register(plan)
         self.access = Access(store, rate, clock)

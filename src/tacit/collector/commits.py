@@ -60,6 +60,7 @@ class Committer:
         self._group = _Group()
         self._wake = threading.Condition()
         self._stopping = False
+        self._failing_since: float | None = None
         self.tally = Tally()
         self.latencies: deque[float] = deque(maxlen=LATENCIES)
         self._thread = threading.Thread(target=self._run, name="tacit-commit", daemon=True)
@@ -105,13 +106,12 @@ class Committer:
         try:
             done = self._store.append({key: b"".join(parts) for key, parts in group.records.items()})
         except StoreError as error:
-            self.tally.failed_commits += 1
-            self._answer(group, error)
+            self._failed(group, error)
             return
         except BaseException as error:  # the thread must live on: whoever waits gets an answer
-            self.tally.failed_commits += 1
-            self._answer(group, StoreError(f"the commit failed: {type(error).__name__}"))
+            self._failed(group, StoreError(f"the commit failed: {type(error).__name__}"))
             return
+        self._worked()
         self.latencies.append(time.perf_counter() - start)
         self.tally.commits += 1
         for appended in done.values():
@@ -119,6 +119,18 @@ class Committer:
             self.tally.duplicate += appended.duplicate
             self.tally.late += appended.late
         self._answer(group, done)
+
+    def _failed(self, group: _Group, error: StoreError) -> None:
+        self.tally.failed_commits += 1
+        if self._failing_since is None:  # one line for an outage, not one for each commit
+            self._failing_since = time.monotonic()
+            log("commits-fail", reason=str(error))
+        self._answer(group, error)
+
+    def _worked(self) -> None:
+        if self._failing_since is not None:
+            log("commits-work", after_seconds=round(time.monotonic() - self._failing_since, 1))
+            self._failing_since = None
 
     def _answer(self, group: _Group, done: dict[RoundKey, Appended] | StoreError) -> None:
         try:

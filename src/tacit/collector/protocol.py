@@ -8,10 +8,11 @@ The parser is the same for both (llhttp), so there is one reading of what a requ
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tacit.collector.ingest import JSON, ONE_ACCEPTED, Accepted, Admission, Ingest, Limits
 from tacit.collector.problems import NO_SNIFFING, ProblemError
@@ -20,6 +21,11 @@ INGEST_PATH = b"/v1/reports"
 IDLE_SECONDS = 75.0
 LINGER_SECONDS = 2.0
 """How long a connection stays open for reading after the last answer, so that the answer is not lost."""
+SLOWEST_READING = 1024
+"""Bytes a second of an answer that a client has to take at least."""
+
+_HOST = re.compile(rb"[\w.~!$&'()*+,;=%:\[\]-]*", re.ASCII)
+"""The characters of a host and a port (RFC 3986, section 3.2.2)."""
 
 
 def _accepted(body: bytes) -> bytes:
@@ -39,6 +45,14 @@ def _response(status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> b
 
 def _head_too_large() -> ProblemError:
     return ProblemError(431, "too_large", "The head of the request is too large.")
+
+
+def _no_host() -> ProblemError:
+    return ProblemError(400, "bad_request", "A request has one Host header, and that names a host.")
+
+
+def _too_many() -> ProblemError:
+    return ProblemError(503, "busy", "More clients are connected than can be; try again.", retry_after=5)
 
 
 def _last(answer: bytes) -> bytes:
@@ -71,6 +85,10 @@ class CollectorProtocol(HttpToolsProtocol):
     arriving_since: float | None = None
     """When the first byte of the request came that is being read; None between requests."""
     idle_since: float | None = None
+    running: RequestResponseCycle | None = None
+    """The request that the application is at, on the long way."""
+    unread: tuple[float, int] | None = None
+    """When the client last took its share of an answer, and the bytes that waited for it then."""
 
     @property
     def ingest(self) -> Ingest | None:
@@ -84,9 +102,26 @@ class CollectorProtocol(HttpToolsProtocol):
         return self.ingest.limits if self.ingest else Limits()
 
     def connection_made(self, transport: Any) -> None:
-        """A client has connected; its first request had better come soon."""
+        """A client has connected: its first request had better come soon, unless it is one too many."""
         super().connection_made(transport)
         self.arriving_since = self.loop.time()
+        most, self.limit_concurrency = self.limit_concurrency, None  # uvicorn would also refuse who is in
+        if most is not None and len(self.connections) > most:
+            self.connections.discard(self)
+            self.said_all = True
+            self.transport.write(_last(_refused(_too_many())))
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended: tell it to the request that is running, not only to the last in a row."""
+        super().connection_lost(exc)
+        if self.running is not None and not self.running.response_complete:
+            self.running.disconnected = True
+            self.running.message_event.set()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self.running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
         """Bytes came in."""
@@ -119,9 +154,8 @@ class CollectorProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head is whole: decide which way the request goes."""
         ingest = self.ingest
-        size, self.head_size = self.head_size, -1
-        if size > self.limits.head and self._head_length() > self.limits.head:
-            self.cut_off(_head_too_large())
+        self._check_head()
+        self.head_size = -1
         if self.busy or self.said_all:
             self.keep_alive = False  # more requests before the answer to this one: answer it, then close
             return
@@ -142,6 +176,20 @@ class CollectorProtocol(HttpToolsProtocol):
             self.refusal = problem
             if problem.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
                 self.cut_off(problem)
+
+    def _check_head(self) -> None:
+        """Refuse a head that is too large, or in doubt about its host (RFC 9112, section 3.2)."""
+        if self.head_size > self.limits.head and self._head_length() > self.limits.head:
+            self.cut_off(_head_too_large())
+        elif not self._names_a_host():
+            self.cut_off(_no_host())
+
+    def _names_a_host(self) -> bool:
+        """Whether there is one host; HTTP before 1.1 may do without."""
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if len(hosts) == 1:
+            return _HOST.fullmatch(hosts[0]) is not None
+        return not hosts and self.parser.get_http_version() != "1.1"
 
     def _head_length(self) -> int:
         """Bytes of the head without those of the body that came with it."""
@@ -236,9 +284,29 @@ class CollectorProtocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
+    def resume_writing(self) -> None:
+        """The client has taken most of what waited for it."""
+        self.unread = None
+        super().resume_writing()
+
     def cut_off_if_slow(self, now: float, seconds: float) -> None:
-        """End a request that does not arrive in time, and a connection that is not used."""
-        if self.arriving_since is not None and now - self.arriving_since > seconds:
+        """End a request that does not arrive in time, an answer that is not taken, an unused connection."""
+        if self._reads_too_slowly(now, seconds):
+            self.transport.abort()  # closing would wait for the client to take the rest
+        elif self.arriving_since is not None and now - self.arriving_since > seconds:
             self.cut_off(ProblemError(408, "timeout"))
         elif self.idle_since is not None and now - self.idle_since > IDLE_SECONDS and not self.busy:
             self.transport.close()
+
+    def _reads_too_slowly(self, now: float, seconds: float) -> bool:
+        """Whether an answer waited for so long, and the client took less of it than it has to."""
+        waiting = self.transport.get_write_buffer_size()
+        if not waiting:
+            self.unread = None
+        elif self.unread is None:
+            self.unread = now, waiting
+        elif now - self.unread[0] > seconds:
+            if waiting > self.unread[1] - SLOWEST_READING * seconds:
+                return True
+            self.unread = now, waiting
+        return False

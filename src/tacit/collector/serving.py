@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import resource
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,12 +14,22 @@ from typing import Any
 import uvicorn
 
 from tacit.collector.ingest import Limits
+from tacit.collector.log import log
 from tacit.collector.protocol import CollectorProtocol
 from tacit.errors import ParameterError
 
+MOST_CONNECTIONS = 10_000
+KEPT_FILES = 64
+"""Files that are kept back from connections: for the store, and for what the process itself has open."""
+
 
 class Server(uvicorn.Server):
-    """uvicorn's server; `started` is called with the address it listens on."""
+    """
+    uvicorn's server; `started` is called with the address it listens on.
+
+    It lets the process open as many files as the system allows, and takes no more connections than that
+    leaves room for: a crowd is turned away by an answer, and the store never runs out of files.
+    """
 
     def __init__(
         self, config: uvicorn.Config, limits: Limits, started: Callable[[str, int], None] | None = None
@@ -28,6 +40,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then tell; exit code 1 when that is not possible."""
+        self._make_room()
         try:
             await super().startup(sockets=sockets)
         except SystemExit:
@@ -35,6 +48,12 @@ class Server(uvicorn.Server):
         if self.started and self._started is not None:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._started(host, port)
+
+    def _make_room(self) -> None:
+        wanted, files = self.config.limit_concurrency or MOST_CONNECTIONS, raise_file_limit()
+        self.config.limit_concurrency = min(wanted, room_for_connections(files))
+        if self.config.limit_concurrency < wanted:
+            log("few-files", files=files, connections=self.config.limit_concurrency)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -65,6 +84,7 @@ def make_server(
     limits: Limits,
     tls: tuple[str, str] | None = None,
     started: Callable[[str, int], None] | None = None,
+    most_connections: int = MOST_CONNECTIONS,
 ) -> Server:
     """A server for an application; `tls` is a certificate and a key file."""
     config = uvicorn.Config(
@@ -84,10 +104,31 @@ def make_server(
         timeout_keep_alive=75,
         timeout_graceful_shutdown=30,
         backlog=4096,
+        limit_concurrency=most_connections,
         ssl_certfile=tls[0] if tls else None,
         ssl_keyfile=tls[1] if tls else None,
     )
     return Server(config, limits, started)
+
+
+def raise_file_limit() -> int:
+    """Let this process open as many files as it may; returns how many that is."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError):  # some systems say that there is no limit, and then have one
+        return soft
+    return hard if hard != resource.RLIM_INFINITY else sys.maxsize
+
+
+def room_for_connections(files: int) -> int:
+    """
+    How many connections a process may have that may open so many files.
+
+    >>> room_for_connections(20_000), room_for_connections(100)
+    (19936, 50)
+    """
+    return max(files - KEPT_FILES, files // 2)
 
 
 def parse_listen(text: str) -> tuple[str, int]:

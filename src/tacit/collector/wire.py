@@ -247,7 +247,7 @@ def _texts(report: WireReport) -> int:
 
 
 def _is_report(report: WireReport) -> bool:
-    """Whether a report on a plan that is not served is one at all: the rules of `from_json`, on what is decoded."""
+    """Whether a report is one at all, though its plan is not served: what `tacit.reports.from_json` asks."""
     return (
         1 <= len(report.plan) <= LONGEST_NAME
         and 0 <= report.version < MAX_VERSION

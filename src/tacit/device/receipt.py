@@ -78,7 +78,9 @@ class Receipt:
             lines.append(f"  round {told.round}  v{told.version}  {told.state}{code}  {bits}")
         lines.append("What they may have told (loss so far / at most, per metric):")
         for entry in self.losses:
-            seen = "all, its file was lost" if entry.lost else f"{entry.classes_seen} remembered answers used"
+            answers = "answer" if entry.classes_seen == 1 else "answers"
+            used = f"{entry.classes_seen} remembered {answers} used"
+            seen = "all, its file was lost" if entry.lost else used
             lines.append(
                 f"  {entry.metric}, epoch {entry.epoch}: {entry.loss:.4g} / {entry.lifetime:.4g}  ({seen})"
             )

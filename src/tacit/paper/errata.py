@@ -1,4 +1,4 @@
-"""The errata of the paper in a line each: the headings of docs/explanation/errata.md, for pages that refer to them."""
+"""The errata of the paper in a line each: the headings of docs/explanation/errata.md, for other pages."""
 
 from __future__ import annotations
 

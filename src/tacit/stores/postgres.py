@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import time
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote
 
 from tacit.errors import MissingExtraError, StoreError
@@ -93,12 +95,23 @@ MIGRATIONS: dict[int, str] = {}
 _MIGRATING = 0x7AC17C01
 """The advisory lock that one collector holds while it makes or migrates the tables."""
 _READERS = 8
+_CONNECT_SECONDS = 5
+"""To connect; libpq's own limit."""
+_MARGIN_SECONDS = 1.0
+"""In which a server that cuts a statement short says so."""
+_IDLE_SECONDS = 30
+"""After which the server undoes the transaction of a collector that has gone silent, and frees its rows."""
+_REFUSED_SECONDS = 3.0
+"""For which a write that failed, and none that worked since, says that the database cannot be written."""
 _SETTINGS = (
     "SET default_transaction_isolation TO 'read committed'",
     "SELECT set_config('synchronous_commit', 'on', false)"
     " WHERE current_setting('synchronous_commit') = 'off'",
+    f"SET idle_in_transaction_session_timeout TO '{_IDLE_SECONDS}s'",
 )
 """What the law of the store needs, whatever the database or the role prefers."""
+
+Result = TypeVar("Result")
 
 
 class PostgresStore(SqlStore):
@@ -108,7 +121,14 @@ class PostgresStore(SqlStore):
     The row of a round is held shared by every append and changed by the one who seals: so whatever was
     appended before is counted, and whatever comes after is late. Ids are known to each collector only as far
     as it has seen them; what two collectors stored twice is counted once when the round is sealed.
+
+    A server that hangs is a fault like any other: nobody waits for it for longer than `statement_seconds`
+    and a little. If it was a COMMIT, it may happen after all when the server wakes up, and by then the same
+    records may have been appended again: once more stored twice, and counted once.
     """
+
+    statement_seconds: ClassVar[float] = 10.0
+    """That a statement may take. The server is told, and taken for gone when it does not keep to it."""
 
     records_table = RECORDS
     held = " FOR SHARE"
@@ -116,9 +136,10 @@ class PostgresStore(SqlStore):
     def __init__(self, url: str) -> None:
         super().__init__()
         self._url = _without_password(url)
+        self._failed_at = -math.inf
         self._writer, self._readers = (
-            _PostgresConnections(url, most=1),
-            _PostgresConnections(url, most=_READERS),
+            _PostgresConnections(url, 1, self.statement_seconds),
+            _PostgresConnections(url, _READERS, self.statement_seconds),
         )
         try:
             with self._errors("cannot be opened: "), self._writer.transaction() as transaction:
@@ -146,8 +167,13 @@ class PostgresStore(SqlStore):
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """A transaction that changes something; durable once it ends. One at a time."""
-        with self._errors(), self._writer.transaction() as transaction:
-            yield transaction
+        try:
+            with self._errors(), self._writer.transaction() as transaction:
+                yield transaction
+        except StoreError:
+            self._failed_at = time.monotonic()
+            raise
+        self._failed_at = -math.inf
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
@@ -156,11 +182,18 @@ class PostgresStore(SqlStore):
             yield transaction
 
     def ping(self) -> None:
-        """Raise `StoreError` when the database cannot be reached, or not be written, just now."""
+        """
+        Raise `StoreError` when the database cannot be reached, or not be written, just now.
+
+        On a full disk it still takes something as small as a ping: so what was refused just now counts too.
+        """
+        if time.monotonic() - self._failed_at < _REFUSED_SECONDS:
+            raise StoreError(f"{self.url}: could not be written just now")
         with self.reading() as transaction:
             ((read_only,),) = transaction.execute("SELECT current_setting('transaction_read_only')")
-        if read_only != "off":
-            raise StoreError(f"{self.url}: can only be read just now")
+            if read_only != "off":
+                raise StoreError(f"{self.url}: can only be read just now")
+            transaction.execute("SELECT pg_logical_emit_message(true, 'tacit', 'ping')")
 
     def record_tables(self, transaction: Transaction) -> set[int]:
         """The numbers of all tables of records."""
@@ -176,41 +209,79 @@ class PostgresStore(SqlStore):
         self._writer.close()
 
 
-class _PostgresConnections(Connections["psycopg.Connection[Row]"]):
-    def __init__(self, url: str, most: int) -> None:
+class _SilentError(psycopg.OperationalError):
+    """The server took a statement and has said nothing since."""
+
+
+class _Connection(psycopg.Connection[Row]):
+    """A connection that does not wait for ever."""
+
+    patience = math.inf
+
+    def wait(self, gen: Generator[Any, Any, Result], *arguments: Any, **named: Any) -> Result:
+        """Talk to the server until a statement is done; raises when it is silent for too long."""
+        return super().wait(_while_heard(gen, self.patience), *arguments, **named)
+
+
+def _while_heard(steps: Generator[Any, Any, Result], patience: float) -> Generator[Any, Any, Result]:
+    """The steps of psycopg, which are told every 0.1 s whether there is news; given up when there is none."""
+    heard = time.monotonic()
+    try:
+        wanted = next(steps)
+        while True:
+            ready = yield wanted
+            if ready:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > patience:
+                raise _SilentError(f"no answer for {patience:g} s")
+            wanted = steps.send(ready)
+    except StopIteration as done:
+        result: Result = done.value
+        return result
+
+
+class _PostgresConnections(Connections[_Connection]):
+    def __init__(self, url: str, most: int, statement_seconds: float) -> None:
         super().__init__(most)
         self._url = url
+        self._statement_seconds = statement_seconds
 
-    def connect(self) -> psycopg.Connection[Row]:
-        connection = psycopg.connect(self._url, autocommit=True, connect_timeout=5)
+    def connect(self) -> _Connection:
+        connection = _Connection.connect(self._url, autocommit=True, connect_timeout=_CONNECT_SECONDS)
+        connection.patience = self._statement_seconds + _MARGIN_SECONDS
+        limit = 0 if math.isinf(self._statement_seconds) else round(self._statement_seconds * 1000)
         try:
-            for statement in _SETTINGS:
+            for statement in (*_SETTINGS, f"SET statement_timeout TO {limit}"):
                 connection.execute(statement)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def begin(self, connection: psycopg.Connection[Row]) -> Transaction:
+    def hopeless(self, error: BaseException) -> bool:
+        return isinstance(error, _SilentError)
+
+    def begin(self, connection: _Connection) -> Transaction:
         connection.execute("BEGIN")
         return _PostgresTransaction(connection)
 
-    def commit(self, connection: psycopg.Connection[Row]) -> None:
+    def commit(self, connection: _Connection) -> None:
         connection.execute("COMMIT")
 
-    def roll_back(self, connection: psycopg.Connection[Row]) -> None:
+    def roll_back(self, connection: _Connection) -> None:
         with suppress(psycopg.Error):
-            connection.execute("ROLLBACK")
+            if connection.info.transaction_status != TransactionStatus.ACTIVE:  # else it hangs, and is closed
+                connection.execute("ROLLBACK")
 
-    def usable(self, connection: psycopg.Connection[Row]) -> bool:
+    def usable(self, connection: _Connection) -> bool:
         return not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
 
-    def disconnect(self, connection: psycopg.Connection[Row]) -> None:
+    def disconnect(self, connection: _Connection) -> None:
         connection.close()
 
 
 class _PostgresTransaction(Transaction):
-    def __init__(self, connection: psycopg.Connection[Row]) -> None:
+    def __init__(self, connection: _Connection) -> None:
         self._connection = connection
 
     def execute(self, sql: str, *parameters: object) -> list[Row]:
@@ -221,7 +292,7 @@ class _PostgresTransaction(Transaction):
 
 def migrate_postgres(url: str) -> tuple[int, int]:
     """Bring the schema of a database up to date, in one transaction; returns its version before and after."""
-    connections, shown = _PostgresConnections(url, most=1), _without_password(url)
+    connections, shown = _PostgresConnections(url, 1, math.inf), _without_password(url)
     try:
         with connections.transaction() as transaction:
             version = _version(transaction)

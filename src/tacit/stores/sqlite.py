@@ -67,6 +67,8 @@ PRAGMAS = (
     "wal_autocheckpoint = 4000",
     "journal_size_limit = 67108864",
 )
+_SHORT_LOG = "PRAGMA wal_autocheckpoint = 250"
+"""A megabyte, where there is little room."""
 _PATIENCE = 10.0
 """Seconds to wait for another process that writes."""
 _READERS = 8
@@ -78,6 +80,9 @@ class SqliteStore(SqlStore):
 
     The file is made with mode 0600. A file that is not tacit's, or of another schema version, is refused
     before anything is written to it.
+
+    On a full disk nothing is written, and nothing is lost. The write-ahead log alone may have filled it: so
+    the first use of a little room is to empty the log into the file, and from then on the log is kept short.
     """
 
     records_table = (RECORDS,)
@@ -85,6 +90,7 @@ class SqliteStore(SqlStore):
     def __init__(self, path: str) -> None:
         super().__init__()
         self._path = path
+        self._is_full = False
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreError(
                 f"{self.url}: expected SQLite 3.35 or newer, got {sqlite3.sqlite_version}.\n"
@@ -119,13 +125,25 @@ class SqliteStore(SqlStore):
         try:
             yield
         except (sqlite3.Error, OSError) as error:
+            self._is_full |= getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
             raise StoreError(f"{self.url}: {doing}{error}") from error
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """A transaction that changes something; durable once it ends. One at a time."""
+        was_full, self._is_full = self._is_full, False
+        if was_full:
+            self._empty_log()
         with self._errors(), self._writer.transaction() as transaction:
+            if was_full:
+                transaction.execute(_SHORT_LOG)
             yield transaction
+
+    def _empty_log(self) -> None:
+        """Write the log into the file if there is room; whether there was, the next transaction finds out."""
+        with suppress(sqlite3.Error), closing(_connected(self._path)) as connection:
+            connection.execute("PRAGMA busy_timeout = 100")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:

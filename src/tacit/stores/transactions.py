@@ -13,6 +13,9 @@ from tacit.errors import StoreError
 Row = tuple[Any, ...]
 Connection = TypeVar("Connection")
 
+PLACE_SECONDS = 20.0
+"""To wait for others to be done with the connections."""
+
 
 class Transaction(ABC):
     """One transaction: all of it or nothing."""
@@ -27,7 +30,7 @@ class Connections(ABC, Generic[Connection]):
     Up to `most` connections, each used by one transaction at a time; with one, transactions queue up.
 
     A connection that broke while nobody used it (the server was restarted) is replaced before the
-    transaction begins, so that nobody notices.
+    transaction begins, so that nobody notices. Nobody waits for ever for the others to be done.
     """
 
     def __init__(self, most: int) -> None:
@@ -59,10 +62,14 @@ class Connections(ABC, Generic[Connection]):
     def disconnect(self, connection: Connection) -> None:
         """Close a connection, usable or not."""
 
+    def hopeless(self, error: BaseException) -> bool:
+        """Whether a connection broke in a way that another one would too."""
+        return False
+
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """A transaction: committed at the end, undone when an exception leaves it."""
-        with self._places:
+        with self._place():
             connection, transaction = self._begun()
             try:
                 try:
@@ -74,16 +81,25 @@ class Connections(ABC, Generic[Connection]):
             finally:
                 self._give_back(connection)
 
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        if not self._places.acquire(timeout=PLACE_SECONDS):
+            raise StoreError(f"busy: nobody was done within {PLACE_SECONDS:g} s")
+        try:
+            yield
+        finally:
+            self._places.release()
+
     def _begun(self) -> tuple[Connection, Transaction]:
         while not self._closed:
             known = bool(self._idle)
             connection = self._idle.pop() if known else self.connect()
             try:
                 return connection, self.begin(connection)
-            except BaseException:
+            except BaseException as error:
                 broken = not self.usable(connection)
                 self._give_back(connection)
-                if not (known and broken):
+                if not (known and broken) or self.hopeless(error):
                     raise
         raise StoreError("the store was closed")
 

@@ -20,7 +20,7 @@ from tacit.cli.doctor.state import state as check_state
 from tacit.cli.doctor.store import store as check_store
 from tacit.cli.doctor.tls import tls
 from tacit.cli.options import given_store
-from tacit.cli.output import as_json, console, found_problems, print_json
+from tacit.cli.output import as_json, console, counted, found_problems, print_json
 from tacit.errors import PlanError
 from tacit.plan import Plan
 from tacit.plan.lint import lint
@@ -116,9 +116,5 @@ def _show(found: list[Check], tally: Counter[str]) -> None:
         hint = f"\n[dim]{escape(each.hint)}[/dim]" if each.hint else ""
         shown.add_row(f"  {escape(each.name)}", MARKS[each.state], f"{escape(each.message)}{hint}")
     screen.print(shown)
-    counts = [_plural(tally["problem"], "problem"), _plural(tally["note"], "note"), f"{tally['ok']} ok"]
+    counts = [counted(tally["problem"], "problem"), counted(tally["note"], "note"), f"{tally['ok']} ok"]
     screen.print(f"\n{', '.join(counts)}.")
-
-
-def _plural(number: int, word: str) -> str:
-    return f"{number} {word}{'s' * (number != 1)}" if number else f"no {word}s"

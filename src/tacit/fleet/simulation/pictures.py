@@ -54,18 +54,18 @@ def _estimates(found: Simulation, figures: MetricFigures) -> Figure:
 
 def _mean_over_rounds(axes: Any, figures: MetricFigures) -> None:
     rounds = np.arange(1, len(figures.truth) + 1)
-    level = f"{100 * figures.confidence:g} %"
-    axes.fill_between(
-        rounds,
-        figures.lower[0, :, 0],
-        figures.upper[0, :, 0],
-        color=_ESTIMATE,
-        alpha=0.2,
-        linewidth=0,
-        label=f"{level} interval",
-    )
-    axes.plot(rounds, figures.value[0, :, 0], color=_ESTIMATE, marker="o", label="estimate")
-    axes.plot(rounds, figures.truth[:, 0], color=_TRUTH, linestyle="--", label="truth")
+    value, lower, upper = (part[0, :, 0] for part in (figures.value, figures.lower, figures.upper))
+    label = f"{100 * figures.confidence:g} % interval"
+    if len(rounds) == 1:  # a band or a line through one point would not be seen
+        axes.errorbar(
+            rounds, (lower + upper) / 2, yerr=(upper - lower) / 2, fmt="none", color=_ESTIMATE, label=label
+        )
+        axes.set_xticks(rounds)
+    else:
+        axes.fill_between(rounds, lower, upper, color=_ESTIMATE, alpha=0.2, linewidth=0, label=label)
+    axes.plot(rounds, value, color=_ESTIMATE, marker="o", label="estimate")
+    marker = "D" if len(rounds) == 1 else None
+    axes.plot(rounds, figures.truth[:, 0], color=_TRUTH, linestyle="--", marker=marker, label="truth")
     axes.set(
         title="Mean per round, first repetition", xlabel="round", ylabel=figures.metric.unit or "mean value"
     )

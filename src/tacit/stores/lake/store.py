@@ -21,6 +21,8 @@ from tacit.stores.records import CountsByTags, Records, RoundKey
 from tacit.stores.store import Appended, RoundInfo
 
 _SEGMENTS_AT_ONCE, _ROWS_AT_ONCE = 256, 1 << 20
+_PAGE = bytes(4096)
+"""What takes up room: on a full disk an empty file can still be made."""
 
 
 class LakeStore(LakeReader):
@@ -298,7 +300,7 @@ class LakeStore(LakeReader):
         if self.files.read(LAKE) is None:
             raise StoreError(f"{self.url}: {LAKE} is gone")
         path = f"{TEMPORARY}/{secrets.token_hex(16)}"
-        self.files.put(path, b"")
+        self.files.put(path, _PAGE)
         self.files.remove([path])
 
     def close(self) -> None:

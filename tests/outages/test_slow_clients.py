@@ -1,0 +1,308 @@
+"""Clients that are idle, slow or too many: honest ones are answered all the while, the others are let go."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tacit.reports import to_json
+from tacit.stores import open_store
+
+LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks /proc about another process")
+READ_TIMEOUT = 2
+GENEROUS = 20.0
+"""Seconds after which something did not happen; a busy machine needs some of them."""
+
+
+@pytest.fixture(scope="module")
+def helpers() -> Any:
+    """The conftest of tests/collector: a collector as a process, and reports to send to it."""
+    path = Path(__file__).parents[1] / "collector" / "conftest.py"
+    spec = spec_from_file_location("slow_clients_helpers", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def running(helpers: Any, folder: Path, *options: str) -> Iterator[Any]:
+    options = options or ("--read-timeout", str(READ_TIMEOUT))
+    service = helpers.Service(folder, helpers.usage()).start(*options)
+    try:
+        yield service
+    finally:
+        assert service.stop() == 0
+        assert "Traceback" not in service.log
+        assert "internal-error" not in service.log
+
+
+@pytest.fixture(scope="module")
+def service(helpers: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One collector for all that does not need its own: nothing that is done to it stays."""
+    with running(helpers, tmp_path_factory.mktemp("slow")) as made:
+        yield made
+
+
+def connect(service: Any, buffer: int | None = None) -> socket.socket:
+    connection = socket.socket()
+    if buffer:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    connection.settimeout(GENEROUS)
+    connection.connect((service.host, service.port))
+    return connection
+
+
+def files(service: Any) -> int:
+    """What a process has open."""
+    return len(os.listdir(f"/proc/{service.process.pid}/fd"))
+
+
+def memory(service: Any) -> int:
+    pages = Path(f"/proc/{service.process.pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def processor_seconds(service: Any) -> float:
+    fields = Path(f"/proc/{service.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def until(true: Callable[[], bool], seconds: float = GENEROUS) -> bool:
+    """Whether it comes true in time."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def last_words(connection: socket.socket) -> bytes:
+    """All that still comes on a connection until the other side ends it."""
+    said = b""
+    with contextlib.suppress(ConnectionResetError):
+        while more := connection.recv(1 << 16):
+            said += more
+    return said
+
+
+def acknowledged(service: Any, helpers: Any, count: int, seed: str) -> int:
+    """Honest reports, one after another over one connection; each has to be acknowledged."""
+    plan, connection = service.plans[0], service.connection()
+    for report in helpers.make_reports(plan, service.now(plan), count, seed):
+        connection.request("POST", "/v1/reports", to_json(report), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        assert (response.status, response.read()) == (202, b'{"accepted":1}')
+    connection.close()
+    return count
+
+
+def counted(service: Any) -> int:
+    store = open_store(service.store)
+    try:
+        return sum(info.reports for info in store.rounds())
+    finally:
+        store.close()
+
+
+HEAD = (
+    b"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 150\r\n\r\n"
+)
+
+
+class Dripping:
+    """Clients that send a byte now and then, as slow ones do: some their heads, some their bodies."""
+
+    def __init__(self, service: Any, heads: int, bodies: int) -> None:
+        self.connections = [connect(service) for _ in range(heads + bodies)]
+        self._left = [HEAD] * heads + [b" " * 150] * bodies
+        for connection in self.connections[heads:]:
+            connection.sendall(HEAD)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._drip)
+        self._thread.start()
+
+    def _drip(self) -> None:
+        while not self._stop.wait(0.3):
+            for place, connection in enumerate(self.connections):
+                first, self._left[place] = self._left[place][:1], self._left[place][1:]
+                with contextlib.suppress(OSError):  # it has been cut off
+                    connection.sendall(first)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+@LINUX
+def test_a_crowd_of_idle_and_slow_clients(service: Any, helpers: Any) -> None:
+    """
+    300 clients that never say anything and 60 that send a byte now and then. Honest reports are acknowledged
+    all the while and counted exactly; then every one of the crowd is told that its time is over, and let go.
+    """
+    first = counted(service) + acknowledged(service, helpers, 1, "before")
+    before, open_before = memory(service), files(service)
+    idle = [connect(service) for _ in range(300)]
+    slow = Dripping(service, heads=30, bodies=30)
+    try:
+        assert until(lambda: files(service) >= open_before + 360)
+        assert (memory(service) - before) / 360 < 64 << 10  # about 7 kB each
+        sent = acknowledged(service, helpers, 200, "honest")
+        said = [last_words(connection) for connection in (*idle, *slow.connections)]
+        assert {each.split(b"\r\n")[0] for each in said} == {b"HTTP/1.1 408 Request Timeout"}
+        assert {json.loads(each.partition(b"\r\n\r\n")[2])["code"] for each in said} == {"timeout"}
+        sent += acknowledged(service, helpers, 10, "after")
+        assert until(lambda: files(service) <= open_before + 2)
+    finally:
+        slow.stop()
+        for connection in (*idle, *slow.connections):
+            connection.close()
+    assert counted(service) == first + sent
+
+
+@LINUX
+@pytest.mark.parametrize("path", ["/openapi.json", "/v1/reports"])
+def test_who_does_not_read_its_answers_is_let_go(service: Any, helpers: Any, path: str) -> None:
+    """
+    Closing waits until all is sent, which a client can put off for ever: what waited for it stayed in memory.
+    By both ways that a request may go: pages, and a batch whose every line is refused.
+    """
+    if path == "/v1/reports":
+        body = b"{}\n" * 100_000  # the answer names each of them
+        kind = f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}"
+        asked = f"POST {path} HTTP/1.1\r\nHost: x\r\n{kind}\r\n\r\n".encode() + body
+    else:
+        asked = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 400
+    open_before = files(service)
+    connections = [connect(service, buffer=4096) for _ in range(5)]
+    for connection in connections:
+        connection.sendall(asked)
+    assert until(lambda: files(service) >= open_before + 5)
+    assert acknowledged(service, helpers, 20, f"meanwhile {path}") == 20
+    assert until(lambda: files(service) <= open_before)
+    assert "internal-error" not in service.log  # answers were still written to connections that were gone
+    for connection in connections:
+        connection.close()
+
+
+def test_who_reads_an_answer_bit_by_bit_gets_all_of_it(service: Any) -> None:
+    """Longer than a request may take to arrive: it takes its share, and so it is waited for."""
+    body = b"{}\n" * 100_000
+    kind = f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}"
+    connection = connect(service, buffer=1 << 15)
+    connection.sendall(f"POST /v1/reports HTTP/1.1\r\nHost: x\r\n{kind}\r\n\r\n".encode() + body)
+    said = connection.recv(1 << 10)
+    begin = time.monotonic()
+    head, _, got = said.partition(b"\r\n\r\n")
+    length = int(dict(line.lower().split(b": ") for line in head.split(b"\r\n")[1:])[b"content-length"])
+    while len(got) < length:
+        more = connection.recv(1 << 15)
+        assert more, f"cut off after {len(got):,} of {length:,} bytes"
+        got += more
+        if time.monotonic() < begin + 2.5 * READ_TIMEOUT:
+            time.sleep(0.1)
+    connection.close()
+    assert time.monotonic() - begin > 2.5 * READ_TIMEOUT
+    assert len(json.loads(got)["rejected"]) == 100_000
+
+
+@LINUX
+def test_as_many_files_as_are_allowed(service: Any) -> None:
+    """The limit that shells hand on is often far below what the system allows."""
+    (line,) = [
+        line
+        for line in Path(f"/proc/{service.process.pid}/limits").read_text().splitlines()
+        if line.startswith("Max open files")
+    ]
+    soft, hard = line.split()[3:5]
+    assert soft == hard
+
+
+@LINUX
+def test_a_crowd_that_is_larger_than_there_are_files(
+    helpers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    100 files, half of them for connections. Who is connected is served, by both ways; who comes is told to
+    try again; the store is not short of files; and when the crowd leaves there is room again.
+    """
+    real = subprocess.Popen
+    with_few = ["sh", "-c", 'ulimit -n 100 && exec "$0" "$@"']
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **given: real([*with_few, *command], **given))
+    with running(helpers, tmp_path, "--read-timeout", "60") as service:
+        assert '"event": "few-files", "files": 100, "connections": 50' in service.log
+        inside = service.connection()
+        inside.connect()
+        crowd = [connect(service) for _ in range(49)]
+        assert until(lambda: files(service) >= 50 + 3)
+        late = [connect(service) for _ in range(100)]
+        for connection in late:
+            said = last_words(connection)
+            assert said.startswith(b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n")
+            assert b"\r\nretry-after: 5\r\n" in said
+            connection.close()
+        plan = service.plans[0]
+        for report in helpers.make_reports(plan, service.now(plan), 50):
+            assert ask(inside, "POST", "/v1/reports", to_json(report)) == 202
+        for path in ("/healthz", "/readyz", "/v1/rounds", "/openapi.json"):
+            assert ask(inside, "GET", path) == 200
+        for connection in crowd:
+            connection.close()
+        assert until(lambda: service.get("/readyz").status == 200)
+        assert acknowledged(service, helpers, 10, "again") == 10
+        inside.close()
+    assert counted(service) == 60
+
+
+def ask(connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None = None) -> int:
+    connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+    response = connection.getresponse()
+    response.read()
+    return response.status
+
+
+@LINUX
+def test_no_file_left_to_accept_with(service: Any, helpers: Any) -> None:
+    """
+    The limit falls below what the collector reckoned with. It neither ends nor spins, who is connected is
+    served, and when files come free it takes connections again, by itself; and so a second time.
+    """
+    inside, first = service.connection(), counted(service)
+    assert ask(inside, "GET", "/healthz") == 200
+    before = resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE)
+    few = files(service) + 20
+    resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE, (few, before[1]))
+    for turn in range(2):
+        crowd = [connect(service) for _ in range(100)]
+        assert until(lambda: files(service) >= few - 1)
+        used = processor_seconds(service)
+        plan = service.plans[0]
+        for report in helpers.make_reports(plan, service.now(plan), 20, turn):
+            assert ask(inside, "POST", "/v1/reports", to_json(report)) == 202
+        time.sleep(1)
+        assert processor_seconds(service) - used < 0.8  # some hundredths; a loop that spins takes all of it
+        for connection in crowd:
+            connection.close()
+        assert until(lambda: files(service) < few - 10)
+        assert acknowledged(service, helpers, 10, f"again {turn}") == 10
+    inside.close()
+    resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE, before)
+    assert counted(service) == first + 60

@@ -1,0 +1,42 @@
+"""Pages of the reference say what the code says."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from collections import defaultdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tacit.collector.metrics import render_metrics
+from tacit.collector.reading import Reader
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+WITH_SESSIONS = [
+    page
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    if page.parent.name != "how-to" and page.name != "tutorial.md" and ">>> " in page.read_text()
+]
+
+
+@pytest.mark.parametrize("page", WITH_SESSIONS, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_sessions_run_as_printed(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = re.sub(r"^```.*$", "", page.read_text(), flags=re.MULTILINE)  # a fence ends what is printed
+    test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    done = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
+    assert done.attempted > 0
+    assert done.failed == 0
+
+
+def test_every_metric_of_the_collector_is_in_the_page_and_no_other() -> None:
+    health: dict[str, Any] = defaultdict(int, {"rejected": {}, "keys": []})
+    text, _ = render_metrics(cast(Reader, SimpleNamespace(plans=lambda: [])), health, "text/plain")
+    exposed = set(re.findall(r"^# TYPE (\w+)", text.decode(), re.MULTILINE))
+    page = (REFERENCE / "metrics.md").read_text().split("## Names")[1].split("\n## ")[0]
+    assert len(exposed) > 15
+    assert set(re.findall(r"`(tacit_\w+)`", page)) == exposed

@@ -24,7 +24,7 @@ from tacit.reports import to_json
 from tacit.stores import open_store
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks /proc about another process")
-READ_TIMEOUT = 2
+READ_TIMEOUT = 3
 GENEROUS = 20.0
 """Seconds after which something did not happen; a busy machine needs some of them."""
 
@@ -163,7 +163,7 @@ def test_a_crowd_of_idle_and_slow_clients(service: Any, helpers: Any) -> None:
     idle = [connect(service) for _ in range(300)]
     slow = Dripping(service, heads=30, bodies=30)
     try:
-        assert until(lambda: files(service) >= open_before + 360)
+        assert until(lambda: files(service) > open_before + 350)  # some of those before may be gone
         assert (memory(service) - before) / 360 < 64 << 10  # about 7 kB each
         sent = acknowledged(service, helpers, 200, "honest")
         said = [last_words(connection) for connection in (*idle, *slow.connections)]

@@ -55,6 +55,9 @@ def _tls(certificate: str | None, key: str | None) -> tuple[str, str] | None:
               show_default=True, metavar="BYTES", help="Bytes of a request's body.")  # fmt: skip
 @click.option("--max-batch", envvar="TACIT_MAX_BATCH", type=click.IntRange(1), default=200_000,
               show_default=True, metavar="N", help="Reports in a batch.")  # fmt: skip
+@click.option("--max-connections", envvar="TACIT_MAX_CONNECTIONS", type=click.IntRange(1),
+              default=10_000, show_default=True, metavar="N",
+              help="Connections at a time; fewer where the system allows fewer open files.")  # fmt: skip
 @click.option("--read-timeout", envvar="TACIT_READ_TIMEOUT", type=click.FloatRange(0.1), default=20.0,
               show_default=True, metavar="SECONDS",
               help="Seconds that a request may take to arrive.")  # fmt: skip
@@ -75,6 +78,7 @@ def serve(
     behind_proxy: bool,
     max_body: int,
     max_batch: int,
+    max_connections: int,
     read_timeout: float,
     rate: float,
     queue: int,
@@ -123,7 +127,7 @@ def serve(
         shown = f"[{address}]" if ":" in address else address
         click.echo(f"Listening on {scheme}://{shown}:{number}", err=True)
 
-    server = make_server(collector, host, port, limits, tls, started)
+    server = make_server(collector, host, port, limits, tls, started, max_connections)
     server.run()
     if not server.started:
         sys.exit(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from hashlib import sha256
 from typing import Any, Protocol
 from urllib.parse import parse_qs, quote
@@ -212,7 +213,7 @@ class Api:
         return _json({"status": "ready"})
 
     async def _openapi(self, request: Request) -> Response:
-        return _json(openapi())
+        return Response(_document(), media_type="application/json")
 
     # The door to the dashboard
 
@@ -281,6 +282,11 @@ def _described(plan: Any) -> dict[str, Any]:
         "segments": {segment.name: list(segment.tags) for segment in plan.segments},
         "toml": plan.text,
     }
+
+
+@cache
+def _document() -> bytes:
+    return msgspec.json.encode(openapi())
 
 
 def _json(answer: object) -> Response:

@@ -24,7 +24,7 @@ from tacit.reports import to_json
 from tacit.stores import open_store
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks /proc about another process")
-READ_TIMEOUT = 3
+READ_TIMEOUT = 2
 GENEROUS = 20.0
 """Seconds after which something did not happen; a busy machine needs some of them."""
 
@@ -224,16 +224,25 @@ def test_who_reads_an_answer_bit_by_bit_gets_all_of_it(service: Any) -> None:
     assert len(json.loads(got)["rejected"]) == 100_000
 
 
+def limit_files(monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+    """Processes started from here on have so many files, as a shell would hand them."""
+    real, limited = subprocess.Popen, ["sh", "-c", f'ulimit {option} && exec "$0" "$@"']
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **given: real([*limited, *command], **given))
+
+
 @LINUX
-def test_as_many_files_as_are_allowed(service: Any) -> None:
+def test_as_many_files_as_are_allowed(helpers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit that shells hand on is often far below what the system allows."""
-    (line,) = [
-        line
-        for line in Path(f"/proc/{service.process.pid}/limits").read_text().splitlines()
-        if line.startswith("Max open files")
-    ]
-    soft, hard = line.split()[3:5]
+    limit_files(monkeypatch, "-S -n 300")
+    with running(helpers, tmp_path) as service:
+        (line,) = [
+            line
+            for line in Path(f"/proc/{service.process.pid}/limits").read_text().splitlines()
+            if line.startswith("Max open files")
+        ]
+        soft, hard = line.split()[3:5]
     assert soft == hard
+    assert int(hard) > 300
 
 
 @LINUX
@@ -244,9 +253,7 @@ def test_a_crowd_that_is_larger_than_there_are_files(
     100 files, half of them for connections. Who is connected is served, by both ways; who comes is told to
     try again; the store is not short of files; and when the crowd leaves there is room again.
     """
-    real = subprocess.Popen
-    with_few = ["sh", "-c", 'ulimit -n 100 && exec "$0" "$@"']
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **given: real([*with_few, *command], **given))
+    limit_files(monkeypatch, "-n 100")
     with running(helpers, tmp_path, "--read-timeout", "60") as service:
         assert '"event": "few-files", "files": 100, "connections": 50' in service.log
         inside = service.connection()

@@ -205,6 +205,7 @@ def started(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "tacit", *arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
     )  # fmt: skip
 
 
@@ -218,6 +219,31 @@ def test_ctrl_c_ends_with_130_and_no_traceback(folder: Path) -> None:
     out, error = process.communicate(timeout=60)
     assert (process.returncode, error.splitlines()[-1:], out) == (130, ["Stopped."], "")
     assert "Traceback" not in error
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_ctrl_c_reaches_the_workers_of_an_audit_too(folder: Path) -> None:
+    """A terminal interrupts all processes of a command; one of them has something to say."""
+    process = started("audit", "plan.toml", "--reports", "50000000")
+    deadline = time.monotonic() + 60
+    while len(at_work(process.pid)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+    assert (process.returncode, error.splitlines()[-1:], out) == (130, ["Stopped."], "")
+    assert "Traceback" not in error
+
+
+def at_work(parent: int) -> list[int]:
+    """The children of a process that ignore SIGINT, as workers do once they have begun."""
+    tasks = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    ignored = [
+        int(line.split()[1], 16) >> (signal.SIGINT - 1) & 1
+        for child in tasks
+        for line in Path(f"/proc/{child}/status").read_text().splitlines()
+        if line.startswith("SigIgn")
+    ]
+    return [each for each in ignored if each]
 
 
 def test_a_reader_that_has_seen_enough_ends_it_quietly(folder: Path) -> None:

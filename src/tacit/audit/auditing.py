@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -198,8 +199,17 @@ def _executor(client: Client, workers: int) -> Iterator[Executor | None]:
     if workers <= 1 or not isinstance(client, CoreClient):
         yield None
         return
-    with ProcessPoolExecutor(min(workers, os.cpu_count() or 1), get_context("spawn")) as executor:
-        yield executor
+    with ProcessPoolExecutor(
+        min(workers, os.cpu_count() or 1),
+        get_context("spawn"),
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),  # who is interrupted is the audit, and it ends its workers
+    ) as executor:
+        try:
+            yield executor
+        except BaseException:
+            executor.shutdown(cancel_futures=True)
+            raise
 
 
 def _counted(progress: Progress, total: float) -> Callable[[float], None]:

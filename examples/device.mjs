@@ -1,8 +1,7 @@
-// A device in JavaScript: it answers saves.toml, and sends the bytes that tacit's own device would send.
+// A device in JavaScript: it answers saves.toml, and sends the bytes that tacit's own device would send. The steps
+// are in docs/reference/wire.md, what must come out of each in tests/vectors/device.json.
 //
-//     tacit audit saves.toml --client "node device.mjs"
-//
-// docs/reference/wire.md has the steps, tests/vectors/device.json what must come out of each.
+//     tacit audit examples/saves.toml --client "node examples/device.mjs"
 
 import { createHash, randomBytes } from "node:crypto";
 import { createInterface } from "node:readline";

@@ -1,32 +1,17 @@
 """Averaging: what a collector learns of single devices whose value never changes, day after day."""
 
 import numpy as np
-from gallery import DAY, curves, options, publish, table, ticks
+from averaging_devices import BIT, DAYS, FLIP, SCHEMES, ones
+from drawing import curves, publish, ticks
+from gallery import options, table
 from numpy.typing import NDArray
 
-from tacit.fleet import VectorisedFleet
-from tacit.mechanisms import Flip, OneBitMean
-from tacit.plan import Metric, Plan
 from tacit.plots import COLOURS, panels
 from tacit.privacy import loss_of_constant_device
 
-BIT, FLIP, DAYS = OneBitMean(epsilon=1, max_value=1440), Flip(0.2), np.arange(1, 366)
-PLAN = Plan("averaging", 1, DAY, DAY, (Metric("memo", BIT), Metric("flips", BIT, FLIP)))
-SCHEMES = {"fresh noise": Flip(0), "memo": Flip(0), "memo and flips": FLIP}
-
-
-def ones(values: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """How often each device has said 1 by the end of each day: [scheme, days, devices]."""
-    fleet = VectorisedFleet(PLAN, len(values), seed)
-    memo, flips = (
-        [fleet.bits(name, day, values)[:, 0] for day in DAYS.tolist()] for name in ("memo", "flips")
-    )
-    fresh = np.random.default_rng(seed).random((len(DAYS), len(values))) < BIT.probability_of_one(values)
-    return np.cumsum([fresh, memo, flips], axis=1)
-
 
 def beliefs(said: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The posterior of the value m against 0, even beforehand, from such counts."""
+    """The posterior of the value m against 0, even beforehand, from the counts that `ones` gives."""
     fresh, memo, flips = 2.0 * said - DAYS[:, None]  # how many more ones than zeros
     coin = BIT.response.high / BIT.response.low
     remembered = float((1 - FLIP.probability) / FLIP.probability) ** flips  # odds that the memo is 1
@@ -40,7 +25,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the attack, print its figures and draw them."""
     asked = options(__doc__, arguments, devices=3000)
     generator, shown = np.random.default_rng(asked.seed), np.array([1, 7, 30, 365])
-    minutes, ends = generator.integers(0, 1441, asked.devices), 1440 * generator.integers(0, 2, asked.devices)
+    minutes = generator.integers(0, 1441, asked.devices)
+    ends = 1440 * generator.integers(0, 2, asked.devices)
     shares = zip(SCHEMES.values(), ones(minutes, asked.seed) / DAYS[:, None], strict=True)
     guesses = np.array([1440 * flip.channel(BIT.response).truth(share) for flip, share in shares])
     errors = dict(zip(SCHEMES, np.sqrt(np.mean((guesses - minutes) ** 2, axis=2)), strict=True))

@@ -1,7 +1,8 @@
 """The day of a change: a device goes from 0 to m on one day of a month, and the collector guesses which."""
 
 import numpy as np
-from gallery import DAY, curves, options, publish, table
+from drawing import curves, publish
+from gallery import DAY, options, table
 from numpy.typing import NDArray
 
 from tacit.fleet import VectorisedFleet
@@ -46,11 +47,9 @@ def main(arguments: list[str] | None = None) -> None:
     offsets, many = np.arange(-7, 8), asked.devices
     spread = {name: [np.mean(errors[name] == each) for each in offsets] for name in ("0", "0.2", "0.4")}
     found = {f"flip {name}": line for name, line in spread.items()}
-    curves(
-        left, offsets, found, shares_of=many, title="Guessed day less true day", xlabel="days", yscale="log"
-    )
+    curves(left, offsets, found, shares_of=many, title="Guessed day less true day")
     curves(right, [float(name) for name in FLIPS], guessed, shares_of=many, title="Day guessed")
-    left.set_ylabel("share of devices")
+    left.set(xlabel="days", ylabel="share of devices", yscale="log")
     right.set(xlabel="flip probability", ylabel="share of devices", ylim=(0, 1))
     right.axhline(1 / (DAYS - 1), color="k", linestyle=":", label="exact day, blindly")
     publish(figure, asked.out, "change_day")

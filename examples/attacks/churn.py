@@ -1,29 +1,13 @@
 """Churn: each new set of parameters and each new secret is a fresh memo bit; a collector averages them."""
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
 import numpy as np
-from gallery import DAY, curves, options, publish, table
+from churn_devices import PLANS, ledger, plan
+from drawing import curves, publish
+from gallery import options, table
 
-from tacit.device import Device, Policy
+from tacit.device import Policy
 from tacit.fleet import SmallFleet
-from tacit.mechanisms import OneBitMean
-from tacit.plan import Metric, Plan
 from tacit.plots import panels
-from tacit.testing import ManualClock
-
-PLANS = {  # version, epsilon and description of nine plans in turn
-    "words": [(place, "1", f"the {place}th wording") for place in range(1, 10)],
-    "epsilon": [(place, f"1.{place - 1:03}", "") for place in range(1, 10)],
-    "secret": [(1, "1", "") for _ in range(9)],
-}
-
-
-def plan(version: int, epsilon: str, words: str) -> Plan:
-    """A plan that asks for one mean."""
-    mechanism = OneBitMean(epsilon, 1440)
-    return Plan("churn", version, DAY, DAY, (Metric("minutes", mechanism, description=words),))
 
 
 def guessed(churn: str, devices: int, seed: int) -> list[float]:
@@ -36,21 +20,6 @@ def guessed(churn: str, devices: int, seed: int) -> list[float]:
         evidence += (2 * bits - 1) * float(given[1])
         right.append(float(np.mean(np.where(evidence == 0, 0.5, (evidence > 0) == (values > 0)))))
     return right
-
-
-def ledger(churn: str, policy: Policy | None = None) -> tuple[list[float], tuple[str, ...]]:
-    """What a real device enters as its loss after each plan, and why it refused the last one."""
-    losses, clock = [], ManualClock()
-    with TemporaryDirectory() as folder:
-        for place, given in enumerate(PLANS[churn]):
-            device = Device(plan(*given), Path(folder) / "state", clock=clock, policy=policy)
-            if place and churn == "secret":
-                device.forget()
-            clock.advance(2 * DAY)  # a plan is answered from the next round on
-            device.report()
-            losses.append(device.receipt().total_loss)
-            device.close()
-        return losses, device.status().refused
 
 
 def main(arguments: list[str] | None = None) -> None:

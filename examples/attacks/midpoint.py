@@ -1,7 +1,8 @@
 """Midpoints: rounding every value to the middle of its segment, against rounding by each device's alpha."""
 
 import numpy as np
-from gallery import DAY, options, publish, table, ticks
+from drawing import publish, ticks
+from gallery import DAY, options, table
 
 from tacit.counts import MeanCounts
 from tacit.estimates import Estimate, estimate
@@ -41,15 +42,12 @@ def main(arguments: list[str] | None = None) -> None:
         columns[f"{name} ±"] = [found[name].half_width for _, found, _ in results]
     table({**columns, "bias of midpoints": [bias for _, _, bias in results]}, digits=1)
     figure, (left, right) = panels(2)
-    for name, colour, marker, aside in zip(
-        ("midpoint", "alpha-point"), COLOURS[1::-1], MARKERS, (0.96, 1.04), strict=False
-    ):
+    looks = zip(("midpoint", "alpha-point"), COLOURS[1::-1], MARKERS, (0.96, 1.04), strict=False)
+    for name, colour, marker, aside in looks:
         off = np.array([found[name].value - truth for truth, found, _ in results])
         width = np.array([found[name].half_width for _, found, _ in results])
         for axis, x, at in ((left, STEPS, slice(0, 3)), (right, sizes, slice(3, 6))):
-            axis.errorbar(
-                aside * np.array(x), off[at], width[at], color=colour, marker=marker, ls="", label=name
-            )
+            axis.errorbar(aside * np.array(x), off[at], width[at], color=colour, fmt=marker, label=name)
             axis.axhline(0, color="k", linewidth=0.8)
             axis.set(ylabel="estimate - true mean, minutes", xscale="log")
     ticks(left, STEPS, xlabel="step, minutes", title=f"{asked.devices:,} devices")

@@ -1,23 +1,16 @@
 """The naive memo: a collector that learns one day's bucket knows which answer to look for on all others."""
 
 import numpy as np
-from gallery import curves, memos, options, publish, table, ticks
+from drawing import curves, publish, ticks
+from gallery import options, table
+from naive_memo_devices import memos, schemes
 from numpy.typing import NDArray
 
 from tacit.fleet import population
-from tacit.mechanisms import Buckets, DBitFlip, HadamardBit
 from tacit.mechanisms.baselines import NaiveMemo
 from tacit.plots import COLOURS, panels
 
-BUCKETS, EPSILONS = Buckets.even(1440, 32), (0.5, 1, 2, 5, 10)
-
-
-def schemes(epsilon: float) -> dict[str, DBitFlip | HadamardBit]:
-    """The paper's remember an answer per bucket (the naive memo: of 32 bits), tacit's one per class."""
-    names = {32: "naive memo", 4: "4BitFlipPM", 2: "2BitFlipPM", 1: "1BitFlipPM"}
-    paper = {name: DBitFlip(epsilon, BUCKETS, bits, "paper") for bits, name in names.items()}
-    by_class, hadamard = DBitFlip(epsilon, BUCKETS, 4), HadamardBit(epsilon, BUCKETS)
-    return {**paper, "4 bits, by class": by_class, "Hadamard bit": hadamard}
+EPSILONS = (0.5, 1, 2, 5, 10)
 
 
 def returns(memo: NDArray[np.int64], visited: NDArray[np.int64]) -> float:
@@ -55,7 +48,6 @@ def main(arguments: list[str] | None = None) -> None:
     left.barh(list(figures[1]), rows["app usage, ε = 1"], color=COLOURS[: len(figures[1])])
     left.axvline(blind, color="k", linestyle=":")
     left.invert_yaxis()
-    left.set_axisbelow(True)
     left.set(xlabel="precision (dotted: without looking)", title="App usage, ε = 1")
     lines = {name: [figures[epsilon][name][1] for epsilon in EPSILONS] for name in figures[1]}
     curves(right, EPSILONS, lines, title="Buckets that a bit is about, all equally likely")

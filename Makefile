@@ -1,11 +1,13 @@
 # Every target makes its own environment in .venv and installs what it needs.
 
-PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+READY   := $(VENV)/.ready
+MINIMAL := .venv-minimal
+PIP     := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test browser lint bench bench-peers soak clean
+.PHONY: demo test browser lint docs docs-links bench bench-peers soak test-minimal lock-minimal audit-dependencies release-check clean
 
 demo: $(READY)  ## collector, simulated fleet and dashboard on this machine: truth beside estimates
 	@$(BIN)/tacit demo $(ARGS)
@@ -23,6 +25,15 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@MYPYPATH=tools $(BIN)/mypy --config-file= --strict tools/*.py
+
+docs: $(READY)  ## the site, in build/site; a warning is an error
+	@$(BIN)/python $(PIP) --constraint constraints.txt --group docs
+	$(BIN)/sphinx-build -W --keep-going -n -q -c docs . build/site -d build/doctrees
+	@echo "Open build/site/index.html"
+
+docs-links: docs  ## links to other sites; needs a network
+	$(BIN)/sphinx-build -b linkcheck -q -c docs . build/links -d build/doctrees
 
 bench: $(READY)  ## figures as ratios, taken in one run
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -30,17 +41,38 @@ bench: $(READY)  ## figures as ratios, taken in one run
 bench-peers: $(READY)  ## tacit beside other libraries, in an environment of their own
 	$(BIN)/python benchmarks/peers/run.py $(ARGS)
 
-soak: $(READY)  ## long statistical runs, by hand
-	$(BIN)/pytest -m soak $(ARGS)
+soak: $(READY)  ## long statistical, fault and load runs, by hand
+	$(BIN)/pytest -m soak --timeout 7200 $(ARGS)
+
+test-minimal: $(MINIMAL)/.ready browser  ## the fast tests with the oldest versions that pyproject.toml allows
+	$(MINIMAL)/bin/pytest -m "not soak" -n auto --dist worksteal $(ARGS)
+
+lock-minimal:  ## those oldest versions, found anew after a bound has changed
+	$(PYTHON) tools/lock_minimal.py
+
+audit-dependencies:  ## known vulnerabilities in the pinned versions; asks pypi.org
+	@$(PYTHON) tools/audit_dependencies.py
+
+release-check:  ## build, install and try what would be released; ARGS=--quick leaves out the tests
+	@$(PYTHON) tools/release_check.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(MINIMAL) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "tacit needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "Setting up $(VENV) (once) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev --editable '.[all]'
+	@$(BIN)/python $(PIP) --constraint constraints.txt --upgrade pip
+	@$(BIN)/python $(PIP) --constraint constraints.txt --group dev --editable '.[all]'
+	@touch $@
+
+$(MINIMAL)/.ready: pyproject.toml constraints-minimal.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+		{ echo "The oldest versions are those for Python 3.11; name one with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Setting up $(MINIMAL) (once) ..."
+	@$(PYTHON) -m venv --clear $(MINIMAL)
+	@$(MINIMAL)/bin/python $(PIP) --constraint constraints.txt --upgrade pip
+	@$(MINIMAL)/bin/python $(PIP) --constraint constraints-minimal.txt --group dev --editable '.[all]'
 	@touch $@

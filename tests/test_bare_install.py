@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -56,7 +57,23 @@ def test_the_wheel_requires_nothing(site: Path) -> None:
     required = [line for line in metadata.read_text().splitlines() if line.startswith("Requires-Dist")]
     assert required
     assert all("extra ==" in line for line in required)
-    assert (site / "tacit" / "py.typed").exists()
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(site: Path) -> None:
+    source = ROOT / "src"
+    kept = {path.relative_to(source) for path in source.rglob("*") if "__pycache__" not in path.parts}
+    found = {path.relative_to(site) for path in site.rglob("*") if ".dist-info" not in str(path)}
+    assert found == kept
+    assert {Path(f"tacit/{name}") for name in ("py.typed", "fleet/demo.toml", "dashboard/static")} <= found
+    (legal,) = site.glob("*.dist-info/licenses")
+    assert {path.name for path in legal.iterdir()} == {"LICENSE", "NOTICE"}
+
+
+def test_the_page_of_the_index_leads_nowhere_but_to_the_web(site: Path) -> None:
+    (metadata,) = site.glob("*.dist-info/METADATA")
+    links = re.findall(r"\]\(([^)]*)\)", metadata.read_text())
+    assert links
+    assert [link for link in links if not link.startswith("https://")] == []
 
 
 def test_a_bare_install_runs_a_device(site: Path, tmp_path: Path) -> None:
@@ -69,4 +86,4 @@ def test_a_bare_install_runs_a_device(site: Path, tmp_path: Path) -> None:
 def test_a_bare_install_says_what_the_command_line_needs(site: Path) -> None:
     done = run(site, "-c", "from tacit.cli import main; main()")
     assert done.returncode == 1
-    assert "pip install 'tacit[all]'" in done.stderr
+    assert "pip install 'tacit[cli]'" in done.stderr

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, assert_never
 
-from tacit.mechanisms import Channel, HadamardBit, OneBitMean
+from tacit.mechanisms import Channel, DBitFlip, HadamardBit, OneBitMean
 from tacit.plan import Metric
 
 
@@ -31,10 +31,13 @@ def seen(metric: Metric) -> Channel:
     >>> seen(Metric("hours", HadamardBit(1, Buckets.even(24, 32)))).low
     Fraction(1, 2)
     """
-    channel = metric.flip.channel(metric.mechanism.response)
-    if isinstance(metric.mechanism, HadamardBit):
+    mechanism = metric.mechanism
+    channel = metric.flip.channel(mechanism.response)
+    if isinstance(mechanism, HadamardBit):
         return Channel(Fraction(1, 2), (1 + channel.contrast) / 2)
-    return channel
+    if isinstance(mechanism, OneBitMean | DBitFlip):
+        return channel
+    assert_never(mechanism)
 
 
 def variances(metric: Metric, truth: Any) -> tuple[Any, Any]:
@@ -48,8 +51,11 @@ def variances(metric: Metric, truth: Any) -> tuple[Any, Any]:
         mean and dBitFlip:   n·Var = (c² - 1)/4 + t(1 - t),
         Hadamard bit:        n·Var = (c² - t)   + t(1 - t)  =  c² - t².
     """
-    contrast = float(metric.flip.channel(metric.mechanism.response).contrast)
+    mechanism = metric.mechanism
+    contrast = float(metric.flip.channel(mechanism.response).contrast)
     sampling = truth * (1 - truth)
-    if isinstance(metric.mechanism, HadamardBit):
+    if isinstance(mechanism, HadamardBit):
         return contrast**-2 - truth, sampling
-    return (contrast**-2 - 1) / 4 + 0 * truth, sampling
+    if isinstance(mechanism, OneBitMean | DBitFlip):
+        return (contrast**-2 - 1) / 4 + 0 * truth, sampling
+    assert_never(mechanism)

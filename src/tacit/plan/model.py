@@ -10,6 +10,7 @@ from datetime import date
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
+from typing import assert_never
 
 from tacit.mechanisms import DBitFlip, Flip, HadamardBit, OneBitMean
 
@@ -84,7 +85,9 @@ class Metric:
         edges = [str(edge) for edge in mechanism.buckets.edges]
         if isinstance(mechanism, DBitFlip):
             return ["d-bit-flip", mechanism.variant, low, edges, mechanism.width, mechanism.label]
-        return ["hadamard-bit", low, edges]
+        if isinstance(mechanism, HadamardBit):
+            return ["hadamard-bit", low, edges]
+        assert_never(mechanism)  # two mechanisms with one digest would share remembered answers
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,49 +1,28 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, OPENED_FILES, Make, Query
 
 from tacit.device import Device
 from tacit.plan import Plan
 from tacit.testing import ManualClock, RecordingTransport
 
-PLAN = """
-[plan]
-name = "app-usage"
-version = 1
-round = "6h"
-grace = "6h"
-
-[metrics.editor_seconds]
-kind = "mean"
-max_value = 21600
-step = 5400
-epsilon = 1.0
-flip = 0.2
-
+PLAN = (
+    HEAD
+    + EDITOR_SECONDS
+    + """
 [metrics.browser_seconds]
 kind = "mean"
 max_value = 21600
 epsilon = 0.5
-
-[metrics.editor_hours]
-kind = "histogram"
-max_value = 21600
-buckets = 32
-mechanism = "d-bit-flip"
-bits = 4
-epsilon = 1.0
-
-[metrics.opened_files]
-kind = "histogram"
-max_value = 64
-buckets = 8
-mechanism = "hadamard-bit"
-epsilon = 2.0
-flip = 0.1
+"""
+    + EDITOR_HOURS
+    + OPENED_FILES
+    + """flip = 0.1
 
 [groups.apps]
 metrics = ["editor_seconds", "browser_seconds"]
@@ -52,6 +31,7 @@ max_total = 21600
 [segments]
 os = ["windows", "linux"]
 """
+)
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +53,7 @@ def plan(plan_text: str) -> Plan:
 @pytest.fixture
 def clock(plan: Plan) -> ManualClock:
     """A tenth of a round into round 80,000."""
-    return ManualClock(plan.round(80_000).start + plan.round_seconds / 10)
+    return ManualClock(plan.round(HERE).start + plan.round_seconds / 10)
 
 
 @pytest.fixture
@@ -87,7 +67,7 @@ def state(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def device_of(plan: Plan, state: Path, clock: ManualClock) -> Iterator[Callable[..., Device]]:
+def device_of(plan: Plan, state: Path, clock: ManualClock) -> Iterator[Make]:
     """Makes devices on the one state file, closed in the end."""
     made: list[Device] = []
 
@@ -102,7 +82,7 @@ def device_of(plan: Plan, state: Path, clock: ManualClock) -> Iterator[Callable[
 
 
 @pytest.fixture
-def query(state: Path) -> Callable[..., list[tuple[object, ...]]]:
+def query(state: Path) -> Query:
     """Looks into the state file from outside."""
 
     def ask(sql: str, *parameters: object) -> list[tuple[object, ...]]:

@@ -9,15 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.shared.devices import HERE, Make, Query
 
 from tacit.device import Device
 from tacit.errors import StateError
 from tacit.plan import Plan
 from tacit.testing import ManualClock, RecordingTransport
-
-Make = Callable[..., Device]
-Query = Callable[..., list[tuple[object, ...]]]
-HERE = 80_000
 
 
 def names(folder: Path) -> set[str]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import exp, log
 
 import pytest
+from tests.shared.devices import HERE, Make, with_epsilon
 
-from tacit.device import Device, Policy
+from tacit.device import Policy
 from tacit.plan import Plan
 from tacit.testing import ManualClock
-
-Make = Callable[..., Device]
-HERE = 80_000
 
 
 def mean_lifetime() -> float:
@@ -25,11 +22,6 @@ def mean_lifetime() -> float:
 def total_lifetime() -> float:
     """Of the fixture's plan: that, a mean on one step (2 · 0.5), dBitFlip (d · ε), a Hadamard bit (2 · 2)."""
     return mean_lifetime() + 1.0 + 4.0 + 4.0
-
-
-def with_epsilon(plan_text: str, version: int, epsilon: str) -> Plan:
-    text = plan_text.replace("version = 1", f"version = {version}")
-    return Plan.from_toml(text.replace("epsilon = 2.0", f"epsilon = {epsilon}"))
 
 
 @pytest.mark.parametrize(

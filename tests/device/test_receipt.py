@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.shared.devices import HERE, Make
 
 from tacit.device import Device, Rejected
 from tacit.plan import Plan
 from tacit.testing import ManualClock, RecordingTransport
-
-Make = Callable[..., Device]
-HERE = 80_000
 
 
 def test_a_receipt_shows_every_bit_that_was_told(device_of: Make, plan: Plan) -> None:

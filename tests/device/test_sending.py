@@ -6,11 +6,12 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests.shared.devices import HERE, Make
 
 from tacit.device import Accepted, Device, HttpTransport, Rejected, Retry
 from tacit.device.sending import FIRST_BACK_OFF, LONGEST_BACK_OFF, back_off
@@ -19,9 +20,6 @@ from tacit.errors import ParameterError
 from tacit.plan import Plan
 from tacit.reports.codec import from_json
 from tacit.testing import ManualClock, RecordingTransport
-
-Make = Callable[..., Device]
-HERE = 80_000
 
 
 class Collector(ThreadingHTTPServer):

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.shared.processes import run_script
 
 PRELUDE = """
 import os, signal, sys, threading
@@ -34,17 +31,6 @@ def run(tmp_path: Path) -> Callable[..., str]:
     """Runs a script in a process of its own, where it may fork and kill; returns what it prints."""
 
     def start(script: str, *arguments: object, timeout: float = 60.0) -> str:
-        environment = {name: value for name, value in os.environ.items() if name != "DO_NOT_TRACK"}
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", PRELUDE + textwrap.dedent(script), *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            env=environment,
-            cwd=tmp_path,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return run_script(tmp_path, PRELUDE, script, *arguments, timeout=timeout).stdout
 
     return start

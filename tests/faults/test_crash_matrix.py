@@ -8,7 +8,6 @@ Here the long scenarios are taken in strides; `pytest -m soak` dies at every sin
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -16,8 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.shared.processes import tracked_environment
 
 FOLDER = Path(__file__).parent
+ROOT = FOLDER.parents[1]
 SCENARIOS = {
     "first-start": 11,
     "add": 2,
@@ -56,10 +57,11 @@ def lead(shim: Path, tmp_path: Path) -> Lead:
     def run(scenario: str, mode: str, *options: str) -> subprocess.CompletedProcess[str]:
         place = tmp_path / f"{scenario}-{mode}"
         place.mkdir()
-        environment = {name: value for name, value in os.environ.items() if name != "DO_NOT_TRACK"}
+        program = [sys.executable, "-W", "error", "-m", "tests.faults.crash_driver"]
         return subprocess.run(
-            [sys.executable, "-W", "error", FOLDER / "crash_driver.py", scenario, place, mode, *options],
-            env={**environment, "LD_PRELOAD": str(shim)},
+            [*program, scenario, place, mode, *options],
+            env={**tracked_environment(), "LD_PRELOAD": str(shim)},
+            cwd=ROOT,
             capture_output=True,
             text=True,
             check=False,

@@ -17,38 +17,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, SECONDS, clock_in, identity
 
 from tacit.device import Device
-from tacit.device.answer import answer
-from tacit.device.prf import SecretDraws
 from tacit.errors import StateError
 from tacit.plan import Plan
 from tacit.reports import Report, from_json, to_json
 from tacit.testing import ManualClock, RecordingTransport
 
-HERE = 80_000
-PLAN = Plan.from_toml("""
-[plan]
-name = "app-usage"
-version = 1
-round = "6h"
-grace = "6h"
-
-[metrics.editor_seconds]
-kind = "mean"
-max_value = 21600
-step = 5400
-epsilon = 1.0
-flip = 0.2
-
-[metrics.editor_hours]
-kind = "histogram"
-max_value = 21600
-buckets = 32
-mechanism = "d-bit-flip"
-bits = 4
-epsilon = 1.0
-""")
+PLAN = Plan.from_toml(HEAD + EDITOR_SECONDS + EDITOR_HOURS)
 VALUES = {"editor_seconds": 5_000, "editor_hours": 12_000}
 
 
@@ -57,25 +34,20 @@ class Original:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "original"
-        clock = ManualClock(HERE * 21_600 + 60.0)
+        clock = clock_in()
         with Device(PLAN, self.path, clock=clock) as device:
             device.forget()
-            clock.advance(2 * 21_600)
+            clock.advance(2 * SECONDS)
             device.flush()
             for name, value in VALUES.items():
                 device.add(name, value)
         self.now = clock.now
         self.content = self.path.read_bytes()
-        self.secret, self.epoch = identity(self.path)
+        self.identity = identity(self.path)
+        self.secret = self.identity.secret
 
     def law(self, number: int, values: dict[str, int]) -> Report:
-        return answer(SecretDraws(self.secret, PLAN.name, self.epoch), PLAN, number, values).report
-
-
-def identity(path: Path) -> tuple[bytes, int]:
-    with closing(sqlite3.connect(path)) as connection:
-        [(secret, epoch)] = connection.execute("SELECT secret, epoch FROM device")
-        return secret, epoch
+        return self.identity.law(PLAN, number, values)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +77,7 @@ def opened(original: Original, content: bytes, folder: Path) -> str:
         secret, epoch = identity(state)
         aside = folder / f"state.quarantined-{epoch}"
         if not aside.exists():
-            assert (secret, epoch) == (original.secret, original.epoch), "a silent redraw"
+            assert (secret, epoch) == original.identity, "a silent redraw"
             report = device.report(HERE + 2)
             assert report is None or report.id == original.law(HERE + 2, {}).id
             device.flush()
@@ -116,7 +88,7 @@ def opened(original: Original, content: bytes, folder: Path) -> str:
         assert aside.read_bytes()[4096:] == content[4096:]
         check_ledger(device, epoch)
         assert all(file.stat().st_mode & 0o777 == 0o600 for file in folder.iterdir())
-        clock.advance(21_600 / 2)
+        clock.advance(SECONDS / 2)
         device.flush()
         assert transport.bodies == [], "a round that had begun is answered under another secret"
         return "quarantined"
@@ -224,7 +196,7 @@ def test_each_bit_of_a_report_that_waits(original: Original, tmp_path: Path) -> 
             assert transport.bodies == []
             assert device.report(HERE + 1) is None
             assert "report-damaged" in device.status().notes
-        assert identity(state) == (original.secret, original.epoch)
+        assert identity(state) == original.identity
 
 
 @pytest.mark.parametrize(
@@ -259,7 +231,7 @@ def test_a_file_that_another_process_writes_to_is_locked(original: Original, tmp
         with pytest.raises(StateError, match="locked by another process"):
             Device(PLAN, state, clock=ManualClock(original.now))
         other.execute("ROLLBACK")
-    assert identity(state) == (original.secret, original.epoch)
+    assert identity(state) == original.identity
 
 
 def flips(seed: int, size: int, count: int) -> list[tuple[int, int]]:

@@ -212,11 +212,12 @@ except ImportError as error:
 def test_the_program_in_the_page_runs_as_printed(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "opentelemetry.md").read_text()
     (program,) = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
-    shutil.copy(PLAN, tmp_path / "plan.toml")
+    (tmp_path / "examples").mkdir()
+    shutil.copy(PLAN, tmp_path / "examples")
     done = run(tmp_path, "-W", "error", "-c", program, TACIT_KEY="key")
     assert (done.returncode, done.stderr) == (0, "")
     assert totals(tmp_path / "telemetry.db") == {"editor_seconds": "12", "editor_hours": "12"}
-    assert b"diary" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"diary" not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
 def test_the_page_names_every_variable_that_is_read() -> None:

@@ -12,6 +12,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
+from tests.integrations.instrumented import HEAD
 
 from tacit.device import Device
 from tacit.integrations.opentelemetry import PrivateMetricExporter, segment_of
@@ -20,13 +21,9 @@ from tacit.testing import ManualClock
 PROGRAMS = 10
 BUSY = 4
 
-PLAN = """
-[plan]
-name = "app-usage"
-version = 1
-round = "1h"
-grace = "1h"
-
+PLAN = (
+    HEAD
+    + """
 [metrics.files_saved]
 kind = "mean"
 max_value = 1000
@@ -35,6 +32,7 @@ epsilon = 20
 [segments]
 os = ["linux", "windows"]
 """
+)
 
 
 def test_instrumented_programs_are_estimated(tools: ModuleType, tmp_path: Path) -> None:
@@ -45,7 +43,7 @@ def test_instrumented_programs_are_estimated(tools: ModuleType, tmp_path: Path) 
     probability 1 / (e²⁰ + 1) < 2.1e-9: over ten devices this test fails falsely less than once in 4e7 runs.
     Four ones of ten are a mean of (4/10 - p) / (1 - 2p) · 1000 with that p: 400 to seven digits. Were the
     increases lost, counted in part or added twice, the ones would be fewer, fewer, or (clamped) the same;
-    `test_opentelemetry.py` has the exact sums.
+    `test_opentelemetry_instruments.py` has the exact sums.
     """
     service = tools.Service(tmp_path, PLAN)
     keys = tools.make_keys(service.store, "ingest", "reader")

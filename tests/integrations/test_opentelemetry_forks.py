@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.shared.processes import run_script
 
 PRELUDE = """
 import math, os, signal, sys, threading, time, warnings
@@ -60,12 +57,7 @@ def run(tmp_path: Path) -> Callable[[str], None]:
     """Runs a script in a process of its own, where it may fork."""
 
     def start(script: str) -> None:
-        environment = {name: value for name, value in os.environ.items() if name != "DO_NOT_TRACK"}
-        command = [sys.executable, "-W", "error", "-c", PRELUDE + textwrap.dedent(script)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=60, env=environment, cwd=tmp_path, check=False
-        )
-        assert done.returncode == 0, done.stderr
+        done = run_script(tmp_path, PRELUDE, script)
         # The SDK says so itself when its thread is quicker than the construction of the provider.
         early = "Cannot call collect on a MetricReader until it is registered on a MeterProvider"
         assert [line for line in done.stderr.splitlines() if line != early] == []

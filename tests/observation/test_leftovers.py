@@ -12,11 +12,22 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from tests.shared.devices import HEAD
+from tests.shared.processes import tracked_environment
 
 from tacit.device import Device
 from tacit.errors import StateError
 from tacit.plan import Plan
 
+PLAN_TEXT = (
+    HEAD
+    + """
+[metrics.editor_seconds]
+kind = "mean"
+max_value = 21600
+epsilon = 1.0
+"""
+)
 PRELUDE = """
 import gc, logging, os, signal, sqlite3, sys, traceback, warnings
 from fractions import Fraction
@@ -28,18 +39,7 @@ from tacit.device import Device
 from tacit.plan import Plan
 from tacit.testing import ManualClock, RecordingTransport
 
-PLAN = Plan.from_toml('''
-[plan]
-name = "app-usage"
-version = 1
-round = "6h"
-grace = "6h"
-
-[metrics.editor_seconds]
-kind = "mean"
-max_value = 21600
-epsilon = 1.0
-''')
+PLAN = Plan.from_toml('''PLAN_TEXT''')
 VALUE = Fraction(12345678901, 2000003)
 clock = ManualClock(80_000 * 21_600 + 60.0)
 
@@ -50,7 +50,7 @@ class Breaking:
 device = Device(PLAN, "place/state", clock=clock, transport=Breaking())
 secret = sqlite3.connect("place/state").execute("SELECT secret FROM device").fetchone()[0]
 device.add("editor_seconds", VALUE)
-"""
+""".replace("PLAN_TEXT", PLAN_TEXT)
 
 
 def lived(folder: Path, script: str) -> tuple[subprocess.CompletedProcess[bytes], bytes]:
@@ -58,7 +58,7 @@ def lived(folder: Path, script: str) -> tuple[subprocess.CompletedProcess[bytes]
     (folder / "place").mkdir()
     (folder / "temporary").mkdir()
     reading, writing = os.pipe()
-    environment = {name: value for name, value in os.environ.items() if name != "DO_NOT_TRACK"}
+    environment = tracked_environment()
     environment |= dict.fromkeys(("TMPDIR", "SQLITE_TMPDIR", "HOME"), str(folder / "temporary"))
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-c", PRELUDE + textwrap.dedent(script), str(writing)],
@@ -178,7 +178,7 @@ def test_a_killed_process_leaves_its_state_file_and_nothing_else(tmp_path: Path,
 
 def test_errors_at_construction_hold_nothing_of_the_file(tmp_path: Path) -> None:
     """A file of another program, with words in it that are nobody's business."""
-    plan = Plan.from_toml(PRELUDE.split("'''")[1])
+    plan = Plan.from_toml(PLAN_TEXT)
     state = tmp_path / "state"
     with Device(plan, state) as device:
         device.add("editor_seconds", 4_711)

@@ -17,45 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, OPENED_FILES, SECONDS, clock_in
 
 from tacit.device import Accepted, Device, HttpTransport, Outcome, Retry
 from tacit.device.prf import checksum
 from tacit.plan import Plan
 from tacit.reports.codec import from_json
-from tacit.testing import ManualClock
 
-HERE = 80_000
-SECONDS = 21_600
 ROUNDS = 8
-PLAN = Plan.from_toml("""
-[plan]
-name = "app-usage"
-version = 1
-round = "6h"
-grace = "6h"
-
-[metrics.editor_seconds]
-kind = "mean"
-max_value = 21600
-step = 5400
-epsilon = 1.0
-flip = 0.2
-
-[metrics.editor_hours]
-kind = "histogram"
-max_value = 21600
-buckets = 32
-mechanism = "d-bit-flip"
-bits = 4
-epsilon = 1.0
-
-[metrics.opened_files]
-kind = "histogram"
-max_value = 64
-buckets = 8
-mechanism = "hadamard-bit"
-epsilon = 2.0
-
+PLAN = Plan.from_toml(
+    HEAD
+    + EDITOR_SECONDS
+    + EDITOR_HOURS
+    + OPENED_FILES
+    + """
 [metrics.browser_seconds]
 kind = "mean"
 max_value = 21600
@@ -64,7 +39,8 @@ epsilon = 3.0
 [groups.time]
 metrics = ["editor_seconds", "browser_seconds"]
 max_total = 21600
-""")
+"""
+)
 
 Use = Callable[[Device, int], None]
 """What a program records in a round."""
@@ -117,7 +93,7 @@ def ones(body: bytes) -> int:
 def twin(tmp_path: Path) -> Path:
     """A state file to copy: all devices of a comparison have its secret, a fixed one."""
     path, secret = tmp_path / "twin", bytes(range(32))
-    Device(PLAN, path, clock=ManualClock(HERE * SECONDS + 60.0)).close()
+    Device(PLAN, path, clock=clock_in()).close()
     with closing(sqlite3.connect(path)) as connection:
         right = checksum(secret, PLAN.name, SECONDS, 0)
         connection.execute("UPDATE device SET secret = ?, checksum = ?", (secret, right))
@@ -127,7 +103,7 @@ def twin(tmp_path: Path) -> Path:
 
 def observed(state: Path, use: Use, transport: Any, tap: Any) -> tuple[list[bytes], list[float]]:
     """The requests of some rounds in the order they came, and when each was meant to be sent."""
-    clock = ManualClock(HERE * SECONDS + 60.0)
+    clock = clock_in()
     times: list[float] = []
     tap.take()
     with closing(Device(PLAN, state, clock=clock, transport=transport)) as device:
@@ -232,7 +208,7 @@ def test_populations_with_different_values_have_one_shape(tmp_path: Path, wireta
         shape = set()
         for number in range(12):
             state = tmp_path / f"{use.__name__}-{number}"
-            clock = ManualClock(HERE * SECONDS + 60.0)
+            clock = clock_in()
             with closing(Device(PLAN, state, clock=clock, endpoint=wiretap.address)) as device:
                 clock.now += SECONDS
                 use(device, HERE + 1)

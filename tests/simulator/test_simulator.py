@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
+from tests.simulator.machine import System
 
 from tacit.collector.commits import Committer, _Group
 from tacit.device import core
@@ -43,18 +43,18 @@ FAST = budget(60, steps=25)
 FINDS = budget(60, steps=25, found=True)
 
 
-def test_the_laws_hold_whatever_happens(machine: ModuleType) -> None:
-    run_state_machine_as_test(machine.System, settings=FAST)
+def test_the_laws_hold_whatever_happens() -> None:
+    run_state_machine_as_test(System, settings=FAST)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(40))
-def test_the_laws_hold_in_ten_thousand_sequences(machine: ModuleType, part: int) -> None:
+def test_the_laws_hold_in_ten_thousand_sequences(part: int) -> None:
     """40 × 250 sequences, each part from its own seed."""
     many = settings(budget(250, steps=15), derandomize=False)
 
     @seed(part)
-    class Part(machine.System):  # type: ignore[misc, name-defined]
+    class Part(System):
         pass
 
     run_state_machine_as_test(Part, settings=many)
@@ -142,7 +142,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_a_seeded_fault_is_found(machine: ModuleType, fault: Any, monkeypatch: Patch) -> None:
+def test_a_seeded_fault_is_found(fault: Any, monkeypatch: Patch) -> None:
     fault(monkeypatch)
     with pytest.raises(AssertionError, match=FAULTS[fault]):
-        run_state_machine_as_test(machine.System, settings=FINDS)
+        run_state_machine_as_test(System, settings=FINDS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import resource
 import shutil
 import signal
@@ -19,18 +18,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.shared.writers import KEY, check_written, group, killed_writers
 
 from tacit.errors import StoreError
 from tacit.plan import Plan
-from tacit.stores import Layout, RoundKey, SqlStore, migrate_store, open_store, sqlite
+from tacit.stores import Layout, SqlStore, migrate_store, open_store, sqlite
 from tacit.stores.sqlite import SCHEMA, SqliteStore
 
 Open = Callable[[str], SqlStore]
-KEY = RoundKey("small", 1, 7)
-
-
-def group(start: int, count: int) -> bytes:
-    return b"".join(number.to_bytes(16) + b"\x80" for number in range(start, start + count))
 
 
 @pytest.fixture
@@ -195,43 +190,10 @@ def full_disk(path: Path) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, ignored)
 
 
-WRITER = """
-import sys
-from tacit.stores import RoundKey, open_store
-store, start = open_store("sqlite:///" + sys.argv[1]), int(sys.argv[2])
-key = RoundKey("small", 1, 7)
-for number in range(start, start + 100_000):
-    ids = range(40 * number - 10, 40 * number + 40)     # ten of the group before come again
-    store.append({key: b"".join((2**64 + each).to_bytes(16) + b"\\x80" for each in ids)})
-    sys.stdout.write(f"{number}\\n")
-    sys.stdout.flush()
-"""
-
-
-def test_what_was_acknowledged_outlives_kill_9(store: SqlStore, path: Path, opened: Open, plan: Plan) -> None:
+def test_what_was_acknowledged_outlives_kill_9(store: SqlStore, path: Path, opened: Open) -> None:
     """A writer is killed at random moments; each group whose append returned is there, and none twice."""
-    draws, start, told = random.Random(11), 1, []
-    for _ in range(12):
-        writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), str(start)], stdout=subprocess.PIPE, text=True
-        )
-        assert writer.stdout is not None
-        lines = [writer.stdout.readline()]
-        threading.Timer(draws.random() * 0.08, writer.kill).start()
-        lines += writer.stdout.readlines()
-        assert writer.wait(60) == -signal.SIGKILL
-        writer.stdout.close()
-        told += [int(line) for line in lines if line.endswith("\n")]
-        start = told[-1] + 1
-    last = told[-1]
-    assert told == list(range(1, last + 1))
-    found = opened(f"sqlite:///{path}")
-    assert found.verify() == []
-    length = found.load_open_rounds()
-    assert 40 * last + 10 <= length <= 40 * (last + 1) + 10
-    assert found.counts(KEY)[()]["minutes"].devices == length
-    assert found.seal(KEY)
-    assert found.rounds()[0].reports == length
+    last = killed_writers(store.url, kills=12, longest=0.08)
+    check_written(opened(store.url), last)
 
 
 def test_two_processes_on_one_file_count_each_report_once(store: SqlStore, path: Path) -> None:

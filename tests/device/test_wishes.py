@@ -1,0 +1,130 @@
+"""What the person wishes: a pause, to be forgotten, not to be tracked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.shared.devices import HERE, Make, Query, identity
+
+from tacit.device import Device
+from tacit.plan import Plan
+from tacit.testing import ManualClock, RecordingTransport
+
+
+def test_a_pause_silences_the_rounds_it_overlaps(
+    device_of: Make, clock: ManualClock, transport: RecordingTransport, query: Query
+) -> None:
+    device = device_of(transport=transport)
+    clock.advance(21_600)
+    device.add("editor_seconds", 100)
+    assert device.pause()
+    assert query("SELECT * FROM totals") == []
+    device.add("editor_seconds", 100)
+    assert device.report(HERE + 1) is None
+    clock.advance(21_600)
+    assert device.flush() == 0
+    assert device.status().paused
+    assert device.resume()
+    device.add("editor_seconds", 100)
+    clock.advance(21_600)
+    clock.advance(21_600)
+    device.flush()
+    assert [report.round for report in transport.reports] == [HERE + 3]
+    assert device.report(HERE + 1) is None
+    assert device.report(HERE + 2) is None
+    assert query("SELECT secret IS NOT NULL, epoch FROM device") == [(1, 0)]
+
+
+def test_a_pause_holds_back_what_waits_and_resume_lets_it_go(
+    device_of: Make, clock: ManualClock, transport: RecordingTransport
+) -> None:
+    device = device_of(transport=transport)
+    clock.advance(21_600)
+    first = device.report(HERE + 1)
+    device.pause()
+    assert device.flush() == 0
+    assert device.resume()
+    assert device.flush() == 1
+    assert transport.reports == [first]
+
+
+def test_a_pause_by_another_process_counts(device_of: Make, state: Path, clock: ManualClock) -> None:
+    device = device_of()
+    with Device.open(state, clock=clock) as other:
+        assert other.pause()
+    device.add("editor_seconds", 5)
+    assert device.report(HERE) is None
+    assert device.status().paused
+    assert not device.status().active
+
+
+def test_forget_is_a_new_epoch(
+    device_of: Make, clock: ManualClock, transport: RecordingTransport, query: Query, state: Path
+) -> None:
+    device = device_of(transport=transport)
+    clock.advance(21_600)
+    clock.advance(21_600)
+    assert device.flush() == 1
+    unsent = device.report(HERE + 2)
+    assert unsent is not None
+    device._work_on_state()
+    device.add("editor_seconds", 77, round=HERE + 1)
+    old = identity(state).secret
+    before = device.receipt()
+    assert device.forget()
+    assert query("SELECT epoch, secret = ? FROM device", old) == [(1, 0)]
+    assert [file.name for file in state.parent.iterdir() if old in file.read_bytes()] == []
+    assert device.flush() == 0
+    assert device.report(HERE + 2) == unsent, "handed out before; the receipt stays"
+    assert device.report(HERE) is None
+    after = device.receipt()
+    assert after.losses == before.losses
+    assert [(told.round, told.state) for told in after.reports] == [
+        (HERE + 1, "accepted"),
+        (HERE + 2, "expired"),
+    ]
+    assert [(epoch.number, epoch.reason) for epoch in after.epochs] == [(0, "enrolled"), (1, "forgotten")]
+    clock.advance(21_600)
+    clock.advance(21_600)
+    assert device.flush() == 1
+    assert transport.reports[-1].round == HERE + 3
+    assert {entry.epoch for entry in device.receipt().losses} == {0, 1}
+
+
+def test_forget_drops_what_never_left(device_of: Make, clock: ManualClock, query: Query) -> None:
+    device = device_of()
+    clock.advance(2 * 21_600)
+    device.flush()
+    assert device.status().waiting == 1
+    assert device.forget()
+    assert query("SELECT * FROM reports") == []
+    assert device.report(HERE + 1) is None
+
+
+@pytest.mark.parametrize("value", ["1", "true", "yes"])
+def test_do_not_track_leaves_no_trace(
+    plan: Plan, state: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("DO_NOT_TRACK", value)
+    with Device(plan, state, clock=clock, transport=RecordingTransport()) as device:
+        device.add("editor_seconds", 5)
+        assert device.report(HERE) is None
+        assert device.flush() == 0
+        assert device.status().do_not_track
+        assert "DO_NOT_TRACK" in device.receipt().problem
+        assert not device.pause()
+    assert not state.exists()
+
+
+@pytest.mark.parametrize("value", ["", "0", "false", "False"])
+def test_do_not_track_can_be_set_to_no(device_of: Make, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("DO_NOT_TRACK", value)
+    assert device_of().report(HERE) is not None
+
+
+def test_do_not_track_set_later_counts_too(device_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = device_of()
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+    assert device.report(HERE) is None
+    assert device.status().do_not_track

@@ -1,0 +1,87 @@
+"""Plans that devices are tried with, the round they live in, and what is in their files."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from tacit.device import Device
+from tacit.device.answer import answer
+from tacit.device.prf import SecretDraws
+from tacit.plan import Plan
+from tacit.reports import Report
+from tacit.testing import ManualClock
+
+HERE = 80_000
+"""The round, of six hours, in which most devices are enrolled; the first they answer is the next."""
+SECONDS = 21_600
+
+HEAD = """
+[plan]
+name = "app-usage"
+version = 1
+round = "6h"
+grace = "6h"
+"""
+EDITOR_SECONDS = """
+[metrics.editor_seconds]
+kind = "mean"
+max_value = 21600
+step = 5400
+epsilon = 1.0
+flip = 0.2
+"""
+EDITOR_HOURS = """
+[metrics.editor_hours]
+kind = "histogram"
+max_value = 21600
+buckets = 32
+mechanism = "d-bit-flip"
+bits = 4
+epsilon = 1.0
+"""
+OPENED_FILES = """
+[metrics.opened_files]
+kind = "histogram"
+max_value = 64
+buckets = 8
+mechanism = "hadamard-bit"
+epsilon = 2.0
+"""
+
+Make = Callable[..., Device]
+"""The fixture `device_of`."""
+Query = Callable[..., list[tuple[object, ...]]]
+"""The fixture `query`."""
+
+
+def clock_in(number: int = HERE, seconds: float = 60.0) -> ManualClock:
+    """A clock that stands so many seconds into a round of six hours."""
+    return ManualClock(number * SECONDS + seconds)
+
+
+def with_epsilon(plan_text: str, version: int, epsilon: str) -> Plan:
+    """A version of the plan that asks for something else about opened files."""
+    text = plan_text.replace("version = 1", f"version = {version}")
+    return Plan.from_toml(text.replace("epsilon = 2.0", f"epsilon = {epsilon}"))
+
+
+class Identity(NamedTuple):
+    """Who a device is: all that its reports depend on, besides the plan, the round and the values."""
+
+    secret: bytes
+    epoch: int
+
+    def law(self, plan: Plan, number: int, values: Mapping[str, object]) -> Report:
+        """The report by the pure law."""
+        return answer(SecretDraws(self.secret, plan.name, self.epoch), plan, number, values).report
+
+
+def identity(state: Path) -> Identity:
+    """Who the device on a state file is."""
+    with closing(sqlite3.connect(state)) as connection:
+        [(secret, epoch)] = connection.execute("SELECT secret, epoch FROM device")
+    return Identity(secret, epoch)

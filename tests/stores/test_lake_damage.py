@@ -1,0 +1,153 @@
+"""Files of a lake that are damaged, misplaced or lost: each is named, and never half counted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.shared.lakes import new_lake
+from tests.shared.writers import KEY, group
+
+from tacit.errors import StoreError
+from tacit.plan import Plan
+from tacit.stores import Appended, RoundKey, create_key
+from tacit.stores.lake import LakeReader, LakeStore, LocalFiles, Segment, open_lake
+from tacit.stores.lake.paths import counts_path, folder_of, frozen_path
+
+
+@pytest.fixture
+def store(tmp_path: Path, plan: Plan) -> LakeStore:
+    return new_lake(tmp_path / "lake", plan)
+
+
+def the_segment(store: LakeStore, folder: Path, key: RoundKey = KEY) -> Path:
+    (path,) = store.segments(key)
+    return folder / "lake" / path
+
+
+def damaged(path: Path, damage: str) -> None:
+    data = path.read_bytes()
+    if damage == "cut off":
+        path.write_bytes(data[: len(data) // 2])
+    elif damage == "a byte was changed":
+        place = data.index((5).to_bytes(8, "little"))  # the id of a report
+        path.write_bytes(data[:place] + b"\xff" + data[place + 1 :])
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "not Parquet":
+        path.write_bytes(b"PAR1 but nothing else PAR1")
+
+
+@pytest.mark.parametrize("damage", ["cut off", "a byte was changed", "empty", "not Parquet"])
+def test_a_damaged_segment_is_named_and_never_half_counted(
+    store: LakeStore, tmp_path: Path, damage: str
+) -> None:
+    store.append({KEY: group(0, 100)})
+    path = the_segment(store, tmp_path)
+    open_lake(store.url).append({KEY: group(100, 50)})
+    damaged(path, damage)
+    fresh = open_lake(store.url)
+    for work in (fresh.counts, fresh.count, fresh.seal, fresh.seal):
+        with pytest.raises(StoreError, match=f"{path.name}: cannot be read as Parquet: "):
+            work(KEY)
+    (problem,) = fresh.verify()
+    assert problem.startswith(f"{path.relative_to(tmp_path / 'lake')}: cannot be read as Parquet: ")
+    other = KEY._replace(round=8)
+    assert fresh.append({other: group(0, 5)}) == {other: Appended(accepted=5)}
+    found = fresh.count(KEY, skip_bad=True)
+    assert (found.reports, list(found.left_out)) == (50, [path.name])
+    assert fresh.seal(KEY, skip_bad=True)
+    assert fresh.rounds()[-1].reports == 50
+    sealed = open_lake(store.url).final(KEY)
+    assert sealed is not None
+    assert sealed.left_out == found.left_out
+    assert fresh.verify() == []
+
+
+def test_a_damaged_segment_does_not_stop_devices(store: LakeStore, tmp_path: Path) -> None:
+    store.append({KEY: group(0, 100)})
+    damaged(the_segment(store, tmp_path), "cut off")
+    fresh = open_lake(store.url)
+    assert fresh.load_open_rounds() == 0
+    assert fresh.append({KEY: group(90, 20)}) == {KEY: Appended(accepted=20)}
+
+
+def test_a_segment_of_another_round_or_plan_is_refused(store: LakeStore, tmp_path: Path, plan: Plan) -> None:
+    other = Plan.from_toml(plan.text.replace("60", "90").replace("version = 1", "version = 2"))
+    store.register(other)
+    keys = KEY, KEY._replace(round=8), RoundKey("small", 2, 7)
+    for key in keys:
+        store.append({key: group(0, 3)})
+    source = the_segment(store, tmp_path, keys[0])
+    for key, reason in zip(
+        keys[1:], ("tacit.round: expected 8, got 7", "tacit.version: expected 2, got 1"), strict=True
+    ):
+        target = the_segment(store, tmp_path, key)
+        shutil.copy(source, target)
+        with pytest.raises(StoreError, match=reason):
+            store.count(key)
+        target.unlink()
+    shutil.copy(source, source.with_name(Segment("0" * 32, 1, 1, 4).name))
+    with pytest.raises(StoreError, match="rows: expected 4 as the name says, got 3"):
+        store.count(KEY)
+
+
+def test_files_that_are_no_segments_are_refused_by_name(store: LakeStore, tmp_path: Path) -> None:
+    store.append({KEY: group(0, 3)})
+    folder = the_segment(store, tmp_path).parent
+    (folder / "_SUCCESS").touch()
+    (folder / ".part.crc").touch()
+    assert store.count(KEY).reports == 3
+    (folder / "part-0001.parquet").touch()
+    for work in (store.counts, store.count, store.seal):
+        with pytest.raises(StoreError, match=r"part-0001\.parquet: is not the name of a segment"):
+            work(KEY)
+    assert store.verify() == [f"{folder_of(KEY)}/part-0001.parquet: is not the name of a segment"]
+    assert store.count(KEY, skip_bad=True).left_out == {"part-0001.parquet": "is not the name of a segment"}
+
+
+def test_a_lost_segment_of_a_closing_round_is_missed(store: LakeStore, tmp_path: Path) -> None:
+    store.append({KEY: group(0, 3)})
+    other = open_lake(store.url)
+    other.append({KEY: group(3, 4)})
+    store.seals.close(KEY)
+    names = store.seals.frozen(KEY)
+    (tmp_path / "lake" / folder_of(KEY) / names[0]).unlink()
+    with pytest.raises(StoreError, match=f"{names[0]}: is gone, and its reports with it"):
+        store.seal(KEY)
+    assert store.verify() == [f"{folder_of(KEY)}/{names[0]}: is gone, and its reports with it"]
+    assert store.seal(KEY, skip_bad=True)
+
+
+def test_what_else_is_damaged_is_said(store: LakeStore, tmp_path: Path, plan: Plan) -> None:
+    top = tmp_path / "lake"
+    store.append({KEY: group(0, 3), KEY._replace(round=8): group(0, 3)})
+    store.seal(KEY)
+    store.seals.close(KEY._replace(round=8))
+    store.seals.frozen(KEY._replace(round=8))
+    store.add_key(create_key("admin", "", 1)[1])
+    assert store.verify() == []
+    document = json.loads((top / counts_path(KEY)).read_text())
+    document["reports"] = 4
+    (top / counts_path(KEY)).write_text(json.dumps(document))
+    (top / frozen_path(KEY._replace(round=8))).write_text("[]")
+    (top / "plans" / "small" / "v2.toml").write_text(plan.text)
+    (top / "plans" / "small" / "v3.toml").write_text("[plan]")
+    next((top / "keys").iterdir()).write_text("{}")
+    (top / "lake.json").unlink()
+    (top / folder_of(RoundKey("unknown", 1, 1))).mkdir(parents=True)
+    with pytest.raises(StoreError, match="is damaged"):
+        store.count(KEY._replace(round=8))
+    (top / frozen_path(KEY._replace(round=8))).unlink()
+    told = "\n".join(LakeReader(LocalFiles(top)).verify())
+    for problem in (
+        "lake.json is gone",
+        "plans/small/v2.toml: holds the text of small version 1",
+        "plans/small/v3.toml: holds a plan that cannot be read",
+        "is damaged: KeyError",
+        "round 7 of small version 1: minutes: expected the counts of 4 reports, got 3",
+        "plan unknown version 1 is not registered",
+    ):
+        assert problem in told

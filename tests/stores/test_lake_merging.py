@@ -1,0 +1,112 @@
+"""Small segments of a writer are merged, and nothing that others have seen changes by it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from tests.shared.lakes import new_lake
+from tests.shared.writers import KEY, group
+
+from tacit.errors import StoreError
+from tacit.plan import Plan
+from tacit.stores import Appended
+from tacit.stores.lake import LakeStore, Segment, open_lake
+from tacit.stores.lake.memory import MERGED_AT_ONCE, Ranges
+from tacit.stores.lake.paths import outermost
+
+
+@pytest.fixture
+def store(tmp_path: Path, plan: Plan) -> LakeStore:
+    return new_lake(tmp_path / "lake", plan)
+
+
+def test_small_segments_of_a_writer_are_merged(store: LakeStore) -> None:
+    """64 of them, and 64 of those; other collectors see the same before and after."""
+    other = open_lake(store.url)
+    other.append({KEY: group(10**9, 5)})
+    for number in range(MERGED_AT_ONCE + 3):
+        store.append({KEY: group(10 * number, 12)})
+        if number in (5, 40, 64):
+            assert other.counts(KEY)[()]["minutes"].devices == 10 * number + 12 + 5
+    segments, _ = store.seals.listed(KEY)
+    spans = sorted((each.first, each.last, each.rows) for each in segments)
+    assert spans == [(1, 1, 5), (1, 64, 642), (65, 65, 10), (66, 66, 10), (67, 67, 10)]
+    assert open_lake(store.url).load_open_rounds() == 677
+    assert other.counts(KEY)[()]["minutes"].devices == 677
+    assert store.seal(KEY)
+    assert store.rounds()[0].reports == 677
+
+
+def test_merged_segments_are_merged_again(store: LakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tacit.stores.lake.memory.MERGED_AT_ONCE", 4)
+    for number in range(4**2 + 4 + 1):
+        store.append({KEY: group(10 * number, 10)})
+    spans = [(each.first, each.last) for each in sorted(store.seals.listed(KEY)[0])]
+    assert spans == [(1, 16), (17, 20), (21, 21)]
+    assert store.count(KEY).reports == 210
+
+
+def test_nothing_is_merged_across_a_write_that_failed(
+    store: LakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The segment of a failed write may be there after all, and another collector may have seen it."""
+    monkeypatch.setattr("tacit.stores.lake.memory.MERGED_AT_ONCE", 4)
+    put, failing = store.files.put, [False]
+
+    def fail_afterwards(path: str, data: bytes) -> None:
+        put(path, data)
+        if failing[0]:
+            raise StoreError("the answer was lost")
+
+    monkeypatch.setattr(store.files, "put", fail_afterwards)
+    for number in range(3):
+        store.append({KEY: group(10 * number, 10)})
+    failing[0] = True
+    with pytest.raises(StoreError, match="the answer was lost"):
+        store.append({KEY: group(1000, 10)})
+    failing[0] = False
+    other = open_lake(store.url)
+    assert other.append({KEY: group(1000, 10)}) == {KEY: Appended(duplicate=10)}
+    for number in range(3, 9):
+        store.append({KEY: group(10 * number, 10)})
+    spans = [(each.first, each.last) for each in sorted(store.seals.listed(KEY)[0])]
+    assert spans == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 8), (9, 9), (10, 10)]
+    store.seal(KEY)
+    assert store.rounds()[0].reports == 100
+
+
+def test_large_segments_are_left_as_they_are(store: LakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tacit.stores.lake.memory.MERGED_AT_ONCE", 4)
+    monkeypatch.setattr("tacit.stores.lake.memory.MOST_ROWS", 39)
+    for number in range(5):
+        store.append({KEY: group(10 * number, 10)})
+    assert len(store.seals.listed(KEY)[0]) == 5
+
+
+def test_ranges_against_a_plain_set() -> None:
+    draw = random.Random(3)
+    for _ in range(30):
+        ranges, plain = Ranges(), set()
+        for _ in range(40):
+            first = draw.randrange(60)
+            last = first + draw.randrange(5)
+            ranges.add(first, last)
+            plain.update(range(first, last + 1))
+            for start in range(60):
+                for end in (start, start + 3):
+                    assert ranges.has(start, end) == plain.issuperset(range(start, end + 1))
+
+
+def test_outermost_segments_against_comparing_all() -> None:
+    draw = random.Random(4)
+    for _ in range(50):
+        levels = [Segment(writer, n, n, 1) for writer in "ab" for n in range(1, 17)]
+        levels += [Segment(writer, n, n + 3, 4) for writer in "ab" for n in (1, 5, 9, 13)]
+        levels += [Segment("a", 1, 16, 16)] * draw.randrange(2)
+        some = draw.sample(levels, 20)
+        expected = {one for one in some if not any(other != one and other.covers(one) for other in some)}
+        found = outermost(some)
+        assert set(found) == expected
+        assert len(found) == len(expected)

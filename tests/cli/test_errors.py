@@ -226,24 +226,33 @@ def test_ctrl_c_reaches_the_workers_of_an_audit_too(folder: Path) -> None:
     """A terminal interrupts all processes of a command; one of them has something to say."""
     process = started("audit", "plan.toml", "--reports", "50000000")
     deadline = time.monotonic() + 60
-    while len(at_work(process.pid)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
-    out, error = process.communicate(timeout=60)
+    try:
+        while (len(deaf(children(process.pid))) < 2 or deaf([process.pid])) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        out, error = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
     assert (process.returncode, error.splitlines()[-1:], out) == (130, ["Stopped."], "")
     assert "Traceback" not in error
 
 
-def at_work(parent: int) -> list[int]:
-    """The children of a process that ignore SIGINT, as workers do once they have begun."""
-    tasks = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    ignored = [
-        int(line.split()[1], 16) >> (signal.SIGINT - 1) & 1
-        for child in tasks
-        for line in Path(f"/proc/{child}/status").read_text().splitlines()
-        if line.startswith("SigIgn")
-    ]
-    return [each for each in ignored if each]
+def children(parent: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def deaf(processes: list[int]) -> list[int]:
+    """Those that ignore SIGINT, as workers do all their lives and an audit while it starts them."""
+    found = []
+    for process in processes:
+        status = dict(
+            line.split(":\t", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines()
+        )
+        if int(status["SigIgn"], 16) >> (signal.SIGINT - 1) & 1:
+            found.append(process)
+    return found
 
 
 def test_a_reader_that_has_seen_enough_ends_it_quietly(folder: Path) -> None:

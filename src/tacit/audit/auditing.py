@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -199,17 +200,25 @@ def _executor(client: Client, workers: int) -> Iterator[Executor | None]:
     if workers <= 1 or not isinstance(client, CoreClient):
         yield None
         return
-    with ProcessPoolExecutor(
-        min(workers, os.cpu_count() or 1),
-        get_context("spawn"),
-        initializer=signal.signal,
-        initargs=(signal.SIGINT, signal.SIG_IGN),  # who is interrupted is the audit, and it ends its workers
-    ) as executor:
+    with ProcessPoolExecutor(min(workers, os.cpu_count() or 1), get_context("spawn")) as executor:
         try:
             yield executor
         except BaseException:
             executor.shutdown(cancel_futures=True)
             raise
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes that are started meanwhile stay so: who is interrupted is the audit, and it ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _counted(progress: Progress, total: float) -> Callable[[float], None]:
@@ -256,7 +265,8 @@ class _Play:
     def _samples(self, calls: Sequence[_Call]) -> Iterator[Sample]:
         if self.executor is None:
             return (_collected(call) for call in calls)
-        return self.executor.map(_collected, calls)
+        with _deaf_to_interrupts():
+            return self.executor.map(_collected, calls)
 
 
 def _part(client: Client | None, label: str) -> Client | None:

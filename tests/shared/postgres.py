@@ -6,6 +6,8 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -121,3 +123,20 @@ class PostgresServer:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
         return self.url(name)
+
+
+def serve_until_told(address: Path) -> None:
+    """A server for as long as this process is not asked to end; its address goes into a file."""
+    folder = Path(tempfile.mkdtemp(prefix="tacit-pg-"))
+    try:
+        server = PostgresServer(folder)
+        address.write_text(server.new_database())
+        signal.sigwait({signal.SIGTERM, signal.SIGINT})
+        server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    serve_until_told(Path(sys.argv[1]))

@@ -35,7 +35,7 @@ Not covered: timing, side channels of the machine, a collector that changes the 
 at different times. docs/how-to/audit.md says what each line proves."""
 
 
-@click.command()
+@click.command(short_help="Hold a plan's privacy claim against the code.")
 @click.argument("path", metavar="PLAN", type=plan_file)
 @click.option("--reports", type=click.IntRange(1000, 10**8), default=1_200_000, show_default=True,
               metavar="N", help="Reports of the black-box attacks.")  # fmt: skip

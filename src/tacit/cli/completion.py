@@ -64,7 +64,7 @@ def join_colons(words: list[str]) -> list[str]:
     return joined
 
 
-@click.command()
+@click.command(short_help="Print the script for completion in a shell.")
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 @as_json
 def completion(shell: str, as_json: bool) -> None:

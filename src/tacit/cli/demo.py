@@ -46,7 +46,7 @@ class Row:
         return {**where, "truth": self.truth, "inside": self.inside, **self.estimate}
 
 
-@click.command()
+@click.command(short_help="Run the whole system on this machine.")
 @click.option("--devices", type=click.IntRange(100, 5_000_000), default=200_000, show_default=True,
               metavar="N", help="Simulated devices; a few of them run the real SDK.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(1, 1000), default=31, show_default=True, metavar="N",

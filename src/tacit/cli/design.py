@@ -44,7 +44,7 @@ def _number(context: click.Context, parameter: click.Parameter, text: str | None
         raise click.BadParameter(f"expected a number such as 0.2 or 1/3, got {text!r}.") from None
 
 
-@click.command()
+@click.command(short_help="Find mechanism, epsilon and flip for a wish.")
 @click.option("--range", "max_value", callback=_number, required=True, metavar="M",
               help="Top of the counter's range; it begins at 0.")  # fmt: skip
 @click.option("--devices", type=int, required=True, metavar="N", help="How many answer a round.")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tacit.collector.reading import Found, Reader
 
 
-@click.command()
+@click.command(short_help="List the rounds of a store, or seal them.")
 @store_option
 @plan_option
 @last_option

@@ -25,7 +25,7 @@ NAMES = ("fig3", "fig4", "fig5", "fig6", "fig7", "check", "tables", "deployment"
 COLOURS = {"holds": "green", "holds under a condition": "yellow", "does not hold": "red"}
 
 
-@click.command()
+@click.command(short_help="Run the paper's experiments at full size.")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", type=click.Choice(NAMES))
 @click.option("--out", "folder", required=True, metavar="DIR", help="Write the report there.",
               type=click.Path(path_type=Path))  # fmt: skip

@@ -38,7 +38,7 @@ def _tls(certificate: str | None, key: str | None) -> tuple[str, str] | None:
     return certificate, key
 
 
-@click.command()
+@click.command(short_help="Take reports, seal rounds, show estimates.")
 @click.argument("plans", metavar="PLAN...", nargs=-1, required=True, type=plan_file)
 @store_option
 @click.option(

@@ -39,7 +39,7 @@ DEVICES, ROUNDS = 100_000, 31
 DAY = 86_400
 
 
-@click.command()
+@click.command(short_help="Run a plan on values of your own.")
 @click.argument("path", metavar="PLAN", type=plan_file)
 @click.option("--values", "files", multiple=True, metavar="[METRIC=]FILE",
               help="CSV or Parquet with individual, day, value; for all metrics, or one each.")  # fmt: skip

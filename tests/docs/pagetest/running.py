@@ -206,6 +206,7 @@ def environment(folder: Path) -> dict[str, str]:
         "COLUMNS": "100", "LINES": "40", "TERM": "dumb", "NO_COLOR": "1",
         "LANG": "C.UTF-8", "TZ": "UTC", "MPLBACKEND": "agg",
         "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1",
+        "REPOSITORY": str(Path(__file__).parents[3]),  # for hidden set-up that needs a part of the tests
     }  # fmt: skip
 
 

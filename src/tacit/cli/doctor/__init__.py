@@ -29,7 +29,7 @@ MARKS = {"ok": "[green]ok[/green]", "note": "[yellow]note[/yellow]", "problem": 
 _file = click.Path(path_type=Path)
 
 
-@click.command()
+@click.command(short_help="Look at an installation, and say what to fix.")
 @click.option("--store", envvar="TACIT_STORE", callback=given_store, type=StoreUrl(), metavar="URL",
               help="A store to look at; TACIT_STORE_FILE may hold it.")  # fmt: skip
 @click.option("--plan", type=PlanFile(path_type=Path), metavar="PLAN", help="A plan to check.")

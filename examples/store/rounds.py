@@ -4,9 +4,7 @@ from collections.abc import Mapping
 
 from books import DictBooks
 
-from tacit.stores import Appended, CountsByTags, RoundInfo, RoundKey
-from tacit.stores.open_round import OpenRound
-from tacit.stores.records import Records
+from tacit.stores import Appended, CountsByTags, OpenRound, Records, RoundInfo, RoundKey
 
 
 class DictRounds(DictBooks):

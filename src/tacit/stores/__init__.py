@@ -15,7 +15,8 @@ except ImportError as missing:
 from tacit.stores.check import check_store
 from tacit.stores.check_bench import BrokenLawError
 from tacit.stores.keys import Key, create_key
-from tacit.stores.records import CountsByTags, Layout, RoundKey
+from tacit.stores.open_round import OpenRound
+from tacit.stores.records import CountsByTags, Layout, Records, RoundKey
 from tacit.stores.sql import SqlStore
 from tacit.stores.store import Appended, RoundInfo, Store
 
@@ -25,6 +26,8 @@ __all__ = [
     "CountsByTags",
     "Key",
     "Layout",
+    "OpenRound",
+    "Records",
     "RoundInfo",
     "RoundKey",
     "SqlStore",

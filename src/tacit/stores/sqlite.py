@@ -126,7 +126,8 @@ class SqliteStore(SqlStore):
             yield
         except (sqlite3.Error, OSError) as error:
             self._is_full |= getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-            raise StoreError(f"{self.url}: {doing}{error}") from error
+            hint = "\n  Hint: it is the file that tacit serve uses" if "not a database" in str(error) else ""
+            raise StoreError(f"{self.url}: {doing}{error}{hint}") from error
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:

@@ -37,7 +37,7 @@ def migrate_lake(url: str) -> tuple[int, int]:
 def _check_there(files: Files) -> None:
     there = set(files.names(""))
     if not there:
-        raise StoreError(f"{files.url}: there is no lake")
+        raise StoreError(f"{files.url}: there is no lake.\n  Hint: it is the folder that tacit serve uses")
     check_format(files, there)
 
 

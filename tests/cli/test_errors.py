@@ -201,12 +201,34 @@ def test_an_extra_that_is_missing_is_named(
     assert "Traceback" not in done.stderr
 
 
+HEARING = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from tacit.cli import main
+main()
+"""
+
+
 def started(*arguments: str) -> subprocess.Popen[str]:
+    """A command as a terminal starts it: a job in the background would be deaf to Ctrl-C."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tacit", *arguments],
+        [sys.executable, "-c", HEARING, *arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
     )  # fmt: skip
+
+
+def interrupted(process: subprocess.Popen[str]) -> None:
+    """Ctrl-C, for all processes of a command; it has to end, quietly, with 130."""
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        out, error = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert (process.returncode, error.splitlines()[-1:], out) == (130, ["Stopped."], "")
+    assert "Traceback" not in error
 
 
 def test_ctrl_c_ends_with_130_and_no_traceback(folder: Path) -> None:
@@ -215,10 +237,7 @@ def test_ctrl_c_ends_with_130_and_no_traceback(folder: Path) -> None:
     deadline = time.monotonic() + 60
     while not Path("begun").exists() and time.monotonic() < deadline:  # it is made when the work begins
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    out, error = process.communicate(timeout=60)
-    assert (process.returncode, error.splitlines()[-1:], out) == (130, ["Stopped."], "")
-    assert "Traceback" not in error
+    interrupted(process)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -226,17 +245,9 @@ def test_ctrl_c_reaches_the_workers_of_an_audit_too(folder: Path) -> None:
     """A terminal interrupts all processes of a command; one of them has something to say."""
     process = started("audit", "plan.toml", "--reports", "50000000")
     deadline = time.monotonic() + 60
-    try:
-        while (len(deaf(children(process.pid))) < 2 or deaf([process.pid])) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)
-        out, error = process.communicate(timeout=60)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    assert (process.returncode, error.splitlines()[-1:], out) == (130, ["Stopped."], "")
-    assert "Traceback" not in error
+    while (len(deaf(children(process.pid))) < 2 or deaf([process.pid])) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    interrupted(process)
 
 
 def children(parent: int) -> list[int]:

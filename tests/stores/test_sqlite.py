@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.shared.writers import KEY, check_written, group, killed_writers
@@ -223,6 +224,27 @@ def test_two_processes_on_one_file_count_each_report_once(store: SqlStore, path:
     assert store.seal(KEY)
     assert store.rounds()[0].reports == 6000
     assert store.verify() == []
+
+
+def test_a_store_that_is_made_while_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its version, whose it is and its tables are those of one moment, before it was made or after."""
+    path = tmp_path / "new.db"
+    plain, makers = sqlite._described, []
+
+    def slowly(execute: Callable[[str], Any]) -> tuple[int, int, int]:
+        def look(sql: str) -> Any:
+            found = execute(sql)
+            if not makers:
+                makers.append(threading.Thread(target=lambda: open_store(f"sqlite:///{path}").close()))
+                makers[0].start()
+                makers[0].join(0.5)  # it waits for who looks, or is done
+            return found
+
+        return plain(look)
+
+    monkeypatch.setattr(sqlite, "_described", slowly)
+    open_store(f"sqlite:///{path}").close()
+    makers[0].join()
 
 
 def test_many_processes_make_one_store(tmp_path: Path) -> None:

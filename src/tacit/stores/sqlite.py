@@ -307,6 +307,7 @@ def _described(execute: Callable[[str], list[Row]]) -> tuple[int, int, int]:
 def _described_unchanged(path: str) -> tuple[int, int, int]:
     """The same of a file that is opened to be read, and stays as it is."""
     with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_PATIENCE)) as file:
+        file.execute("BEGIN")  # one state of the file: another process may be making it just now
         return _described(lambda sql: file.execute(sql).fetchall())
 
 

@@ -19,6 +19,11 @@ from types import ModuleType
 
 from writing import ROOT, main
 
+import tacit
+
+PACKAGE = Path(str(tacit.__file__)).parent
+"""Where tacit is installed: in the repository, or from a wheel."""
+
 MODULES = (
     "tacit", "tacit.plan", "tacit.device", "tacit.reports", "tacit.counts", "tacit.estimates",
     "tacit.mechanisms", "tacit.mechanisms.baselines", "tacit.privacy", "tacit.stores", "tacit.fleet",
@@ -153,7 +158,8 @@ def pages() -> dict[Path, str]:
     folder = ROOT / "docs" / "reference"
     written = {folder / "python.md": index()}
     for title in MODULES:
-        source = Path(str(importlib.import_module(title).__file__)).relative_to(ROOT).as_posix()
+        inside = Path(str(importlib.import_module(title).__file__)).relative_to(PACKAGE).as_posix()
+        source = f"src/tacit/{inside}"
         text = PAGE.format(module=title, source=source, more=more(title))
         written[folder / "python" / f"{title}.md"] = text
     return written

@@ -16,6 +16,7 @@ import pytest
 
 from tacit.cli.root import tacit
 
+FREE = ("--listen", "127.0.0.1:0")
 STORE = ("--store", "sqlite:///tacit.db")
 SMALL = ("--population", "editor", "--devices", 10, "--rounds", 1, "--repetitions", 1)
 
@@ -41,8 +42,8 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("audit", "picture.png"), 1, "is not UTF-8 text"),
     (("simulate", "picture.png", *SMALL), 1, "is not UTF-8 text"),
     (("simulate", "plan.toml", "--values", "picture.png"), 1, "expected CSV in UTF-8"),
-    (("serve", "picture.png", *STORE), 1, "is not UTF-8 text"),
-    (("serve", "plan.toml", "--store", "sqlite:///plan.toml"), 1, "not a database"),
+    (("serve", "picture.png", *STORE, *FREE), 1, "is not UTF-8 text"),
+    (("serve", "plan.toml", "--store", "sqlite:///plan.toml", *FREE), 1, "not a database"),
     (("rounds", "--store", "sqlite:///picture.png"), 1, "not a database"),
     (("rounds", "--store", "sqlite:///telemetry.db"), 1, "another program's database"),
     (("keys", "create", "--role", "reader", "--store", "sqlite:///plan.toml"), 1, "not a database"),
@@ -55,7 +56,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("plan", "check", "examples"), 2, "is a directory"),
     # addresses
     (("rounds", "--store", "mysql://x"), 1, "expected sqlite:///path"),
-    (("serve", "plan.toml", "--store", "tacit.db"), 1, "expected sqlite:///path"),
+    (("serve", "plan.toml", "--store", "tacit.db", *FREE), 1, "expected sqlite:///path"),
     (("rounds", "--store", "postgresql://u:sekret@127.0.0.1:1/x"), 1, "postgresql://u@127.0.0.1:1/x: cannot"),
     (("serve", "plan.toml", *STORE, "--listen", "nowhere"), 2, "HOST:PORT, for example 127.0.0.1:8000"),
     (("serve", "plan.toml", *STORE, "--listen", "0.0.0.0:{port}"), 1, "nothing can listen there"),

@@ -1,9 +1,8 @@
-"""`tacit demo` against its own real collector, and the shape of every verb's help."""
+"""`tacit demo` against its own real collector."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -50,21 +49,3 @@ def test_absurd_figures_end_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
     result = demo("--devices", "20000")
     assert result.exit_code == 3
     assert "further off than chance allows" in result.output
-
-
-def verbs(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from verbs(command, (*path, name))
-        else:
-            yield (*path, name), command
-
-
-VERBS = list(verbs(tacit))
-
-
-@pytest.mark.parametrize("path", [path for path, _ in VERBS], ids=" ".join)
-def test_every_verb_has_help_with_an_example_and_json(path: tuple[str, ...]) -> None:
-    shown = CliRunner().invoke(tacit, [*path, "--help"]).output
-    assert f"Example:\n    tacit {' '.join(path)}" in shown
-    assert ("--json" in shown) == (path != ("serve",))

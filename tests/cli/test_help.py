@@ -37,6 +37,13 @@ def examples(command: click.Command) -> list[str]:
 EXAMPLES = [line for command in VERBS.values() for line in examples(command)]
 
 
+@pytest.mark.parametrize("path", VERBS, ids=" ".join)
+def test_every_verb_has_an_example_and_json(run: Any, path: tuple[str, ...]) -> None:
+    shown = run(*path, "--help").output
+    assert f"Example:\n    tacit {' '.join(path)}" in shown
+    assert ("--json" in shown) == (path != ("serve",))
+
+
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_each_example_works(run: Any, folder: Path, line: str) -> None:
     program, *arguments = shlex.split(line)

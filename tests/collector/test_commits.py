@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from tacit.collector import log
+from tacit.collector import commits, log
 from tacit.collector.commits import BusyError, Committer
 from tacit.errors import StoreError
 from tacit.stores import Appended, RoundKey
@@ -98,6 +99,42 @@ def test_what_comes_during_a_commit_goes_into_the_next_one_in_order(make: Callab
     assert bench.answers == [("a", True), *((name, True) for name in "bcde")]
     assert (bench.committer.tally.commits, bench.committer.tally.accepted) == (2, 5)
     assert len(bench.committer.latencies) == 2
+
+
+def test_after_a_group_of_many_the_next_may_gather(
+    make: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "PACE_SECONDS", 0.2)
+    bench = make()
+    begun: list[float] = []
+    append = bench.store.append
+
+    def timed(records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
+        begun.append(time.perf_counter())
+        return append(records)
+
+    monkeypatch.setattr(bench.store, "append", timed)
+    bench.submit("a")
+    bench.store.entered.acquire()
+    for _ in range(commits.MANY):
+        bench.submit("b")
+    bench.store.go(2)
+    bench.until(1 + commits.MANY)
+    bench.submit("c")
+    bench.store.go()
+    bench.until(2 + commits.MANY)
+    assert begun[2] - begun[1] >= 0.2
+
+
+def test_who_comes_alone_does_not_wait_for_others(
+    make: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "PACE_SECONDS", 60)
+    bench = make()
+    for count, name in enumerate("abc", 1):
+        bench.submit(name)
+        bench.store.go()
+        bench.until(count)  # within 10 s
 
 
 def test_nobody_is_answered_before_the_commit_is_done(make: Callable[..., Bench]) -> None:

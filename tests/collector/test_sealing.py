@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -57,17 +58,22 @@ class Damaged:
 
 
 def test_a_round_that_cannot_be_sealed_does_not_keep_others_from_it(
-    tools: Any, monkeypatch: pytest.MonkeyPatch
+    tools: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(log, "quiet", True)
+    """And each fault is logged once, however often it is met."""
+    monkeypatch.setattr(log, "quiet", False)
     store = Damaged(Plan.from_toml(tools.usage()))
     sealer = Sealer(store, clock=lambda: 1e9, every=0.01)  # type: ignore[arg-type]
     end = time.monotonic() + 10
-    while not {2, 3} <= set(store.sealed) and time.monotonic() < end:
+    while store.calls < 5 and time.monotonic() < end:
         time.sleep(0.01)
     sealer.stop()
     assert {2, 3} == set(store.sealed)
     assert sealer.sealed == len(store.sealed)
+    said = map(json.loads, capsys.readouterr().err.splitlines())
+    due, round_1 = (line for line in said if line["event"] == "seal-failed")
+    assert (due["kind"], due["at"].partition(":")[0]) == ("RuntimeError", "tacit/collector/sealing.py")
+    assert (round_1["reason"], round_1["round"]) == ("round 1 is damaged", 1)
 
 
 def test_rounds_are_sealed_during_upload_and_never_change(start: Callable[..., Any], tools: Any) -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tacit.collector import log
 from tacit.errors import StoreError
 from tacit.fleet import SmallFleet
 
@@ -52,6 +55,27 @@ def test_errors_never_show_what_is_inside(
         assert answer.status == status
         assert "secret" not in answer.text
         assert "Traceback" not in answer.text
+
+
+def test_the_log_says_where_a_page_failed_and_not_what_was_in_it(
+    make_world: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = make_world()
+    faults: list[Exception] = [KeyError("what was asked"), StoreError("the disk is full")]
+
+    def broken(*arguments: object) -> None:
+        raise faults.pop(0)
+
+    monkeypatch.setattr(world.store, "rounds", broken)
+    monkeypatch.setattr(log, "quiet", False)
+    capsys.readouterr()
+    assert [world.get(path).status for path in ("/", "/")] == [500, 503]
+    said = capsys.readouterr().err
+    internal, store = (json.loads(line) for line in said.splitlines())
+    assert (internal["event"], internal["kind"]) == ("internal-error", "KeyError")
+    assert re.fullmatch(r"tacit/collector/reading\.py:\d+|tacit/dashboard/figures\.py:\d+", internal["at"])
+    assert "what was asked" not in said
+    assert (store["event"], store["reason"]) == ("store-failed", "the disk is full")
 
 
 def test_a_health_function_that_fails_is_a_page_too(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:

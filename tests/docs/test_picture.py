@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from fractions import Fraction
 from math import e, log, sqrt, tanh
@@ -13,34 +11,21 @@ from typing import Any
 
 import pytest
 from scipy.stats import binom
+from tests.shared.browsers import chromium, needs_chromium
 
 from tacit.mechanisms import SCALE, Flip, Grid, OneBitMean, RandomizedResponse
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
 PAGE = Path(__file__).parents[2] / "docs" / "_static" / "how-it-works.html"
-CHROMIUM = os.environ.get("TACIT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--headless=new",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 FALSE_ALARM = 1e-6  # of each comparison of a frequency with its law, were the draws fresh coins
 DEVICES = 50_000
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine (apt install chromium)")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import re
 from collections import defaultdict
@@ -11,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+import tacit
 from tacit.collector.metrics import render_metrics
 from tacit.collector.reading import Reader
 
@@ -40,3 +42,18 @@ def test_every_metric_of_the_collector_is_in_the_page_and_no_other() -> None:
     page = (REFERENCE / "metrics.md").read_text().split("## Names")[1].split("\n## ")[0]
     assert len(exposed) > 15
     assert set(re.findall(r"`(tacit_\w+)`", page)) == exposed
+
+
+def test_every_event_of_the_log_is_in_the_page_and_no_other() -> None:
+    calls = (
+        node
+        for part in ("collector", "dashboard")
+        for file in (Path(tacit.__file__).parent / part).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("log", "log_fault")
+    )
+    events = {ast.literal_eval(call.args[0]) for call in calls if isinstance(call.args[0], ast.Constant)}
+    page = (REFERENCE / "http.md").read_text().split("## What is logged")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
+    assert len(events) > 10
+    assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row)} == events

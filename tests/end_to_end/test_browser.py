@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,22 +11,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
+from tests.shared.browsers import chromium, needs_chromium
 
 from tacit.cli.root import tacit
 
-CHROMIUM = os.environ.get("TACIT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine (apt install chromium)")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +49,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, s
 
 @pytest.fixture
 def page(keys: tuple[str, str, str]) -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with chromium() as browser:
         opened = browser.new_page(base_url=keys[0])
         problems: list[str] = []
         opened.on(
@@ -72,7 +59,6 @@ def page(keys: tuple[str, str, str]) -> Iterator[Page]:
             "request", lambda request: problems.append(request.url) if keys[0] not in request.url else None
         )
         yield opened
-        browser.close()
     assert [each for each in problems if "401" not in each] == []
 
 

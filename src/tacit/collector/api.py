@@ -1,13 +1,12 @@
-"""Everything but the ingest path: plans, estimates, rounds, health, metrics, the door to the dashboard."""
+"""Everything but the ingest path: plans, estimates, rounds, health, metrics, and what leads to pages."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
-from typing import Any, Protocol
-from urllib.parse import parse_qs, quote
+from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from starlette.applications import Starlette
@@ -17,19 +16,23 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from tacit.collector.access import COOKIE, SESSION_SECONDS, Access
+from tacit.collector.access import Access
 from tacit.collector.asgi import Receive, Scope, Send
+from tacit.collector.door import Door, Pages
 from tacit.collector.formats import arrow_bytes, csv_text
-from tacit.collector.log import log
+from tacit.collector.log import log_fault
 from tacit.collector.metrics import render_metrics
 from tacit.collector.openapi import openapi
 from tacit.collector.problems import ProblemError
+from tacit.collector.query import Query
 from tacit.collector.readiness import Readiness
 from tacit.collector.reading import Found, Reader
 from tacit.errors import MissingExtraError, ParameterError, StoreError
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
-MOST_ROUNDS = 10_000
+ASKED_OF_ESTIMATES = {"plan", "metric", "round", "last", "segment", "by", "confidence", "format"}
+USUAL_ROUNDS = 100
+"""How many of the latest rounds are answered when nothing is said of rounds."""
 
 SECURITY_HEADERS = [
     (
@@ -48,16 +51,6 @@ SECURITY_HEADERS = [
 CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
-class Pages(Protocol):
-    """What adds pages for people: `tacit.dashboard`."""
-
-    def routes(self, reader: Reader, health: Callable[[], dict[str, Any]]) -> Sequence[BaseRoute]:
-        """The pages."""
-
-    def login_page(self, message: str, next_path: str) -> str:
-        """The page that asks for a key."""
-
-
 class Api:
     """The slower paths, behind a reader's key."""
 
@@ -72,7 +65,6 @@ class Api:
         self._reader = reader
         self._access = access
         self._health = health
-        self._secure = secure_cookies
         self._pages = pages
         self._ready = Readiness(reader.store.ping)
         routes: list[BaseRoute] = [
@@ -86,12 +78,7 @@ class Api:
             Route("/openapi.json", self._openapi),
         ]
         if pages is not None:
-            routes += [
-                Route("/login", self._login_page),
-                Route("/login", self._login, methods=["POST"]),
-                Route("/logout", self._logout, methods=["POST"]),
-                *pages.routes(reader, health),
-            ]
+            routes += [*Door(access, pages, secure_cookies).routes(), *pages.routes(reader, health)]
         handlers: Any = {
             ProblemError: _problem,
             ParameterError: _bad_parameter,
@@ -159,8 +146,8 @@ class Api:
         )
 
     async def _estimates(self, request: Request) -> Response:
-        asked = _query(request, {"plan", "metric", "round", "last", "segment", "by", "confidence", "format"})
-        form = _format(asked, request.headers.get("accept", ""))
+        asked = Query(request.query_params.multi_items(), ASKED_OF_ESTIMATES)
+        form = asked.format(request.headers.get("accept", ""))
         found = await run_in_threadpool(self._find, asked)
         if form == "csv":
             return PlainTextResponse(csv_text(found), media_type="text/csv")
@@ -172,26 +159,25 @@ class Api:
             return Response(body, media_type="application/vnd.apache.arrow.stream")
         return _json({"estimates": [each.to_dict() for each in found]})
 
-    def _find(self, asked: dict[str, list[str]]) -> list[Found]:
-        plan = _one(asked, "plan")
+    def _find(self, asked: Query) -> list[Found]:
+        plan, rounds = asked.one("plan"), asked.rounds()
         if plan is None:
             raise ParameterError("plan", "the name of a plan", "nothing")
         if plan not in self._reader.plans():
             raise ProblemError(404, "unknown_plan")
-        last = _number(asked, "last", MOST_ROUNDS) if "last" in asked else (None if "round" in asked else 100)
         return self._reader.estimates(
             plan,
-            metric=_one(asked, "metric"),
-            rounds=_numbers(asked["round"]) if "round" in asked else None,
-            last=last,
-            segment=_pairs(asked.get("segment", [])),
-            by=_one(asked, "by"),
-            confidence=_confidence(asked),
+            metric=asked.one("metric"),
+            rounds=rounds,
+            last=asked.last() or (None if rounds else USUAL_ROUNDS),
+            segment=asked.segment(),
+            by=asked.one("by"),
+            confidence=asked.confidence(),
         )
 
     async def _rounds(self, request: Request) -> Response:
-        asked = _query(request, {"plan", "last"})
-        plan, last = _one(asked, "plan"), _number(asked, "last", MOST_ROUNDS) if "last" in asked else 100
+        asked = Query(request.query_params.multi_items(), {"plan", "last"})
+        plan, last = asked.one("plan"), asked.last() or USUAL_ROUNDS
         if plan is not None and plan not in await run_in_threadpool(self._reader.plans):
             raise ProblemError(404, "unknown_plan")
         return _json({"rounds": await run_in_threadpool(self._reader.rounds, plan, last)})
@@ -214,57 +200,6 @@ class Api:
 
     async def _openapi(self, request: Request) -> Response:
         return Response(_document(), media_type="application/json")
-
-    # The door to the dashboard
-
-    async def _login_page(self, request: Request) -> Response:
-        return self._door("", request.query_params.get("next", "/"), 200)
-
-    async def _login(self, request: Request) -> Response:
-        self._same_site(request)
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > 4096:
-                raise ProblemError(413, "too_large")
-        fields = parse_qs(body.decode("utf-8", "replace"))
-        key = self._access.known(fields.get("key", [""])[0].strip().encode())
-        target = _local(fields.get("next", ["/"])[0])
-        if key is None or key.role not in ("reader", "admin"):
-            return self._door("That is not a reader's key.", target, 401)
-        response = RedirectResponse(target, status_code=303)
-        response.set_cookie(
-            COOKIE,
-            self._access.session(key),
-            max_age=SESSION_SECONDS,
-            httponly=True,
-            samesite="strict",
-            secure=self._secure,
-            path="/",
-        )
-        return response
-
-    async def _logout(self, request: Request) -> Response:
-        self._same_site(request)
-        response = RedirectResponse("/login", status_code=303)
-        response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=self._secure)
-        return response
-
-    def _door(self, message: str, target: str, status: int) -> Response:
-        page = self._pages.login_page(message, _local(target)) if self._pages else ""
-        return Response(page, status_code=status, media_type="text/html")
-
-    def _same_site(self, request: Request) -> None:
-        """
-        A form that another site sends is refused, whatever cookies come with it.
-
-        Browsers say where a request comes from; those that do not yet say at least which site it was.
-        """
-        origin = request.headers.get("origin")
-        by_name = origin is None or origin.partition("://")[2] == request.headers.get("host")
-        site = request.headers.get("sec-fetch-site")
-        if site not in ("same-origin", "none") if site is not None else not by_name:
-            raise ProblemError(403, "forbidden")
 
 
 def _described(plan: Any) -> dict[str, Any]:
@@ -304,7 +239,7 @@ def _bad_parameter(request: Any, error: Exception) -> Response:
 
 
 def _unavailable(request: Any, error: Exception) -> Response:
-    log("store-failed", reason=str(error))
+    log_fault("store-failed", error)
     return _problem(request, ProblemError(503, "unavailable", retry_after=5))
 
 
@@ -323,85 +258,10 @@ def _gone(request: Any, error: Exception) -> Response:
 
 
 def _internal(request: Any, error: Exception) -> Response:
-    log("internal-error", kind=type(error).__name__)
+    log_fault("internal-error", error)
     return _problem(request, ProblemError(500, "internal"))
 
 
 def _wants_html(scope: Mapping[str, Any]) -> bool:
     accepts = any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
     return accepts and scope["method"] == "GET"
-
-
-def _local(target: str) -> str:
-    """A path on this server; anything that would lead elsewhere becomes the start page."""
-    safe = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
-    return target if safe and "\\" not in target else "/"
-
-
-def _query(request: Request, known: set[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, value in request.query_params.multi_items():
-        if name not in known:
-            raise ParameterError(name, f"one of the parameters {', '.join(sorted(known))}", name)
-        found.setdefault(name, []).append(value)
-    return found
-
-
-def _one(asked: dict[str, list[str]], name: str) -> str | None:
-    values = asked.get(name, [])
-    if len(values) > 1:
-        raise ParameterError(name, "one value", len(values))
-    return values[0] if values else None
-
-
-def _number(asked: dict[str, list[str]], name: str, most: int) -> int:
-    text = _one(asked, name) or ""
-    if not text.isascii() or not text.isdigit() or len(text) > 9 or not 1 <= int(text) <= most:
-        raise ParameterError(name, f"a whole number from 1 to {most:,}", text[:20])
-    return int(text)
-
-
-def _numbers(texts: list[str]) -> list[int]:
-    """Rounds as 5, or 5-9, or several of them."""
-    numbers: list[int] = []
-    for text in texts:
-        first, dash, last = text.partition("-")
-        ends = [first, last if dash else first]
-        if not all(end.isascii() and end.isdigit() and len(end) <= 16 for end in ends):
-            raise ParameterError("round", "a whole number, or two as FIRST-LAST", text[:40])
-        low, high = int(ends[0]), int(ends[1])
-        if not low <= high < low + MOST_ROUNDS - len(numbers):
-            raise ParameterError("round", f"FIRST-LAST with at most {MOST_ROUNDS:,} rounds", text[:40])
-        numbers += range(low, high + 1)
-    return numbers
-
-
-def _pairs(texts: list[str]) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        name, colon, tag = text.partition(":")
-        if not colon:
-            raise ParameterError("segment", "NAME:TAG", text[:40])
-        pairs[name] = tag
-    return pairs
-
-
-def _confidence(asked: dict[str, list[str]]) -> float:
-    text = _one(asked, "confidence")
-    if text is None:
-        return 0.95
-    if not re.fullmatch(r"[0-9.]{1,20}(e-?[0-9]{1,3})?", text, re.ASCII | re.IGNORECASE):
-        raise ParameterError("confidence", "a number between 0 and 1", text[:20])
-    try:
-        return float(text)
-    except ValueError:
-        raise ParameterError("confidence", "a number between 0 and 1", text[:20]) from None
-
-
-def _format(asked: dict[str, list[str]], accept: str) -> str:
-    form = _one(asked, "format")
-    if form is None:
-        form = "csv" if "text/csv" in accept else "arrow" if "apache.arrow" in accept else "json"
-    if form not in ("json", "csv", "arrow"):
-        raise ParameterError("format", "json, csv or arrow", form[:20])
-    return form

@@ -10,12 +10,13 @@ from importlib.metadata import version
 from typing import Any
 
 from tacit.collector.access import Access
-from tacit.collector.api import Api, Pages
+from tacit.collector.api import Api
 from tacit.collector.asgi import Receive, Scope, Send, answer
 from tacit.collector.clocks import SteadyClock
 from tacit.collector.commits import Committer
+from tacit.collector.door import Pages
 from tacit.collector.ingest import Ingest, Limits
-from tacit.collector.log import log
+from tacit.collector.log import log, log_fault
 from tacit.collector.reading import Reader
 from tacit.collector.sealing import Sealer
 from tacit.collector.wire import Wire
@@ -103,13 +104,17 @@ class Collector:
 
     async def _refresh(self) -> None:
         """Read the keys anew now and then."""
+        failing = False
         while True:
             await asyncio.sleep(1)
             if self.access.is_stale():
                 try:
                     await asyncio.to_thread(self.access.refresh)
-                except Exception as error:  # try again in a second
-                    log("keys-failed", kind=type(error).__name__)
+                    failing = False
+                except Exception as error:  # try again in a second; one line for an outage
+                    if not failing:
+                        log_fault("keys-failed", error)
+                    failing = True
 
     def health(self) -> dict[str, Any]:
         """What `/health` and `/metrics` show of the service itself."""

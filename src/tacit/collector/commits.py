@@ -10,12 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tacit.collector.log import log
+from tacit.collector.log import log, log_fault
 from tacit.errors import StoreError
 from tacit.stores import Appended, RoundKey, Store
 
 Records: TypeAlias = Mapping[RoundKey, Sequence[bytes]]
 Done: TypeAlias = Callable[[bool | StoreError], None]
+
+MANY = 16
+PACE_SECONDS = 0.005
+"""
+After a group that many waited for, the next one begins no sooner than this after it began.
+
+Without it groups stay small just when there is much to do: each commit costs the same whatever it holds, and
+takes Python's lock from the thread that reads requests.
+"""
 
 LATENCIES = 4096
 """How many commits the latency figures look back on."""
@@ -99,7 +108,10 @@ class Committer:
                 group, self._group = self._group, _Group()
             if not group.waiting:
                 return
+            begun = time.perf_counter()
             self._commit(group)
+            if len(group.waiting) >= MANY:
+                time.sleep(max(0.0, begun + PACE_SECONDS - time.perf_counter()))
 
     def _commit(self, group: _Group) -> None:
         start = time.perf_counter()
@@ -145,4 +157,4 @@ def _call_back(waiting: list[tuple[Done, Records]], result: dict[RoundKey, Appen
         try:
             done(result if isinstance(result, StoreError) else not late or late.isdisjoint(records))
         except Exception as error:  # whoever comes after gets an answer all the same
-            log("answer-failed", kind=type(error).__name__)
+            log_fault("answer-failed", error)

@@ -10,7 +10,7 @@ import msgspec
 
 from tacit.collector.access import Access
 from tacit.collector.commits import BusyError, Committer, Records
-from tacit.collector.log import log
+from tacit.collector.log import log_fault
 from tacit.collector.problems import ProblemError, of_verdict
 from tacit.collector.traffic import Traffic
 from tacit.collector.wire import Batch, Wire
@@ -108,7 +108,7 @@ class Ingest:
         except ProblemError as problem:
             refuse(problem)
         except Exception as error:  # whoever waits gets an answer; what went wrong may quote the body
-            log("internal-error", kind=type(error).__name__)
+            log_fault("internal-error", error)
             refuse(ProblemError(500, "internal"))
 
     def _note(self, code: str, key: Key | None, count: int = 1) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
-from tacit.collector.log import log
-from tacit.errors import StoreError
+from tacit.collector.log import log, log_fault
 from tacit.stores import RoundKey, Store
 
 EVERY_SECONDS = 2.0
@@ -42,6 +40,8 @@ class Sealer:
         self._every = every
         self._stop = threading.Event()
         self.sealed = 0
+        self._failing: set[RoundKey | None] = set()
+        """The rounds that could not be sealed the last time; None: which are due could not be read."""
         self._thread = threading.Thread(target=self._run, name="tacit-seal", daemon=True)
         self._thread.start()
 
@@ -55,22 +55,25 @@ class Sealer:
             try:
                 keys = due(self._store, self._clock())
             except Exception as error:  # the thread must live on
-                log("seal-failed", reason=_reason(error))
+                self._failed(None, error)
                 continue
+            self._failing.discard(None)
             for key in keys:
                 if not self._stop.is_set():
                     self._seal(key)
 
     def _seal(self, key: RoundKey) -> None:
         """Seal a round; one that cannot be sealed does not keep others from it."""
-        where: dict[str, Any] = {"plan": key.plan, "version": key.version, "round": key.round}
         try:
             if self._store.seal(key):
                 self.sealed += 1
-                log("sealed", **where)
+                log("sealed", **key._asdict())
+            self._failing.discard(key)
         except Exception as error:
-            log("seal-failed", reason=_reason(error), **where)
+            self._failed(key, error)
 
-
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, StoreError) else type(error).__name__
+    def _failed(self, key: RoundKey | None, error: Exception) -> None:
+        """One line for each fault that lasts, not one for each try."""
+        if key not in self._failing:
+            self._failing.add(key)
+            log_fault("seal-failed", error, **(key._asdict() if key else {}))

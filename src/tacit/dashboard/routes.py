@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from functools import wraps
 
@@ -10,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from tacit.collector.log import log_fault
 from tacit.collector.reading import Reader
 from tacit.dashboard.asking import Asked, NotHereError
 from tacit.dashboard.figures import Figures
@@ -21,8 +21,6 @@ from tacit.dashboard.views.overview import overview
 from tacit.dashboard.views.plan import plan_page
 from tacit.dashboard.views.view import View
 from tacit.errors import ParameterError, StoreError
-
-logger = logging.getLogger("tacit.dashboard")
 
 Build = Callable[[Request], View]
 HealthFigures = Callable[[], Mapping[str, object]]
@@ -99,13 +97,13 @@ def _careful(endpoint: Callable[[Request], Response], problem: Problem) -> Calla
         except ParameterError as error:
             said = f"{error.name}: expected {error.expected}."
             return problem(request, 400, "That cannot be shown", said, request.url.path)
-        except StoreError:
-            logger.warning("the store cannot be read", exc_info=True)
+        except StoreError as error:
+            log_fault("store-failed", error)
             said = "The store cannot be read just now. What was acknowledged is not lost; try again soon."
             return problem(request, 503, "The store does not answer", said, "/")
-        except Exception:
-            logger.exception("a page failed")
-            said = "Something went wrong while this page was made. The collector's log has the details."
+        except Exception as error:
+            log_fault("internal-error", error)
+            said = "Something went wrong while this page was made. The collector's log says where."
             return problem(request, 500, "This page failed", said, "/")
 
     return answered

@@ -382,9 +382,8 @@ def _set_aside(path: Path, epoch: int) -> None:
     if not path.exists():
         path.touch(0o600)
     path.rename(aside)
-    for (
-        suffix
-    ) in _COMPANIONS:  # cut off here, the next start finds a log without its database: quarantined too
+    # Cut off here, the next start finds a log without its database, and quarantines that too.
+    for suffix in _COMPANIONS:
         with suppress(FileNotFoundError):
             _beside(path, suffix).rename(_beside(aside, suffix))
     _sync_folder(path.parent)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
-from functools import lru_cache
 
-from tacit.errors import PlanError, StoreError
 from tacit.plan import Plan
 from tacit.stores.keys import Key
+from tacit.stores.plans import kept_plan, not_registered, require_same, require_text
 from tacit.stores.records import Layout, RoundKey
 from tacit.stores.transactions import Transaction
 
@@ -36,11 +35,7 @@ class SqlBooks(ABC):
 
     def register(self, plan: Plan) -> None:
         """Remember a plan; raises `StoreError` when another one is known by this name and version."""
-        if not plan.text or Plan.from_toml(plan.text) != plan:
-            raise StoreError(
-                f"{self.url}: plan {plan.name} version {plan.version} cannot be kept without its plan.toml.\n"
-                "  Hint: read it with Plan.load or Plan.from_toml"
-            )
+        require_text(self.url, plan)
         with self.writing() as transaction:
             transaction.execute(
                 "INSERT INTO plan (name, version, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
@@ -49,23 +44,13 @@ class SqlBooks(ABC):
             ((text,),) = transaction.execute(
                 "SELECT text FROM plan WHERE name = ? AND version = ?", plan.name, plan.version
             )
-        if self._plan(text) != plan:
-            raise StoreError(
-                f"{self.url}: plan {plan.name} version {plan.version} is known with other content.\n"
-                "  Hint: raise the version; what devices were asked must not change under it"
-            )
+        require_same(self.url, plan, kept_plan(self.url, text))
 
     def plans(self) -> list[Plan]:
         """Every plan ever registered, by name and version."""
         with self.reading() as transaction:
             rows = transaction.execute("SELECT text FROM plan ORDER BY name, version")
-        return [self._plan(text) for (text,) in rows]
-
-    def _plan(self, text: str) -> Plan:
-        try:
-            return _read(text)
-        except PlanError as error:
-            raise StoreError(f"{self.url}: holds a plan that cannot be read: {error}") from error
+        return [kept_plan(self.url, text) for (text,) in rows]
 
     def layout(self, key: RoundKey) -> Layout:
         """How the records of a round are laid out."""
@@ -74,7 +59,7 @@ class SqlBooks(ABC):
             self._layouts = {(plan.name, plan.version): Layout(plan) for plan in self.plans()}
             known = self._layouts.get((key.plan, key.version))
         if known is None:
-            raise StoreError(f"{self.url}: plan {key.plan} version {key.version} is not registered")
+            raise not_registered(self.url, key)
         return known
 
     # Keys
@@ -104,9 +89,3 @@ class SqlBooks(ABC):
                     *(at, key_id),
                 )
             )
-
-
-@lru_cache(maxsize=256)
-def _read(text: str) -> Plan:
-    """A plan from its text; what a store keeps never changes under a version."""
-    return Plan.from_toml(text)

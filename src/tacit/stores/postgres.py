@@ -297,7 +297,9 @@ def migrate_postgres(url: str) -> tuple[int, int]:
         with connections.transaction() as transaction:
             version = _version(transaction)
             if version is None:
-                raise StoreError(f"{shown}: has no tables of tacit")
+                raise StoreError(
+                    f"{shown}: has no tables of tacit.\n  Hint: tacit serve and tacit keys create make them"
+                )
             for step in range(version, SCHEMA_VERSION):
                 if step not in MIGRATIONS:
                     raise StoreError(f"{shown}: there is no way from schema version {step} to {step + 1}")

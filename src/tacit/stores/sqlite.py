@@ -236,7 +236,7 @@ def migrate_sqlite(path: str) -> tuple[int, int]:
     """Bring the schema of a file up to date, in one transaction; returns its version before and after."""
     url = f"sqlite:///{path}"
     if not Path(path).is_file():
-        raise StoreError(f"{url}: no such file")
+        raise StoreError(f"{url}: there is no such file.\n  Hint: it is the one that tacit serve uses")
     connections = _SqliteConnections(path, "BEGIN IMMEDIATE", most=1)
     try:
         version, application, tables = _described_unchanged(path)

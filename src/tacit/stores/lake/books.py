@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 
-from tacit.errors import PlanError, StoreError
+from tacit.errors import StoreError
 from tacit.plan import Plan
 from tacit.stores.keys import Key
 from tacit.stores.lake.files import Files
 from tacit.stores.lake.paths import KEYS, PLANS, plan_path
 from tacit.stores.lake.schema import Columns
+from tacit.stores.plans import kept_plan, not_registered, require_same, require_text
 from tacit.stores.records import RoundKey
 
 
@@ -31,19 +31,11 @@ class LakeBooks:
 
     def register(self, plan: Plan) -> None:
         """Remember a plan; raises `StoreError` when another one is known by this name and version."""
-        if not plan.text or Plan.from_toml(plan.text) != plan:
-            raise StoreError(
-                f"{self.url}: plan {plan.name} version {plan.version} cannot be kept without its plan.toml.\n"
-                "  Hint: read it with Plan.load or Plan.from_toml"
-            )
+        require_text(self.url, plan)
         path = plan_path(plan.name, plan.version)
         if self.files.read(path) is None:
             self.files.put_new(path, plan.text.encode())
-        if self.plan_at(path) != plan:
-            raise StoreError(
-                f"{self.url}: plan {plan.name} version {plan.version} is known with other content.\n"
-                "  Hint: raise the version; what devices were asked must not change under it"
-            )
+        require_same(self.url, plan, self.plan_at(path))
 
     def plans(self) -> list[Plan]:
         """Every plan ever registered, by name and version."""
@@ -61,10 +53,7 @@ class LakeBooks:
 
     def plan_at(self, path: str) -> Plan:
         """The plan in a file."""
-        try:
-            plan = _read(self._text(path))
-        except PlanError as error:
-            raise StoreError(f"{self.url}: {path}: holds a plan that cannot be read: {error}") from error
+        plan = kept_plan(f"{self.url}: {path}", self._text(path))
         if path != plan_path(plan.name, plan.version):
             raise StoreError(f"{self.url}: {path}: holds the text of {plan.name} version {plan.version}")
         return plan
@@ -75,7 +64,7 @@ class LakeBooks:
         if known is None:
             path = plan_path(key.plan, key.version)
             if path not in self._texts and self.files.read(path) is None:
-                raise StoreError(f"{self.url}: plan {key.plan} version {key.version} is not registered")
+                raise not_registered(self.url, key)
             known = self._columns[key.plan, key.version] = Columns(self.plan_at(path))
         return known
 
@@ -130,8 +119,3 @@ class LakeBooks:
                 raise StoreError(f"{self.url}: {path}: is gone")
             known = self._texts[path] = data.decode(errors="replace")
         return known
-
-
-@lru_cache(maxsize=256)
-def _read(text: str) -> Plan:
-    return Plan.from_toml(text)

@@ -234,7 +234,7 @@ def picture(figures: dict[str, Any], out: Path) -> Path:
         above.plot(middles, values, label=name, color=colour)
     above.set(yscale="log", ylabel="latency (ms)", xlim=(0, minutes))
     above.set_title(f"{figures['offered_rate']:,.0f} single reports a second, each durable when acknowledged")
-    above.legend(ncols=4, loc="lower right")
+    above.legend(ncols=4, loc="upper right")
     sampled = np.array(figures["over_time"]["memory_seconds"]) / 60
     below.plot(sampled, figures["over_time"]["memory_mib"], color=COLOURS[0])
     below.set(xlabel="minutes", ylabel="collector's memory (MiB)", xlim=(0, minutes), ylim=(0, None))

@@ -1,12 +1,14 @@
+from collections.abc import Callable
+
 import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binomtest, multinomial, t
 
 from tacit.errors import ParameterError
-from tacit.estimates.interval import clopper_pearson
+from tacit.estimates.interval import clopper_pearson, clustered_interval
 
 
 @given(
@@ -76,3 +78,49 @@ def test_ends_rise_with_the_count() -> None:
 def test_confidence_is_a_probability(confidence: float) -> None:
     with pytest.raises(ParameterError, match="confidence"):
         clopper_pearson(1, 2, confidence)
+
+
+Interval = Callable[[np.ndarray], tuple[float, float]]
+
+
+def student(shares: np.ndarray) -> tuple[float, float]:
+    """What one would take at first: it is too short where shares are near 1."""
+    reach = t.ppf(0.975, len(shares) - 1) * shares.std(ddof=1) / np.sqrt(len(shares))
+    return float(shares.mean() - reach), float(shares.mean() + reach)
+
+
+def clustered(shares: np.ndarray) -> tuple[float, float]:
+    return clustered_interval(shares, 2, 0.95)
+
+
+def coverage(interval: Interval, clusters: int, chance: float, dependence: float) -> float:
+    """How often the interval holds the chance, for clusters of two correlated trials: summed exactly."""
+    both = chance**2 + dependence * chance * (1 - chance)
+    law = multinomial(clusters, [1 - 2 * chance + both, 2 * (chance - both), both])
+    covered = 0.0
+    for none in range(clusters + 1):
+        for one in range(clusters + 1 - none):
+            counts = [none, one, clusters - none - one]
+            low, high = interval(np.repeat([0.0, 0.5, 1.0], counts))
+            covered += law.pmf(counts) * (low - 1e-12 <= chance <= high + 1e-12)
+    return covered
+
+
+@pytest.mark.parametrize("dependence", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("chance", [0.5, 0.9, 0.95])
+def test_clusters_are_covered_whether_or_not_their_trials_hang_together(
+    chance: float, dependence: float
+) -> None:
+    assert coverage(clustered, 20, chance, dependence) >= 0.95
+
+
+def test_students_interval_would_not_do() -> None:
+    assert coverage(student, 40, 0.95, 0.5) < 0.92
+    assert coverage(clustered, 40, 0.95, 0.5) >= 0.95
+
+
+def test_single_trials_and_agreement_are_counted_exactly() -> None:
+    shares = np.array([1.0] * 19 + [0.0])
+    expected = [float(end) for end in clopper_pearson(19, 20, 0.95)]
+    assert clustered_interval(shares, 1, 0.95) == pytest.approx(expected)
+    assert clustered_interval(np.ones(20), 7, 0.95) == pytest.approx((0.025 ** (1 / 20), 1.0))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom, t
+from scipy.stats import binom
 
 from tacit.estimates import Estimate, HistogramEstimate
-from tacit.estimates.interval import clopper_pearson
+from tacit.estimates.interval import clustered_interval
 from tacit.plan import Metric
 
 Floats = NDArray[np.float64]
@@ -53,15 +52,9 @@ class MetricFigures:
         """
         Where the coverage over all rounds is, at 95 %.
 
-        Rounds of a repetition share their memo, so only repetitions are independent: Student's interval of
-        their coverages; with one repetition, or no variation, the exact interval of so many trials.
+        Rounds of a repetition share their memo, so only repetitions are independent.
         """
-        each = self.inside.mean(axis=1)
-        if len(each) > 1 and each.std() > 0:
-            reach = float(t.ppf(0.975, len(each) - 1) * each.std(ddof=1) / sqrt(len(each)))
-            return max(0.0, float(each.mean()) - reach), min(1.0, float(each.mean()) + reach)
-        lower, upper = clopper_pearson(each.sum(), len(each), 0.95)
-        return float(lower), float(upper)
+        return clustered_interval(self.inside.mean(axis=1), self.inside.shape[1], 0.95)
 
     @property
     def absolute_error(self) -> Floats:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tacit.estimates.interval import clopper_pearson
 from tacit.fleet.simulation.figures import MetricFigures
 from tacit.fleet.simulation.people import People
 from tacit.fleet.simulation.run import Simulation
@@ -33,6 +34,8 @@ def pictures(found: Simulation) -> dict[str, Callable[[], Figure]]:
 
 @drawing
 def _estimates(found: Simulation, figures: MetricFigures) -> Figure:
+    from matplotlib.ticker import MaxNLocator
+
     figure, (left, right) = panels(2, width=5.0)
     if figures.truth.shape[1] == 1:
         _mean_over_rounds(left, figures)
@@ -40,13 +43,19 @@ def _estimates(found: Simulation, figures: MetricFigures) -> Figure:
         _last_histogram(left, figures)
     rounds = np.arange(1, found.rounds + 1)
     right.axhline(figures.confidence, color=_TRUTH, label="promised", zorder=1)
-    right.plot(rounds, figures.coverage, "o", color=_ESTIMATE, label="measured", zorder=2)
+    low, high = clopper_pearson(figures.inside.sum(axis=0), found.repetitions, 0.95)
+    reach = [figures.coverage - low, high - figures.coverage]
+    right.errorbar(
+        rounds, figures.coverage, reach, fmt="o", color=_ESTIMATE, label="measured, 95 % interval", zorder=2
+    )
     right.set(
         title=f"Intervals that held the truth ({found.repetitions} repetitions)",
         xlabel="round",
         ylabel="share of repetitions",
-        ylim=(min(0.5, figures.coverage.min()) - 0.03, 1.03),
+        xlim=(0, found.rounds + 1),
+        ylim=(min(0.5, low.min()) - 0.03, 1.03),
     )
+    right.xaxis.set_major_locator(MaxNLocator(integer=True))
     right.legend(loc="lower right")
     figure.suptitle(f"{figures.metric.name}: {found.devices:,} devices", fontsize=11)
     return figure

@@ -104,17 +104,13 @@ class Collector:
 
     async def _refresh(self) -> None:
         """Read the keys anew now and then."""
-        failing = False
         while True:
             await asyncio.sleep(1)
             if self.access.is_stale():
                 try:
                     await asyncio.to_thread(self.access.refresh)
-                    failing = False
-                except Exception as error:  # try again in a second; one line for an outage
-                    if not failing:
-                        log_fault("keys-failed", error)
-                    failing = True
+                except Exception as error:  # those known go on; try again when they are stale once more
+                    log_fault("keys-failed", error)
 
     def health(self) -> dict[str, Any]:
         """What `/health` and `/metrics` show of the service itself."""

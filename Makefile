@@ -10,7 +10,7 @@ PIP     := -m pip install --quiet --disable-pip-version-check
 .PHONY: demo test browser lint docs docs-links bench bench-peers soak test-minimal lock-minimal audit-dependencies release-check clean
 
 demo: $(READY)  ## collector, simulated fleet and dashboard on this machine: truth beside estimates
-	@$(BIN)/tacit demo $(ARGS)
+	@$(BIN)/reticent demo $(ARGS)
 
 test: $(READY) browser lint  ## everything that must hold, in under ten minutes
 	$(BIN)/pytest -m "not soak" -n auto --dist worksteal $(ARGS)
@@ -38,7 +38,7 @@ docs-links: docs  ## links to other sites; needs a network
 bench: $(READY)  ## figures as ratios, taken in one run
 	$(BIN)/python -m benchmarks $(ARGS)
 
-bench-peers: $(READY)  ## tacit beside other libraries, in an environment of their own
+bench-peers: $(READY)  ## reticent beside other libraries, in an environment of their own
 	$(BIN)/python benchmarks/peers/run.py $(ARGS)
 
 soak: $(READY)  ## long statistical, fault and load runs, by hand
@@ -61,7 +61,7 @@ clean:
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "tacit needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+		{ echo "reticent needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "Setting up $(VENV) (once) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python $(PIP) --constraint constraints.txt --upgrade pip

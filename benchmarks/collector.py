@@ -7,7 +7,7 @@ What the collector takes, in one run on one machine, the load beside it: as rati
 The ratio compares durable single reports with a handler that does nothing, on the same server, in the same
 run: absolute figures depend on the machine and on who else uses it. Each is measured several times; the best
 run is the figure, since the others were disturbed, and the spread is shown. PostgreSQL is measured when
-TACIT_BENCH_POSTGRES holds the address of an empty database.
+RETICENT_BENCH_POSTGRES holds the address of an empty database.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.load import PLAN, batches, collector, empty, ndjson, packed, records, singles, this_round
-from tacit.stores import RoundKey, open_store
+from reticent.stores import RoundKey, open_store
 
-NDJSON, PACKED = "application/x-ndjson", "application/vnd.tacit.packed"
+NDJSON, PACKED = "application/x-ndjson", "application/vnd.reticent.packed"
 
 
 class Table:
@@ -134,8 +134,8 @@ def main() -> None:
     parser.add_argument("--only", choices=["single", "batch", "memory", "postgres", "lake"])
     asked = parser.parse_args()
     runs, seconds, scale = (1, 2.0, 1) if asked.quick else (3, 4.0, 3)
-    table, url = Table(), os.environ.get("TACIT_BENCH_POSTGRES")
-    with tempfile.TemporaryDirectory(prefix="tacit-bench-") as name:
+    table, url = Table(), os.environ.get("RETICENT_BENCH_POSTGRES")
+    with tempfile.TemporaryDirectory(prefix="reticent-bench-") as name:
         folder = Path(name)
         if asked.only in (None, "single"):
             single_reports(table, folder, runs, seconds)

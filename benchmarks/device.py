@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tacit.device import Device, SecretDraws
-from tacit.device.answer import answer
-from tacit.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
-from tacit.plan import Metric, Plan
+from reticent.device import Device, SecretDraws
+from reticent.device.answer import answer
+from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
+from reticent.plan import Metric, Plan
 
 METRICS = 50
 ROUND = 80_000
@@ -104,8 +104,10 @@ def device() -> dict[str, float]:
 
 
 def import_time() -> float:
-    """Microseconds of `from tacit import Device` in a fresh interpreter, best of seven."""
-    script = "import time; t = time.perf_counter(); from tacit import Device; print(time.perf_counter() - t)"
+    """Microseconds of `from reticent import Device` in a fresh interpreter, best of seven."""
+    script = (
+        "import time; t = time.perf_counter(); from reticent import Device; print(time.perf_counter() - t)"
+    )
     runs = [
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603
         for _ in range(7)

@@ -5,7 +5,7 @@ Half an hour above the rate that the documentation claims: does it keep up, stay
     python -m benchmarks.endurance --minutes 1                      # a look
     python -m benchmarks.endurance --crowd                          # idle and slow clients beside honest ones
 
-A real `tacit serve` on a store of its own (or --store), single reports as JSON, due at fixed times, latency
+A real `reticent serve` on a store of its own (or --store), single reports as JSON, due at fixed times, latency
 counted from then. Rounds are short, so that they are sealed while the load goes on. Writes OUT.json and
 OUT.png. Exit code 1 when a claim is missed.
 """
@@ -36,9 +36,9 @@ from benchmarks import crowd
 from benchmarks.load import PLAN_FILE, Process, collector
 from benchmarks.open_loop import OpenLoop
 from benchmarks.requests import Requests
-from tacit.plan import Plan
-from tacit.plots import COLOURS, drawing, panels, save
-from tacit.stores import RoundKey, open_store
+from reticent.plan import Plan
+from reticent.plots import COLOURS, drawing, panels, save
+from reticent.stores import RoundKey, open_store
 
 ROUNDS = 15
 """In a run, whatever its length; each has half its length of grace."""
@@ -285,7 +285,7 @@ def main() -> int:
     asked = parser.parse_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with tempfile.TemporaryDirectory(prefix="tacit-endurance-") as name:
+    with tempfile.TemporaryDirectory(prefix="reticent-endurance-") as name:
         url = asked.store or f"sqlite:///{name}/store.db"
         if asked.crowd:
             figures = crowd.measure(url, asked.idle, asked.slow, asked.pairs, asked.seconds)

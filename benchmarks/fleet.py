@@ -13,10 +13,10 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.fleet import GRAN_TURISMO_SPORT, SmallFleet, VectorisedFleet
-from tacit.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from tacit.plan import Metric, Plan
-from tacit.plan.model import AnyMechanism
+from reticent.fleet import GRAN_TURISMO_SPORT, SmallFleet, VectorisedFleet
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.plan import Metric, Plan
+from reticent.plan.model import AnyMechanism
 
 DAY = 86_400
 DEVICES = 1_000_000

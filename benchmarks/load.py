@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.plan import Plan
-from tacit.reports import Report, to_json
-from tacit.stores import Layout
+from reticent.plan import Plan
+from reticent.reports import Report, to_json
+from reticent.stores import Layout
 
 ROOT = Path(__file__).parents[1]
 PLAN_FILE = ROOT / "examples" / "plan.toml"
@@ -39,8 +39,8 @@ async def app(scope, receive, send):
         more = (await receive()).get("more_body", False)
     await send({"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"0")]})
     await send({"type": "http.response.body", "body": b""})
-from tacit.collector.ingest import Limits
-from tacit.collector.serving import make_server
+from reticent.collector.ingest import Limits
+from reticent.collector.serving import make_server
 import sys
 def started(host, port):
     print(f"Listening on http://{host}:{port}", file=sys.stderr, flush=True)
@@ -97,9 +97,9 @@ def empty() -> Iterator[Process]:
 
 @contextmanager
 def collector(store: str, *options: str, plan: Path = PLAN_FILE) -> Iterator[Process]:
-    """`tacit serve` on a store."""
-    tacit = str(Path(sys.executable).with_name("tacit"))
-    process = Process(tacit, "serve", str(plan), "--store", store, "--listen", "127.0.0.1:0", *options)
+    """`reticent serve` on a store."""
+    reticent = str(Path(sys.executable).with_name("reticent"))
+    process = Process(reticent, "serve", str(plan), "--store", store, "--listen", "127.0.0.1:0", *options)
     try:
         yield process
     finally:
@@ -124,7 +124,7 @@ def singles(ports: list[int], connections: int, seconds: float) -> float:
         subprocess.Popen(  # noqa: S603
             [wrk, "-t1", f"-c{share}", f"-d{seconds:.0f}s", "--timeout", "30s", "-s", str(LUA),
              f"http://127.0.0.1:{port}"],
-            env={**os.environ, "TACIT_ROUND": str(this_round())}, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "RETICENT_ROUND": str(this_round())}, stdout=subprocess.PIPE, text=True,
         )
         for port in ports
     ]  # fmt: skip
@@ -198,7 +198,7 @@ def records(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
 
 def packed(count: int) -> bytes:
     """A packed batch of fresh reports."""
-    from tacit.reports import to_packed
+    from reticent.reports import to_packed
 
     rounds = np.full((count, 1), this_round(), dtype=">u8").view(np.uint8)
     return to_packed([], PLAN) + np.concatenate([rounds, records(count)], axis=1).tobytes()

@@ -1,8 +1,8 @@
 -- Single reports for wrk: every request brings another id, so that every one is written.
--- TACIT_ROUND is the round under way; the plan is examples/plan.toml.
+-- RETICENT_ROUND is the round under way; the plan is examples/plan.toml.
 
 local letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-local number = os.getenv("TACIT_ROUND")
+local number = os.getenv("RETICENT_ROUND")
 local threads = 0
 local head, tail, count
 

@@ -28,13 +28,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.frames import Arrow, DuckDB, Engine, Spark, count_lake
-from tacit.frames.java import java_home
-from tacit.frames.spark import session
-from tacit.plan import Plan
-from tacit.stores import RoundKey
-from tacit.stores.lake import Columns, Segment, open_lake
-from tacit.stores.lake.paths import folder_of
+from reticent.frames import Arrow, DuckDB, Engine, Spark, count_lake
+from reticent.frames.java import java_home
+from reticent.frames.spark import session
+from reticent.plan import Plan
+from reticent.stores import RoundKey
+from reticent.stores.lake import Columns, Segment, open_lake
+from reticent.stores.lake.paths import folder_of
 
 PLAN = Plan.from_toml(
     '[plan]\nname = "scale"\nversion = 1\nround = "6h"\n'
@@ -78,7 +78,7 @@ def make_lake(folder: Path, reports: int, per_file: int = PER_FILE) -> None:
 
 
 def by_hand(folder: Path) -> tuple[float, int]:
-    """Seconds and reports of the query above, with the settings that tacit uses."""
+    """Seconds and reports of the query above, with the settings that reticent uses."""
     import duckdb
 
     files = [str(path) for path in sorted((folder / folder_of(KEY)).iterdir())]
@@ -198,7 +198,7 @@ def main() -> None:
     if chosen.run:
         run(chosen.run, chosen.folder)
         return
-    place = Path(tempfile.mkdtemp(prefix="tacit-scale-", dir=chosen.folder))
+    place = Path(tempfile.mkdtemp(prefix="reticent-scale-", dir=chosen.folder))
     try:
         report(place / "lake", chosen.reports, chosen.engines.replace("spark", "spark1,spark2").split(","))
     finally:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.plan import Plan
-from tacit.stores import Layout, RoundKey, Store, open_store
+from reticent.plan import Plan
+from reticent.stores import Layout, RoundKey, Store, open_store
 
 PLAN = Plan.from_toml(
     '[plan]\nname = "bench"\nversion = 1\nround = "6h"\n'

@@ -12,8 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
-project = "tacit"
-author = "The tacit authors"
+project = "reticent"
+author = "The reticent authors"
 project_copyright = author
 extensions = [
     "myst_parser",
@@ -48,9 +48,9 @@ documented_modules = sorted(
 nitpick_ignore_regex = [(r"py:(?!obj).*", r".*")]  # types in signatures are links where they are public
 
 html_theme = "furo"
-html_title = "tacit"
+html_title = "reticent"
 html_static_path = ["_static"]
-html_css_files = ["tacit.css"]
+html_css_files = ["reticent.css"]
 html_show_sphinx = False
 html_copy_source = False
 html_theme_options = {"navigation_with_keys": True}

@@ -1,7 +1,7 @@
-// A device in JavaScript: it answers saves.toml, and sends the bytes that tacit's own device would send. The steps
+// A device in JavaScript: it answers saves.toml, and sends the bytes that reticent's own device would send. The steps
 // are in docs/reference/wire.md, what must come out of each in tests/vectors/device.json.
 //
-//     tacit audit examples/saves.toml --client "node examples/device.mjs"
+//     reticent audit examples/saves.toml --client "node examples/device.mjs"
 
 import { createHash, randomBytes } from "node:crypto";
 import { createInterface } from "node:readline";
@@ -21,7 +21,7 @@ export function threshold([numerator, denominator]) { // ⌈2⁶⁴ / (e^ε + 1)
 const bytes = (number) => { const all = Buffer.alloc(8); all.writeBigUInt64BE(BigInt(number)); return all; };
 
 export function draw(secret, { plan, metric, digest, epoch, purpose, index, block }) {
-  const fields = ["tacit-1", plan, metric, digest, bytes(epoch), purpose, bytes(index), bytes(block)].map((x) => Buffer.from(x));
+  const fields = ["reticent-1", plan, metric, digest, bytes(epoch), purpose, bytes(index), bytes(block)].map((x) => Buffer.from(x));
   const withLengths = fields.flatMap((field) => [bytes(field.length).subarray(4), field]);
   return blake2b(secret, Buffer.concat(withLengths));
 }

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit import Plan
-from tacit.fleet import VectorisedFleet
-from tacit.stores import Layout, RoundKey, open_store
+from reticent import Plan
+from reticent.fleet import VectorisedFleet
+from reticent.stores import Layout, RoundKey, open_store
 
 DEVICES, SHARED, FIRST = 20_000, 1_000, 81_651
 

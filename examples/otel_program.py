@@ -11,12 +11,12 @@ from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
-from tacit import Plan
-from tacit.integrations.opentelemetry import PrivateMetricExporter
-from tacit.reports import to_json
-from tacit.testing import sandbox
+from reticent import Plan
+from reticent.integrations.opentelemetry import PrivateMetricExporter
+from reticent.reports import to_json
+from reticent.testing import sandbox
 
-# The program. It knows OpenTelemetry, and nothing of tacit.
+# The program. It knows OpenTelemetry, and nothing of reticent.
 meter = metrics.get_meter("editor")
 time_in_front = meter.create_counter("app.editor.time", unit="s", description="Editor in front")
 

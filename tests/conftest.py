@@ -17,7 +17,7 @@ from tests.shared.postgres import PostgresServer
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A server of our own; one for each process that runs tests."""
-    folder = Path(tempfile.mkdtemp(prefix="tacit-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="reticent-pg-"))
     server = None
     try:
         server = PostgresServer(folder)

@@ -1,4 +1,4 @@
-"""`pip install tacit` brings nothing along: the built wheel, alone, imports and runs a device."""
+"""`pip install reticent` brings nothing along: the built wheel, alone, imports and runs a device."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ except ImportError:
     pass
 else:
     sys.exit("numpy is within reach: this is not a bare install")
-import tacit
-from tacit.reports import to_json
-with tacit.Device(sys.argv[1], state=sys.argv[2]) as device:
+import reticent
+from reticent.reports import to_json
+with reticent.Device(sys.argv[1], state=sys.argv[2]) as device:
     device.set("editor_seconds", 600)
     report = device.report(device.status().current_round)
-    assert tacit.Plan.load(sys.argv[1]).name == report.plan
+    assert reticent.Plan.load(sys.argv[1]).name == report.plan
     print(to_json(report).decode())
     print(device.receipt())
 """
@@ -64,7 +64,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(site: Path) -> None:
     kept = {path.relative_to(source) for path in source.rglob("*") if "__pycache__" not in path.parts}
     found = {path.relative_to(site) for path in site.rglob("*") if ".dist-info" not in str(path)}
     assert found == kept
-    assert {Path(f"tacit/{name}") for name in ("py.typed", "fleet/demo.toml", "dashboard/static")} <= found
+    assert {Path(f"reticent/{name}") for name in ("py.typed", "fleet/demo.toml", "dashboard/static")} <= found
     (legal,) = site.glob("*.dist-info/licenses")
     assert {path.name for path in legal.iterdir()} == {"LICENSE", "NOTICE"}
 
@@ -84,6 +84,6 @@ def test_a_bare_install_runs_a_device(site: Path, tmp_path: Path) -> None:
 
 
 def test_a_bare_install_says_what_the_command_line_needs(site: Path) -> None:
-    done = run(site, "-c", "from tacit.cli import main; main()")
+    done = run(site, "-c", "from reticent.cli import main; main()")
     assert done.returncode == 1
-    assert "pip install 'tacit[cli]'" in done.stderr
+    assert "pip install 'reticent[cli]'" in done.stderr

@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tacit
-from tacit.counts import HistogramCounts, MeanCounts
-from tacit.device.ledger import Entry, Epoch
-from tacit.device.receipt import Receipt, Told
-from tacit.estimates import cumulative, estimate
-from tacit.html import Safe, bar, figure, folded, note, page, safe, table, under
-from tacit.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from tacit.plan import Metric, Plan
-from tacit.plan.html import duration
-from tacit.plan.model import Group, Segment
+import reticent
+from reticent.counts import HistogramCounts, MeanCounts
+from reticent.device.ledger import Entry, Epoch
+from reticent.device.receipt import Receipt, Told
+from reticent.estimates import cumulative, estimate
+from reticent.html import Safe, bar, figure, folded, note, page, safe, table, under
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.plan import Metric, Plan
+from reticent.plan.html import duration
+from reticent.plan.model import Group, Segment
 
 ROOT = Path(__file__).parents[1]
 EVIL = "</td></table><script>alert('1')</script><img src=x onerror=\"alert(2)\"> & <b>"
@@ -236,17 +236,17 @@ class Nothing:
         if name.split(".")[0] in ("numpy", "scipy", "matplotlib", "IPython"):
             raise ImportError(name)
 sys.meta_path.insert(0, Nothing())
-import tacit
-from tacit.device.receipt import Receipt
-plan = tacit.Plan.load(sys.argv[1])
-assert "tacit.html" not in sys.modules
+import reticent
+from reticent.device.receipt import Receipt
+plan = reticent.Plan.load(sys.argv[1])
+assert "reticent.html" not in sys.modules
 print(plan._repr_html_().count("<table"), Receipt("app-usage")._repr_html_().count("<table"))
 """
 
 
 def test_a_bare_install_shows_plans_and_receipts_and_loads_nothing_for_it_before() -> None:
     command = [sys.executable, "-S", "-c", PROGRAM, str(ROOT / "examples/plan.toml")]
-    path = {"PYTHONPATH": str(Path(tacit.__file__).parents[1])}
+    path = {"PYTHONPATH": str(Path(reticent.__file__).parents[1])}
     done = subprocess.run(command, env=path, capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout, done.stderr) == ("2 2\n", "")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import tacit
+import reticent
 
-ROOT = Path(tacit.__file__).parent
+ROOT = Path(reticent.__file__).parent
 
 LAYERS = [
     {"errors"},
@@ -49,8 +49,8 @@ def imports(path: Path) -> set[tuple[str, bool]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names = (
-                {f"tacit.{alias.name}" for alias in node.names}
-                if node.module == "tacit"
+                {f"reticent.{alias.name}" for alias in node.names}
+                if node.module == "reticent"
                 else {node.module or ""}
             )
             found |= {(name, id(node) not in late) for name in names}
@@ -68,7 +68,9 @@ def test_imports_only_point_up_the_list() -> None:
         for part, rank in RANK.items()
         for path in modules(part)
         for name, _ in imports(path)
-        if name.startswith("tacit.") and (other := name.split(".")[1]) != part and RANK.get(other, -1) >= rank
+        if name.startswith("reticent.")
+        and (other := name.split(".")[1]) != part
+        and RANK.get(other, -1) >= rank
     ]
     assert wrong == []
 
@@ -86,5 +88,5 @@ def test_what_a_device_needs_imports_the_standard_library_alone() -> None:
 
 def test_the_picture_would_show_a_wrong_import(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
-    bad.write_text("import numpy\nfrom tacit.cli import root\nfrom tacit import device\n")
-    assert imports(bad) == {("numpy", True), ("tacit.cli", True), ("tacit.device", True)}
+    bad.write_text("import numpy\nfrom reticent.cli import root\nfrom reticent import device\n")
+    assert imports(bad) == {("numpy", True), ("reticent.cli", True), ("reticent.device", True)}

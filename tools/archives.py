@@ -30,11 +30,11 @@ def wheel_problems(found: set[str], modules: Iterable[str]) -> list[str]:
     """
     How the files of a wheel differ from `modules`, the files under src, and its dist-info.
 
-    >>> legal = {f"tacit-1.dist-info/licenses/{name}" for name in LEGAL}
-    >>> wheel_problems({"tacit/a.py", "tacit/py.typed"} | legal, ["tacit/a.py", "tacit/py.typed"])
+    >>> legal = {f"reticent-1.dist-info/licenses/{name}" for name in LEGAL}
+    >>> wheel_problems({"reticent/a.py", "reticent/py.typed"} | legal, ["reticent/a.py", "reticent/py.typed"])
     []
-    >>> wheel_problems({"tacit/a.py", "tests/b.py"} | legal, ["tacit/a.py", "tacit/c.html"])
-    ['the wheel lacks tacit/c.html', 'the wheel has tests/b.py']
+    >>> wheel_problems({"reticent/a.py", "tests/b.py"} | legal, ["reticent/a.py", "reticent/c.html"])
+    ['the wheel lacks reticent/c.html', 'the wheel has tests/b.py']
     """
     wanted = set(modules)
     package = {name for name in found if ".dist-info/" not in name}

@@ -1,4 +1,4 @@
-"""A pytest plugin that ends the run unless tacit comes from an installation: `-p tools.installed_copy`."""
+"""A pytest plugin that ends the run unless reticent comes from an installation: `-p tools.installed_copy`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import tacit
+import reticent
 
 
 def pytest_sessionstart() -> None:
-    """Look where tacit was imported from before any test is."""
-    home = Path(tacit.__file__)
+    """Look where reticent was imported from before any test is."""
+    home = Path(reticent.__file__)
     if "site-packages" not in home.parts:
-        pytest.exit(f"tacit was imported from {home.parent}, not from an installation", returncode=1)
+        pytest.exit(f"reticent was imported from {home.parent}, not from an installation", returncode=1)

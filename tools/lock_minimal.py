@@ -24,11 +24,11 @@ def direct(project: dict[str, list[str]]) -> set[str]:
     """
     The packages that the extras name themselves.
 
-    >>> sorted(direct({"cli": ["click>=8.1"], "postgres": ["tacit[cli]", "psycopg[binary]>=3.2"]}))
+    >>> sorted(direct({"cli": ["click>=8.1"], "postgres": ["reticent[cli]", "psycopg[binary]>=3.2"]}))
     ['click', 'psycopg']
     """
     named = {line.partition(">=")[0].partition("[")[0] for extra in project.values() for line in extra}
-    return named - {"tacit"}
+    return named - {"reticent"}
 
 
 def main() -> None:

@@ -1,5 +1,5 @@
 """
-Build tacit, install it as a stranger would, and try it: all that must hold before a release.
+Build reticent, install it as a stranger would, and try it: all that must hold before a release.
 
     make release-check                   # everything: about ten minutes
     make release-check ARGS=--quick      # without the tests on the installed wheel
@@ -36,11 +36,11 @@ BARE = """
 import sys
 from importlib.metadata import distributions, version
 from pathlib import Path
-import tacit
-from tacit import Device
-assert "site-packages" in Path(tacit.__file__).parts, tacit.__file__
-assert version("tacit") == sys.argv[1], version("tacit")
-assert {each.name for each in distributions()} <= {"tacit", "pip", "setuptools"}, "more than tacit came along"
+import reticent
+from reticent import Device
+assert "site-packages" in Path(reticent.__file__).parts, reticent.__file__
+assert version("reticent") == sys.argv[1], version("reticent")
+assert {each.name for each in distributions()} <= {"reticent", "pip", "setuptools"}, "more than reticent came along"
 with Device(sys.argv[2], state=sys.argv[3]) as device:
     device.set("editor_seconds", 600)
     assert device.report(device.status().current_round) is not None
@@ -100,7 +100,7 @@ def everything(wheel: Path, sdist: Path, folder: Path) -> None:
     environment.install(*pinned, "--upgrade", "pip")
     environment.install(*pinned, "--group", f"{root / 'pyproject.toml'}:dev", f"{wheel}[all]")
     pytest = ["-m", "pytest", "-m", "not soak", "-n", "auto", "--dist", "worksteal"]
-    environment.run(*pytest, "-p", "tools.installed_copy", "--pyargs", "./tests", "tacit", folder=root)
+    environment.run(*pytest, "-p", "tools.installed_copy", "--pyargs", "./tests", "reticent", folder=root)
 
 
 def main() -> int:
@@ -111,7 +111,7 @@ def main() -> int:
     options = parser.parse_args()
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     problems = changelog_problems((ROOT / "CHANGELOG.md").read_text(), version, options.final)
-    with tempfile.TemporaryDirectory(prefix="tacit-release-") as name:
+    with tempfile.TemporaryDirectory(prefix="reticent-release-") as name:
         folder = Path(name)
         tell("building the sdist, and the wheel from it")
         wheel, sdist = build(folder)
@@ -122,7 +122,7 @@ def main() -> int:
         if not options.quick:
             tell("the tests on the installed wheel, with all extras")
             everything(wheel, sdist, folder)
-    print("\n".join(problems) or f"tacit {version}: ready")
+    print("\n".join(problems) or f"reticent {version}: ready")
     return 1 if problems else 0
 
 

@@ -1,9 +1,9 @@
 """
-tacit beside two libraries of the field, on the nearest task each has, in one run.
+reticent beside two libraries of the field, on the nearest task each has, in one run.
 
     python benchmarks/peers/run.py
 
-The others are installed into an environment of their own (build/peers), never into tacit's.
+The others are installed into an environment of their own (build/peers), never into reticent's.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.fleet import VectorisedFleet
-from tacit.mechanisms import Buckets, DBitFlip
-from tacit.plan import Metric, Plan
+from reticent.fleet import VectorisedFleet
+from reticent.mechanisms import Buckets, DBitFlip
+from reticent.plan import Metric, Plan
 
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / "build" / "peers"
@@ -70,7 +70,7 @@ def others(python: Path) -> dict[str, float]:
 
 
 def ours(width: int, devices: int) -> float:
-    """Device-rounds a second of tacit: the same buckets, remembered answers and counts included."""
+    """Device-rounds a second of reticent: the same buckets, remembered answers and counts included."""
     mechanism = DBitFlip(EPSILON, Buckets.even(SIZE, SIZE), width, "paper")
     plan = Plan("peers", 1, 60, 0, (Metric("bucket", mechanism),))
     values = np.random.default_rng(1).integers(0, SIZE, devices)
@@ -95,14 +95,14 @@ def main() -> None:
         ("SUE", "pure-ldp", figures["SUE, pure-ldp"], wide),
     ]
     print(f"k = {SIZE}, epsilon = {EPSILON}, {DEVICES:,} devices; thousand device-rounds a second\n")
-    print(f"{'':20}{'':20}{'theirs':>10}{'tacit':>10}{'ratio':>8}")
-    for task, name, theirs, tacit in rows:
-        print(f"{task:20}{name:20}{theirs / 1e3:10.1f}{tacit / 1e3:10.0f}{tacit / theirs:8.0f}")
+    print(f"{'':20}{'':20}{'theirs':>10}{'reticent':>10}{'ratio':>8}")
+    for task, name, theirs, reticent in rows:
+        print(f"{task:20}{name:20}{theirs / 1e3:10.1f}{reticent / 1e3:10.0f}{reticent / theirs:8.0f}")
     print(
-        f"\ntacit with {LARGE:,} devices: dBitFlip d = {WIDTH} {ours(WIDTH, LARGE) / 1e3:,.0f}, "
+        f"\nreticent with {LARGE:,} devices: dBitFlip d = {WIDTH} {ours(WIDTH, LARGE) / 1e3:,.0f}, "
         f"d = {SIZE} {ours(SIZE, LARGE) / 1e3:,.0f}"
     )
-    print("Theirs draw anew at each call, also where the name says memo; tacit's answers are remembered.")
+    print("Theirs draw anew at each call, also where the name says memo; reticent's answers are remembered.")
 
 
 if __name__ == "__main__":

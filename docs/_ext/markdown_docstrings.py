@@ -87,7 +87,7 @@ def public_names(modules: list[str]) -> dict[str, str]:
         name: f"{module}.{name}"
         for module in modules
         for name in getattr(importlib.import_module(module), "__all__", [])
-        if module != "tacit"
+        if module != "reticent"
     }
 
 

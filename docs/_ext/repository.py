@@ -142,7 +142,7 @@ def copy_pictures(app: Sphinx, failed: Exception | None) -> None:
 def own_code(app: Sphinx, module: str, name: str) -> str | None:
     """The module whose code is shown for a name: not that of the type which an alias stands for."""
     thing = getattr(sys.modules.get(module), name, None)
-    return module if getattr(thing, "__module__", "tacit").partition(".")[0] != "tacit" else None
+    return module if getattr(thing, "__module__", "reticent").partition(".")[0] != "reticent" else None
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

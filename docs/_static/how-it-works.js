@@ -1,6 +1,6 @@
 // One device, its draws and its bits, and what an eavesdropper's average tends to.
 //
-// The laws are those of tacit.mechanisms (OneBitMean, Grid.cell, Flip). Only the source of draws differs: a device
+// The laws are those of reticent.mechanisms (OneBitMean, Grid.cell, Flip). Only the source of draws differs: a device
 // uses BLAKE2b under a secret of 32 bytes; here a small hash of a device number is enough to look at.
 "use strict";
 

@@ -4,7 +4,7 @@ The picture of the layers, drawn from the list that the import test enforces.
     python docs/generate/architecture.py            writes docs/images/architecture.svg
     python docs/generate/architecture.py --check    exits with 3 when the picture is not the test's any more
 
-LAYERS is read from tests/test_layers.py as text, so nothing of tacit or of pytest is needed. A part without a
+LAYERS is read from tests/test_layers.py as text, so nothing of reticent or of pytest is needed. A part without a
 word here is an error: a new folder is described before it is drawn.
 """
 
@@ -119,7 +119,7 @@ def picture() -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img"'
             ' aria-labelledby="title" font-family="system-ui, \'Segoe UI\', Helvetica, Arial, sans-serif">',
-            '<title id="title">The parts of tacit: each imports from the layers above its own only</title>',
+            '<title id="title">The parts of reticent: each imports from the layers above its own only</title>',
             f"<style>{STYLE}</style>",
             f'<rect class="ground" width="{WIDTH}" height="{height}" rx="10"/>',
             *lines,

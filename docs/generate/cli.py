@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from tacit.cli.root import tacit
+from reticent.cli.root import reticent
 
 PAGE = Path(__file__).parents[1] / "reference" / "cli.md"
 NOT_CURRENT = 3
@@ -25,9 +25,9 @@ HEAD = """\
 
 Written by `python docs/generate/cli.py` from the commands themselves: change them, not this page.
 
-`tacit VERB --help` says the same in a terminal, and `python -m tacit` is the same as `tacit`. Verbs that
+`reticent VERB --help` says the same in a terminal, and `python -m reticent` is the same as `reticent`. Verbs that
 answer take `--json`, for scripts. Errors are a line or two on standard error that say what to do.
-`tacit completion` lets a shell complete verbs, options, plans, stores and metrics.
+`reticent completion` lets a shell complete verbs, options, plans, stores and metrics.
 
 | exit code | means |
 |---|---|
@@ -41,7 +41,7 @@ An option with a variable in its last column can also be set by that variable of
 """
 
 
-def verbs(group: click.Group, path: str = "tacit") -> Iterator[tuple[str, click.Command]]:
+def verbs(group: click.Group, path: str = "reticent") -> Iterator[tuple[str, click.Command]]:
     """Every verb in the order of its name, those of a group after it."""
     for name in sorted(group.commands):
         command = group.commands[name]
@@ -52,7 +52,7 @@ def verbs(group: click.Group, path: str = "tacit") -> Iterator[tuple[str, click.
 
 def page() -> str:
     """The whole page."""
-    found = list(verbs(tacit))
+    found = list(verbs(reticent))
     listed = [f"| [`{name}`](#{anchor(name)}) | {summary(command)} |" for name, command in found]
     contents = "\n".join(["| verb | does |", "|---|---|", *listed])
     return (
@@ -100,7 +100,7 @@ def block(text: str) -> str:
 def row(option: click.Option) -> str:
     """One option of the table."""
     names = ", ".join(option.opts)
-    value = "" if option.is_flag else f" {option.make_metavar(click.Context(tacit))}"
+    value = "" if option.is_flag else f" {option.make_metavar(click.Context(reticent))}"
     words = [escape(option.help or "")]
     if option.required:
         words.append("Required.")

@@ -3,7 +3,7 @@ The still picture of how-it-works.md: docs/_static/how-it-works.html as one find
 
     python docs/generate/how_it_works.py            writes docs/images/how-it-works.png
 
-It needs playwright and a Chromium (TACIT_CHROMIUM, or one on the path).
+It needs playwright and a Chromium (RETICENT_CHROMIUM, or one on the path).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 DOCS = Path(__file__).resolve().parents[1]
-CHROMIUM = os.environ.get("TACIT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMIUM = os.environ.get("RETICENT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def main() -> None:

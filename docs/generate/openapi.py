@@ -14,8 +14,8 @@ from typing import Any
 
 from writing import ROOT, main, table
 
-from tacit.collector.openapi import openapi
-from tacit.collector.problems import DETAILS
+from reticent.collector.openapi import openapi
+from reticent.collector.problems import DETAILS
 
 HEAD = """\
 # The interface, route by route

@@ -19,16 +19,16 @@ from types import ModuleType
 
 from writing import ROOT, main
 
-import tacit
+import reticent
 
-PACKAGE = Path(str(tacit.__file__)).parent
-"""Where tacit is installed: in the repository, or from a wheel."""
+PACKAGE = Path(str(reticent.__file__)).parent
+"""Where reticent is installed: in the repository, or from a wheel."""
 
 MODULES = (
-    "tacit", "tacit.plan", "tacit.device", "tacit.reports", "tacit.counts", "tacit.estimates",
-    "tacit.mechanisms", "tacit.mechanisms.baselines", "tacit.privacy", "tacit.stores", "tacit.fleet",
-    "tacit.fleet.simulation", "tacit.frames", "tacit.design", "tacit.audit", "tacit.testing",
-    "tacit.integrations.opentelemetry", "tacit.errors",
+    "reticent", "reticent.plan", "reticent.device", "reticent.reports", "reticent.counts", "reticent.estimates",
+    "reticent.mechanisms", "reticent.mechanisms.baselines", "reticent.privacy", "reticent.stores", "reticent.fleet",
+    "reticent.fleet.simulation", "reticent.frames", "reticent.design", "reticent.audit", "reticent.testing",
+    "reticent.integrations.opentelemetry", "reticent.errors",
 )  # fmt: skip
 
 HEAD = """\
@@ -117,7 +117,7 @@ def index() -> str:
         about = sentence_of_module(module)
         parts.append(f"\n## [{title}](python/{title}.md)\n\n{about}\n\n| name | what it is |\n|---|---|\n")
         for name in public_names(module):
-            home = described.get(name, title) if title == "tacit" else title
+            home = described.get(name, title) if title == "reticent" else title
             said = sentence(importlib.import_module(home), name)
             parts.append(f"| [`{name}`](python/{home}.md#{home}.{name}) | {said} |\n")
     pages = "\n".join(f"python/{title}" for title in MODULES)
@@ -131,7 +131,7 @@ def sentence_of_module(module: ModuleType) -> str:
 
 def more(title: str) -> str:
     """What autodoc is told: leave out what is described elsewhere, and what a constant is."""
-    if title == "tacit":
+    if title == "reticent":
         return "\n   :no-members:"
     module = importlib.import_module(title)
     imported = "\n   :imported-members:" if hasattr(module, "__all__") else ""
@@ -159,7 +159,7 @@ def pages() -> dict[Path, str]:
     written = {folder / "python.md": index()}
     for title in MODULES:
         inside = Path(str(importlib.import_module(title).__file__)).relative_to(PACKAGE).as_posix()
-        source = f"src/tacit/{inside}"
+        source = f"src/reticent/{inside}"
         text = PAGE.format(module=title, source=source, more=more(title))
         written[folder / "python" / f"{title}.md"] = text
     return written

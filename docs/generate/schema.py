@@ -1,5 +1,5 @@
 """
-Write docs/reference/schema.md: every table and column that tacit keeps, from the statements that make them.
+Write docs/reference/schema.md: every table and column that reticent keeps, from the statements that make them.
 
     python docs/generate/schema.py            write it
     python docs/generate/schema.py --check    say whether it is current, and exit with 3 if not
@@ -15,16 +15,16 @@ from typing import NamedTuple
 import pyarrow as pa
 from writing import ROOT, main, table
 
-from tacit.device.schema import LAYOUT, TABLES
-from tacit.frames import counts_file
-from tacit.plan import Plan
-from tacit.stores import postgres, sqlite
-from tacit.stores.lake.schema import FORMAT, Columns
+from reticent.device.schema import LAYOUT, TABLES
+from reticent.frames import counts_file
+from reticent.plan import Plan
+from reticent.stores import postgres, sqlite
+from reticent.stores.lake.schema import FORMAT, Columns
 
 HEAD = """\
 # Tables and columns
 
-Everything that tacit writes to a disk, from the statements that make it. What becomes of it when is in
+Everything that reticent writes to a disk, from the statements that make it. What becomes of it when is in
 [data-model](../explanation/data-model.md). No table of a collector has a device, an address or the time at
 which a report came.
 """
@@ -118,14 +118,14 @@ def page() -> str:
             HEAD,
             "## A collector's database\n",
             f"Version {sqlite.SCHEMA_VERSION} (SQLite) and {postgres.SCHEMA_VERSION} (PostgreSQL); "
-            "`tacit store migrate` brings an older one up to date.\n",
+            "`reticent store migrate` brings an older one up to date.\n",
             stores(),
             "## A lake\n",
             f"Format {FORMAT}, a row per report, here for [examples/plan.toml](../../examples/plan.toml); a "
             "plan with other segments or more bits has other columns. Paths and rules: [lake](lake.md).\n",
             frame(Columns(plan).schema),
             "## A file of counts\n",
-            f"Format {counts_file.FORMAT}, which `tacit count --out` writes: a row per round, tags, metric "
+            f"Format {counts_file.FORMAT}, which `reticent count --out` writes: a row per round, tags, metric "
             "and row.\n",
             frame(counts_file.SCHEMA),
             "## A device's state file\n",

@@ -1,5 +1,5 @@
 """
-The picture of why-one-bit.md: n·Var of a light bucket against the number of buckets, by tacit's own formulas.
+The picture of why-one-bit.md: n·Var of a light bucket against the number of buckets, by reticent's own formulas.
 
     python docs/generate/why_one_bit.py             writes docs/images/why-one-bit.svg
 """
@@ -12,9 +12,9 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from tacit.estimates import expected_variance
-from tacit.mechanisms import Buckets, DBitFlip, HadamardBit
-from tacit.plan import Metric
+from reticent.estimates import expected_variance
+from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
+from reticent.plan import Metric
 
 PICTURE = Path(__file__).resolve().parents[1] / "images" / "why-one-bit.svg"
 SIZES = [4, 8, 16, 32, 64, 128]
@@ -61,5 +61,5 @@ def picture() -> Figure:
 
 
 if __name__ == "__main__":
-    mpl.rcParams.update({"svg.hashsalt": "tacit", "font.family": "DejaVu Sans", "font.size": 10})
+    mpl.rcParams.update({"svg.hashsalt": "reticent", "font.family": "DejaVu Sans", "font.size": 10})
     picture().savefig(PICTURE, metadata={"Date": None})

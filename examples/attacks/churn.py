@@ -5,9 +5,9 @@ from churn_devices import PLANS, ledger, plan
 from drawing import curves, publish
 from gallery import options, table
 
-from tacit.device import Policy
-from tacit.fleet import SmallFleet
-from tacit.plots import panels
+from reticent.device import Policy
+from reticent.fleet import SmallFleet
+from reticent.plots import panels
 
 
 def guessed(churn: str, devices: int, seed: int) -> list[float]:

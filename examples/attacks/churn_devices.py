@@ -5,10 +5,10 @@ from tempfile import TemporaryDirectory
 
 from gallery import DAY
 
-from tacit.device import Device, Policy
-from tacit.mechanisms import OneBitMean
-from tacit.plan import Metric, Plan
-from tacit.testing import ManualClock
+from reticent.device import Device, Policy
+from reticent.mechanisms import OneBitMean
+from reticent.plan import Metric, Plan
+from reticent.testing import ManualClock
 
 PLANS = {  # version, epsilon and description of nine plans in turn
     "words": [(place, "1", f"the {place}th wording") for place in range(1, 10)],

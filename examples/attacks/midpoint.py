@@ -4,13 +4,13 @@ import numpy as np
 from drawing import publish, ticks
 from gallery import DAY, options, table
 
-from tacit.counts import MeanCounts
-from tacit.estimates import Estimate, estimate
-from tacit.fleet import VectorisedFleet, population
-from tacit.mechanisms import Grid, OneBitMean
-from tacit.mechanisms.rounding import midpoint
-from tacit.plan import Metric, Plan
-from tacit.plots import COLOURS, MARKERS, panels
+from reticent.counts import MeanCounts
+from reticent.estimates import Estimate, estimate
+from reticent.fleet import VectorisedFleet, population
+from reticent.mechanisms import Grid, OneBitMean
+from reticent.mechanisms.rounding import midpoint
+from reticent.plan import Metric, Plan
+from reticent.plots import COLOURS, MARKERS, panels
 
 MAX, STEPS = 1440, (1440, 360, 120)  # minutes
 CONFIDENCE = 0.995  # of each interval: all twelve of them hold with 94%

@@ -6,9 +6,9 @@ from gallery import options, table
 from naive_memo_devices import memos, schemes
 from numpy.typing import NDArray
 
-from tacit.fleet import population
-from tacit.mechanisms.baselines import NaiveMemo
-from tacit.plots import COLOURS, panels
+from reticent.fleet import population
+from reticent.mechanisms.baselines import NaiveMemo
+from reticent.plots import COLOURS, panels
 
 EPSILONS = (0.5, 1, 2, 5, 10)
 

@@ -4,15 +4,15 @@ import numpy as np
 from gallery import DAY
 from numpy.typing import NDArray
 
-from tacit.fleet import VectorisedFleet
-from tacit.mechanisms import Buckets, DBitFlip, HadamardBit
-from tacit.plan import Metric, Plan
+from reticent.fleet import VectorisedFleet
+from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
+from reticent.plan import Metric, Plan
 
 BUCKETS = Buckets.even(1440, 32)  # of 45 minutes
 
 
 def schemes(epsilon: float) -> dict[str, DBitFlip | HadamardBit]:
-    """The paper's remember an answer per bucket (the naive memo: of 32 bits), tacit's one per class."""
+    """The paper's remember an answer per bucket (the naive memo: of 32 bits), reticent's one per class."""
     names = {32: "naive memo", 4: "4BitFlipPM", 2: "2BitFlipPM", 1: "1BitFlipPM"}
     paper = {name: DBitFlip(epsilon, BUCKETS, bits, "paper") for bits, name in names.items()}
     by_class, hadamard = DBitFlip(epsilon, BUCKETS, 4), HadamardBit(epsilon, BUCKETS)

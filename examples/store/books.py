@@ -3,9 +3,9 @@
 from dataclasses import replace
 from threading import RLock
 
-from tacit.errors import StoreError
-from tacit.plan import Plan
-from tacit.stores import Key, Layout, RoundKey
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.stores import Key, Layout, RoundKey
 
 
 class DictBooks:

@@ -1,5 +1,5 @@
 """
-A store in dictionaries, the smallest that keeps the laws of `tacit.stores.Store` (all but durability).
+A store in dictionaries, the smallest that keeps the laws of `reticent.stores.Store` (all but durability).
 
     python examples/store/dict_store.py
 
@@ -8,7 +8,7 @@ books.py has its plans and keys, rounds.py what happens to reports, this file th
 
 from rounds import DictRounds
 
-from tacit.stores import RoundKey, check_store
+from reticent.stores import RoundKey, check_store
 
 
 class DictStore(DictRounds):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from books import DictBooks
 
-from tacit.stores import Appended, CountsByTags, OpenRound, Records, RoundInfo, RoundKey
+from reticent.stores import Appended, CountsByTags, OpenRound, Records, RoundInfo, RoundKey
 
 
 class DictRounds(DictBooks):

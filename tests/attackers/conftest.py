@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from tests.dashboard.conftest import Page
 
-from tacit import dashboard
-from tacit.collector.access import COOKIE
-from tacit.collector.app import Collector
-from tacit.plan import Plan
-from tacit.stores import Key, create_key, open_store
+from reticent import dashboard
+from reticent.collector.access import COOKIE
+from reticent.collector.app import Collector
+from reticent.plan import Plan
+from reticent.stores import Key, create_key, open_store
 
 
 @pytest.fixture(scope="session")

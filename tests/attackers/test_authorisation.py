@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tacit.collector.access import COOKIE
-from tacit.collector.openapi import openapi
-from tacit.dashboard.pages import assets
-from tacit.reports import to_json
+from reticent.collector.access import COOKIE
+from reticent.collector.openapi import openapi
+from reticent.dashboard.pages import assets
+from reticent.reports import to_json
 
 EVERYBODY = frozenset({"none", "wrong", "revoked", "ingest", "reader", "admin"})
 READERS = frozenset({"reader", "admin"})
@@ -57,7 +57,7 @@ def credential(target: Any, transport: str, kind: str) -> dict[str, str]:
     if kind == "none":
         return {}
     if transport == "header":
-        text = target.texts.get(kind, "tacit_admin_00000000_" + "A" * 43)
+        text = target.texts.get(kind, "reticent_admin_00000000_" + "A" * 43)
         return {"Authorization": f"Bearer {text}"}
     return {"Cookie": f"{COOKIE}=00000000.99999999999.{'0' * 64}" if kind == "wrong" else target.cookie(kind)}
 

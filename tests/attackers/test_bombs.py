@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.collector.ingest import Limits
-from tacit.collector.wire import Wire
-from tacit.errors import PlanError
-from tacit.plan import Plan
-from tacit.reports import Verdict, to_json, to_packed
-from tacit.reports.codec import MAGIC, record_width
+from reticent.collector.ingest import Limits
+from reticent.collector.wire import Wire
+from reticent.errors import PlanError
+from reticent.plan import Plan
+from reticent.reports import Verdict, to_json, to_packed
+from reticent.reports.codec import MAGIC, record_width
 
-NDJSON, PACKED = "application/x-ndjson", "application/vnd.tacit.packed"
+NDJSON, PACKED = "application/x-ndjson", "application/vnd.reticent.packed"
 MEGABYTE = 1 << 20
 
 

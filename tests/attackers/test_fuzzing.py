@@ -1,7 +1,7 @@
 """
 Inputs made of right ones by damage: every reader answers with a value or an error of ours, never another.
 
-What is read twice, by `tacit.reports` and by the collector's faster reading, is judged alike. A soak run does
+What is read twice, by `reticent.reports` and by the collector's faster reading, is judged alike. A soak run does
 the same a million times: pytest -m soak tests/attackers/test_fuzzing.py
 """
 
@@ -16,12 +16,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tacit.collector.wire import Batch, Wire
-from tacit.errors import PlanError, ReportError, TacitError
-from tacit.plan import Plan
-from tacit.plan.lint import lint
-from tacit.reports import Intake, Report, Verdict, from_json, from_ndjson, to_json, to_ndjson, to_packed
-from tacit.reports.codec import from_packed, packed_header
+from reticent.collector.wire import Batch, Wire
+from reticent.errors import PlanError, ReportError, ReticentError
+from reticent.plan import Plan
+from reticent.plan.lint import lint
+from reticent.reports import Intake, Report, Verdict, from_json, from_ndjson, to_json, to_ndjson, to_packed
+from reticent.reports.codec import from_packed, packed_header
 
 NOW = 1_800_000_000.0
 
@@ -33,7 +33,7 @@ TOKENS = [
     b"+", b"/", b"-", b"_", b"\xef\xbb\xbf", b"[[", b"]]", b"[plan]", b"[metrics.x]", b"epsilon", b"= 0",
     b"= 1.0", b'"""', b"'''", b"#", b"1/3", b'"1/0"', b"0x", b"inf", b"nan", b"1979-05-27",
     b"1979-05-27T07:32:00Z", b"6h", b"histogram", b"hadamard-bit", b"mean", b"d-bit-flip", b"buckets",
-    b"bits", b"step", b"grid", b"edges", b"1_0", b"tacit\x01", b"tacit\x02", b"\x00\x1c",
+    b"bits", b"step", b"grid", b"edges", b"1_0", b"reticent\x01", b"reticent\x02", b"\x00\x1c",
 ]  # fmt: skip
 
 
@@ -170,7 +170,7 @@ def _or_error(read: Callable[[Any], Any], data: Any) -> Any:
     """What is read, or the error of ours; any other is a failure."""
     try:
         return read(data)
-    except TacitError as error:
+    except ReticentError as error:
         return error
 
 

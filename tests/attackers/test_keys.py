@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from tacit.collector import access as access_module
-from tacit.collector.access import COOKIE, Access
-from tacit.collector.ingest import Ingest, Limits
-from tacit.collector.metrics import BY_KEY
-from tacit.collector.problems import ProblemError
-from tacit.stores import create_key, open_store
+from reticent.collector import access as access_module
+from reticent.collector.access import COOKIE, Access
+from reticent.collector.ingest import Ingest, Limits
+from reticent.collector.metrics import BY_KEY
+from reticent.collector.problems import ProblemError
+from reticent.stores import create_key, open_store
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_seals_of_sessions_are_compared_whole(
 
 
 def headers_of(number: int) -> list[tuple[bytes, bytes]]:
-    return [(b"authorization", b"Bearer tacit_reader_%08x_%043d" % (number, number))]
+    return [(b"authorization", b"Bearer reticent_reader_%08x_%043d" % (number, number))]
 
 
 def blocks_left_by(work: Callable[[], None]) -> int:
@@ -148,10 +148,10 @@ def test_series_are_as_many_as_keys_that_exist(attack: Any, tools: Any) -> None:
 
         def series() -> set[str]:
             page = target.service.get("/metrics", target.texts["reader"]).body.decode()
-            return {line.partition(" ")[0] for line in page.splitlines() if line.startswith("tacit_key_")}
+            return {line.partition(" ")[0] for line in page.splitlines() if line.startswith("reticent_key_")}
 
         before = series()
-        names = {f'tacit_key_{name}_total{{key="{target.keys[role].id}"}}'
+        names = {f'reticent_key_{name}_total{{key="{target.keys[role].id}"}}'
                  for name in BY_KEY for role in ("ingest", "admin")}  # fmt: skip
         assert before == names
         for number in range(200):

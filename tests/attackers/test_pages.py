@@ -13,11 +13,11 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 import pytest
 
-from tacit.errors import PlanError
-from tacit.fleet import SmallFleet
-from tacit.plan import Plan
-from tacit.reports import Report, to_json
-from tacit.stores import Layout, RoundKey, create_key
+from reticent.errors import PlanError
+from reticent.fleet import SmallFleet
+from reticent.plan import Plan
+from reticent.reports import Report, to_json
+from reticent.stores import Layout, RoundKey, create_key
 
 PAYLOADS = {
     "element": "<zzz yyy=1>zzz</zzz>",

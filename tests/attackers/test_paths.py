@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tacit.dashboard.pages import assets
+from reticent.dashboard.pages import assets
 
 ASSET = next(iter(assets()))
 

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from tacit.estimates.balance import balance
-from tacit.fleet import SmallFleet
-from tacit.mechanisms.hadamard_bit import hadamard_sign
-from tacit.plan import Plan
-from tacit.reports import Report, pack_bits, to_packed
-from tacit.stores import RoundKey
+from reticent.estimates.balance import balance
+from reticent.fleet import SmallFleet
+from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.plan import Plan
+from reticent.reports import Report, pack_bits, to_packed
+from reticent.stores import RoundKey
 
-PACKED = "application/vnd.tacit.packed"
+PACKED = "application/vnd.reticent.packed"
 HONEST, LIARS = 5400, 1350
 SHARE = LIARS / (HONEST + LIARS)
 TARGET = 2

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tacit.reports import to_json
+from reticent.reports import to_json
 
 HIDDEN = b"GET /healthz HTTP/1.1\r\nHost: hidden\r\n\r\n"
 """What an attacker would like to have answered as a request of its own."""

@@ -10,13 +10,13 @@ from random import Random
 
 import pytest
 
-from tacit.audit.client import CoreParticipant
-from tacit.device.answer import answer
-from tacit.device.prf import SecretDraws
-from tacit.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from tacit.plan import Group, Metric, Plan
-from tacit.reports import Report
-from tacit.reports.codec import to_json
+from reticent.audit.client import CoreParticipant
+from reticent.device.answer import answer
+from reticent.device.prf import SecretDraws
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.plan import Group, Metric, Plan
+from reticent.reports import Report
+from reticent.reports.codec import to_json
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tacit.audit import Audit, CommandClient, CoreClient, SdkClient, audit
-from tacit.audit.auditing import first_round_of
-from tacit.audit.client import CoreParticipant
-from tacit.audit.conduct import check_conduct
-from tacit.errors import ParameterError, TacitError
-from tacit.plan import Plan
+from reticent.audit import Audit, CommandClient, CoreClient, SdkClient, audit
+from reticent.audit.auditing import first_round_of
+from reticent.audit.client import CoreParticipant
+from reticent.audit.conduct import check_conduct
+from reticent.errors import ParameterError, ReticentError
+from reticent.plan import Plan
 
 
 def flagged(found: Audit) -> set[str]:
@@ -130,11 +130,11 @@ def test_what_cannot_be_looked_at_is_said(plans: dict[str, Plan]) -> None:
 def test_whole_devices_send_what_the_core_computes(plans: dict[str, Plan]) -> None:
     found = audit(plans["mixed"], reports=2_000, rounds=2, sdk_devices=6, seed=5)
     assert found.sound
-    assert found.clients == ("SDK core", "tacit.Device")
-    whole = {check.what: check.detail for check in found.checks if check.subject == "tacit.Device"}
+    assert found.clients == ("SDK core", "reticent.Device")
+    whole = {check.what: check.detail for check in found.checks if check.subject == "reticent.Device"}
     assert whole["bytes are those the SDK core computes"] == "18 compared"
     assert whole["another process gives the same bytes"] == "1 compared"
-    assert "saves: one round, tacit.Device" in {f"{each.subject}: {each.what}" for each in found.attacks}
+    assert "saves: one round, reticent.Device" in {f"{each.subject}: {each.what}" for each in found.attacks}
 
 
 def test_a_seed_repeats_a_run_whoever_does_the_work(plans: dict[str, Plan]) -> None:
@@ -148,7 +148,7 @@ def test_a_seed_repeats_a_run_whoever_does_the_work(plans: dict[str, Plan]) -> N
 
 def test_do_not_track_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DO_NOT_TRACK", "1")
-    with pytest.raises(TacitError, match="DO_NOT_TRACK is set"):
+    with pytest.raises(ReticentError, match="DO_NOT_TRACK is set"):
         SdkClient()
 
 
@@ -173,9 +173,9 @@ def test_an_expired_plan_is_audited_before_it_expired(plans: dict[str, Plan]) ->
 PROGRAM = """
 import json, os, sys
 from fractions import Fraction
-from tacit.audit.auditing import first_round_of
-from tacit.audit.client import CoreParticipant
-from tacit.plan import Plan
+from reticent.audit.auditing import first_round_of
+from reticent.audit.client import CoreParticipant
+from reticent.plan import Plan
 plan, devices = Plan.load(sys.argv[1]), {}
 for line in sys.stdin:
     ask = json.loads(line)
@@ -226,8 +226,8 @@ def test_a_program_in_any_language(tmp_path: Path) -> None:
 
 def test_a_program_that_ends_is_an_error(plans: dict[str, Plan]) -> None:
     client = CommandClient([sys.executable, "-c", "pass"])
-    with pytest.raises(TacitError, match="must answer every line"):
+    with pytest.raises(ReticentError, match="must answer every line"):
         audit(plans["mean"], client=client, reports=1_000)
     client.close()
-    with pytest.raises(TacitError, match="cannot be started"):
+    with pytest.raises(ReticentError, match="cannot be started"):
         CommandClient(["/nonexistent/program"])

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from tacit.audit.attacks import Attack, Event, Mark, attacks_on, smallest_excess
-from tacit.audit.auditing import REPORTS, ROUNDS
-from tacit.audit.bounds import expected_lower, ratio_bound
-from tacit.audit.enumeration import constant_over, enumerate_plan
-from tacit.audit.independence import count_events
-from tacit.audit.worlds import histories
-from tacit.plan import Plan
+from reticent.audit.attacks import Attack, Event, Mark, attacks_on, smallest_excess
+from reticent.audit.auditing import REPORTS, ROUNDS
+from reticent.audit.bounds import expected_lower, ratio_bound
+from reticent.audit.enumeration import constant_over, enumerate_plan
+from reticent.audit.independence import count_events
+from reticent.audit.worlds import histories
+from reticent.plan import Plan
 
 
 @pytest.mark.parametrize(("hits", "other"), [(70, 30), (0, 100), (100, 0), (55, 55)])

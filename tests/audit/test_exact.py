@@ -8,13 +8,13 @@ from itertools import permutations, product
 import mpmath
 import pytest
 
-from tacit.audit.enumeration import enumerate_plan
-from tacit.audit.exact import loss_of_constant, loss_of_switch, row_sets, rows_of, seen
-from tacit.audit.figures import Ratio, enumerated
-from tacit.audit.structure import check_structure, least_threshold
-from tacit.audit.widths import loss_of_width, widths_of
-from tacit.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from tacit.plan import Metric, Plan
+from reticent.audit.enumeration import enumerate_plan
+from reticent.audit.exact import loss_of_constant, loss_of_switch, row_sets, rows_of, seen
+from reticent.audit.figures import Ratio, enumerated
+from reticent.audit.structure import check_structure, least_threshold
+from reticent.audit.widths import loss_of_width, widths_of
+from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
+from reticent.plan import Metric, Plan
 
 TURNED = Flip("0.2").threshold
 

@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from tacit.audit.joint import remembered, worst_pair
-from tacit.mechanisms import SCALE, Flip, OneBitMean
-from tacit.plan import Group, Metric, Plan
+from reticent.audit.joint import remembered, worst_pair
+from reticent.mechanisms import SCALE, Flip, OneBitMean
+from reticent.plan import Group, Metric, Plan
 
 
 def a_group(counters: int, limit: int = 100) -> tuple[Plan, Group]:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from tacit import Device
-from tacit.cli.root import tacit
-from tacit.fleet import SmallFleet
-from tacit.plan import Plan
-from tacit.stores import Layout, RoundKey, create_key, open_store
+from reticent import Device
+from reticent.cli.root import reticent
+from reticent.fleet import SmallFleet
+from reticent.plan import Plan
+from reticent.stores import Layout, RoundKey, create_key, open_store
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 VALUES = np.random.default_rng(1).integers(0, 21600, 100).tolist()
@@ -27,7 +27,7 @@ Run = Callable[..., Result]
 @pytest.fixture
 def run() -> Run:
     def invoke(*arguments: object, answer: str | None = None) -> Result:
-        return CliRunner().invoke(tacit, [str(argument) for argument in arguments], input=answer)
+        return CliRunner().invoke(reticent, [str(argument) for argument in arguments], input=answer)
 
     return invoke
 
@@ -42,13 +42,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "plan-v1.toml").write_text(text)
     (folder / "plan-v2.toml").write_text(text.replace("version = 1", "version = 2"))
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")
-    for url in (f"sqlite:///{folder / 'tacit.db'}", f"lake:///{folder / 'tacit-lake'}"):
+    for url in (f"sqlite:///{folder / 'reticent.db'}", f"lake:///{folder / 'reticent-lake'}"):
         _fill(url, Plan.from_toml(text))
     with Device(folder / "plan.toml", state=folder / "telemetry.db") as device:
         device.set("editor_seconds", 12345)
         assert device.report(device.current_round) is not None
-    lake, counts = f"lake:///{folder / 'tacit-lake'}", str(folder / "counts.parquet")
-    made = CliRunner().invoke(tacit, ["count", lake, "--engine", "arrow", "--out", counts])
+    lake, counts = f"lake:///{folder / 'reticent-lake'}", str(folder / "counts.parquet")
+    made = CliRunner().invoke(reticent, ["count", lake, "--engine", "arrow", "--out", counts])
     assert made.exit_code == 0, made.output
     return folder
 

@@ -1,4 +1,4 @@
-"""`tacit audit`, as a person and as a script meets it."""
+"""`reticent audit`, as a person and as a script meets it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tacit.cli.audit import audit
+from reticent.cli.audit import audit
 
 PLAN = """
 [plan]
@@ -26,8 +26,8 @@ flip = 0.2
 
 SILENT = """
 import json, os, sys
-from tacit.audit.client import CoreParticipant
-from tacit.plan import Plan
+from reticent.audit.client import CoreParticipant
+from reticent.plan import Plan
 plan, devices = Plan.load(sys.argv[1]), {}
 for line in sys.stdin:
     ask = json.loads(line)
@@ -67,7 +67,7 @@ def test_a_sound_plan_ends_with_0_and_a_picture(path: Path, tmp_path: Path) -> N
     result = run(path, *SMALL, "--rounds", 2, "--seed", 1, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert "ok: nothing is above its claim." in result.output
-    assert "saves: one round, tacit.Device" in result.output
+    assert "saves: one round, reticent.Device" in result.output
     assert "0.5694" in result.output
     assert "once in a million" in result.output
     assert {file.name for file in (tmp_path / "out").iterdir()} == {"audit.png", "audit.svg"}
@@ -97,7 +97,7 @@ def test_the_json_twin_has_every_figure(path: Path) -> None:
         ("saves", "one round"), ("saves", "constant, 3 rounds"), ("saves", "same pattern, width 2"),
     }  # fmt: skip
     assert answer["false_alarm"] == 1e-6
-    assert answer["clients"] == ["SDK core", "tacit.Device"]
+    assert answer["clients"] == ["SDK core", "reticent.Device"]
     assert 1990 <= answer["reports"] <= 2010
 
 
@@ -107,4 +107,4 @@ def test_wrong_usage_ends_with_2(path: Path, wrong: list[str]) -> None:
 
 
 def test_help_ends_with_an_example() -> None:
-    assert "Example:\n    tacit audit examples/plan.toml" in run("--help").output
+    assert "Example:\n    reticent audit examples/plan.toml" in run("--help").output

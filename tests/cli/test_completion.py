@@ -12,30 +12,30 @@ from typing import Any
 
 import pytest
 
-from tacit.cli.completion import SHELLS
+from reticent.cli.completion import SHELLS
 
 BASH = """
 eval "$("{program}" completion bash)"
 COMP_WORDS=({words})
 COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
 compopt() {{ echo "compopt $*"; }}
-_tacit_completion "{program}"
+_reticent_completion "{program}"
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """The `tacit` command, wherever it is installed."""
-    script = tmp_path / "tacit"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tacit "$@"\n')
+    """The `reticent` command, wherever it is installed."""
+    script = tmp_path / "reticent"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m reticent "$@"\n')
     script.chmod(0o755)
     return script
 
 
 def bash(program: Path, *words: str) -> list[str]:
     """What bash offers for the last word; words are split at colons as readline does."""
-    quoted = " ".join(f"'{word}'" for word in ("tacit", *words))
+    quoted = " ".join(f"'{word}'" for word in ("reticent", *words))
     text = BASH.format(words=quoted, program=program)
     done = subprocess.run(
         [shutil.which("bash") or "bash", "--norc", "-c", text],
@@ -48,19 +48,19 @@ def bash(program: Path, *words: str) -> list[str]:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_bash_completes_verbs_stores_and_metrics(program: Path, folder: Path) -> None:
     assert bash(program, "est") == ["estimate"]
-    assert bash(program, "estimate", "--store", "sqli") == ["sqlite:///tacit.db", "sqlite:///"]
-    assert bash(program, "estimate", "--store", "sqlite", ":", "///ta") == ["///tacit.db"]
-    store = ("--store", "sqlite", ":", "///tacit.db")
+    assert bash(program, "estimate", "--store", "sqli") == ["sqlite:///reticent.db", "sqlite:///"]
+    assert bash(program, "estimate", "--store", "sqlite", ":", "///ta") == ["///reticent.db"]
+    store = ("--store", "sqlite", ":", "///reticent.db")
     assert bash(program, "estimate", *store, "--metric", "editor") == ["editor_hours", "editor_seconds"]
 
 
 def test_a_shell_is_offered_what_there_is(run: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the scripts of all shells are told, asked for as zsh does: one word is one word."""
-    from tacit.cli import COMPLETE
-    from tacit.cli.root import tacit
+    from reticent.cli import COMPLETE
+    from reticent.cli.root import reticent
 
     def offered(*words: str) -> list[str]:
-        shell = SHELLS["zsh"](tacit, {}, "tacit", COMPLETE)
+        shell = SHELLS["zsh"](reticent, {}, "reticent", COMPLETE)
         return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
 
     before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
@@ -69,9 +69,9 @@ def test_a_shell_is_offered_what_there_is(run: Any, folder: Path, monkeypatch: p
     assert offered("plan", "check", "examples/pl") == ["examples/plan.toml"]
     assert offered("plan", "check", "exam") == ["exam"]  # a folder: for the shell to complete
     assert offered("keys", "create", "--role", "") == ["ingest", "reader", "admin"]
-    assert offered("rounds", "--store", "lake") == ["lake:///tacit-lake", "lake:///", "lake+s3://"]
+    assert offered("rounds", "--store", "lake") == ["lake:///reticent-lake", "lake:///", "lake+s3://"]
     assert offered("rounds", "--store", "sqlite:///examples/") == []
-    stored = ("--store", "sqlite:///tacit.db")
+    stored = ("--store", "sqlite:///reticent.db")
     assert offered("estimate", *stored, "--plan", "") == ["app-usage"]
     assert offered("estimate", *stored, "--by", "") == ["os"]
     assert "os:linux" in offered("export", "x.csv", *stored, "--segment", "os:")
@@ -85,7 +85,7 @@ def test_a_shell_is_offered_what_there_is(run: Any, folder: Path, monkeypatch: p
 @pytest.mark.parametrize("shell", list(SHELLS))
 def test_each_script_is_for_its_shell(run: Any, shell: str) -> None:
     script = run("completion", shell).output
-    assert f"_TACIT_COMPLETE={shell}_complete" in script
+    assert f"_RETICENT_COMPLETE={shell}_complete" in script
     assert json.loads(run("completion", shell, "--json").output)["script"].strip() == script.strip()
     installed = shutil.which(shell)
     if installed is None:

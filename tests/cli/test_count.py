@@ -1,4 +1,4 @@
-"""`tacit count`: a lake to a table of counts, and what it does with bad files."""
+"""`reticent count`: a lake to a table of counts, and what it does with bad files."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tacit.cli.count import count
-from tacit.cli.root import Verbs
-from tacit.counts import count_reports
-from tacit.frames import read_counts
-from tacit.plan import Plan
-from tacit.reports import Report
-from tacit.stores import Layout, RoundKey
-from tacit.stores.lake import open_lake
+from reticent.cli.count import count
+from reticent.cli.root import Verbs
+from reticent.counts import count_reports
+from reticent.frames import read_counts
+from reticent.plan import Plan
+from reticent.reports import Report
+from reticent.stores import Layout, RoundKey
+from reticent.stores.lake import open_lake
 
 PLAN = Plan.from_toml(
     '[plan]\nname = "app-usage"\nversion = 1\nround = "6h"\n'
@@ -66,8 +66,8 @@ def lake(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> Result:
-    """The command below a group, as in `tacit`: errors are a line and an exit code."""
-    group = Verbs("tacit", commands={"count": count})
+    """The command below a group, as in `reticent`: errors are a line and an exit code."""
+    group = Verbs("reticent", commands={"count": count})
     return CliRunner().invoke(group, ["count", *map(str, arguments)])
 
 
@@ -157,4 +157,4 @@ def test_what_is_asked_in_vain_is_said(lake: Path, tmp_path: Path) -> None:
 
 
 def test_help_has_an_example() -> None:
-    assert "tacit count lake:///tacit-lake --plan app-usage" in run("--help").output
+    assert "reticent count lake:///reticent-lake --plan app-usage" in run("--help").output

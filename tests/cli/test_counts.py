@@ -1,4 +1,4 @@
-"""`tacit estimate --counts`: the estimates of a file of counts are those of the store it was counted from."""
+"""`reticent estimate --counts`: the estimates of a file of counts are those of the store it was counted from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-LAKE, COUNTS = ("--store", "lake:///tacit-lake"), ("--counts", "counts.parquet")
+LAKE, COUNTS = ("--store", "lake:///reticent-lake"), ("--counts", "counts.parquet")
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_a_file_of_counts_answers_as_the_lake_does(run: Any, folder: Path, optio
 def test_the_file_is_taken_before_a_store_of_the_environment(
     run: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TACIT_STORE", "sqlite:///nope.db")
+    monkeypatch.setenv("RETICENT_STORE", "sqlite:///nope.db")
     assert run("estimate", *COUNTS).exit_code == 0
     assert run("estimate").exit_code == 1
 
@@ -45,6 +45,8 @@ def test_an_export_of_counts_is_that_of_the_lake(run: Any, folder: Path) -> None
 
 def test_sealed_rounds_are_final(run: Any, folder: Path) -> None:
     assert run("rounds", *LAKE, "--seal").exit_code == 0
-    assert run("count", "tacit-lake", "--engine", "arrow", "--sealed", "--out", "sealed.json").exit_code == 0
+    assert (
+        run("count", "reticent-lake", "--engine", "arrow", "--sealed", "--out", "sealed.json").exit_code == 0
+    )
     found = json.loads(run("estimate", "--counts", "sealed.json", "--json").stdout)["estimates"]
     assert {each["round"]: each["state"] for each in found} == {900_000: "open", 100: "sealed"}

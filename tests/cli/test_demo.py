@@ -1,4 +1,4 @@
-"""`tacit demo` against its own real collector."""
+"""`reticent demo` against its own real collector."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tacit.cli.root import tacit
-from tacit.stores import open_store
+from reticent.cli.root import reticent
+from reticent.stores import open_store
 
 
 def demo(*options: str) -> click.testing.Result:
     return CliRunner().invoke(
-        tacit, ["demo", "--once", "--port", "0", "--devices", "2000", "--rounds", "2", *options]
+        reticent, ["demo", "--once", "--port", "0", "--devices", "2000", "--rounds", "2", *options]
     )
 
 
@@ -43,7 +43,7 @@ def test_a_person_sees_truth_beside_estimates_and_the_store_can_be_kept(tmp_path
 
 def test_absurd_figures_end_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fleet that answers with another epsilon than its plan says is noticed."""
-    from tacit.fleet.memo import Memo
+    from reticent.fleet.memo import Memo
 
     monkeypatch.setattr(Memo, "_thresholds", lambda self, classes, bit, part: np.uint64(2**60))
     result = demo("--devices", "20000")

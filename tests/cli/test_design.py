@@ -1,4 +1,4 @@
-"""`tacit design`, as a person and as a script meets it, and against `tacit plan check`."""
+"""`reticent design`, as a person and as a script meets it, and against `reticent plan check`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tacit.cli.design import design
-from tacit.cli.plan import plan
+from reticent.cli.design import design
+from reticent.cli.plan import plan
 
 ROOT = Path(__file__).parents[2]
 MEAN = "--range 21600 --devices 100000 --unit second --name editor_seconds"
@@ -48,7 +48,7 @@ def test_plan_check_says_the_same_of_the_plan_that_is_written(arguments: str, tm
     found = answer(arguments)
     name, path = found["wish"]["name"], str(tmp_path / "plan.toml")
     Path(path).write_text(found["plan"])
-    command = re.search(r"#   tacit plan check \S+ (.*)", found["plan"])
+    command = re.search(r"#   reticent plan check \S+ (.*)", found["plan"])
     assert command
     checked = CliRunner().invoke(plan, ["check", path, *command[1].split(), "--json"])
     assert checked.exit_code == 0
@@ -181,13 +181,13 @@ def test_plan_check_points_here_when_a_half_width_is_poor(devices: int, hinted: 
     """±0.361 of 1 with 1,000 devices and ±0.0361 with a hundred times as many."""
     path = str(ROOT / "examples" / "plan.toml")
     output = CliRunner().invoke(plan, ["check", path, "--devices", str(devices)]).output
-    assert ("tacit design helps" in output) == hinted
+    assert ("reticent design helps" in output) == hinted
 
 
 def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs/how-to/design.md").read_text().replace(" \\\n> ", "")
-    blocks = re.findall(r"^```console\n\$ tacit design ([^\n]*)\n(.*?)^```$", page, re.M | re.S)
+    blocks = re.findall(r"^```console\n\$ reticent design ([^\n]*)\n(.*?)^```$", page, re.M | re.S)
     assert len(blocks) == 2
     for command, block in blocks:
         shown = [line.rstrip() for line in block.splitlines()]
@@ -197,7 +197,7 @@ def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_help_ends_with_an_example_that_runs() -> None:
     text = run("--help").output
-    example = re.search(r"tacit design (--range.*)", text)
+    example = re.search(r"reticent design (--range.*)", text)
     assert example
     assert run(example[1]).exit_code == 0
     assert "Exit code 3" in text

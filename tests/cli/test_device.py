@@ -1,4 +1,4 @@
-"""`tacit device …` on a real state file."""
+"""`reticent device …` on a real state file."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tacit import Device
-from tacit.cli.root import tacit
+from reticent import Device
+from reticent.cli.root import reticent
 
 PLAN = Path(__file__).parents[2] / "examples" / "plan.toml"
 
 
 def run(*arguments: object, answer: str | None = None) -> Result:
-    return CliRunner().invoke(tacit, ["device", *(str(argument) for argument in arguments)], input=answer)
+    return CliRunner().invoke(reticent, ["device", *(str(argument) for argument in arguments)], input=answer)
 
 
 @pytest.fixture

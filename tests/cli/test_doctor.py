@@ -1,4 +1,4 @@
-"""`tacit doctor` finds what is wrong, says what to do, and touches nothing."""
+"""`reticent doctor` finds what is wrong, says what to do, and touches nothing."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from typing import Any
 import psycopg
 import pytest
 
-from tacit.cli.doctor.check import Check
-from tacit.cli.doctor.endpoint import endpoint
-from tacit.cli.doctor.installation import of_extra
-from tacit.cli.doctor.tls import tls
-from tacit.cli.extras import Requirement, extra_of, extras
-from tacit.cli.readonly import read_only
-from tacit.errors import StoreError
-from tacit.plan import Plan
-from tacit.stores import Layout, RoundKey, create_key, open_store
+from reticent.cli.doctor.check import Check
+from reticent.cli.doctor.endpoint import endpoint
+from reticent.cli.doctor.installation import of_extra
+from reticent.cli.doctor.tls import tls
+from reticent.cli.extras import Requirement, extra_of, extras
+from reticent.cli.readonly import read_only
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.stores import Layout, RoundKey, create_key, open_store
 
-URL = "sqlite:///tacit.db"
+URL = "sqlite:///reticent.db"
 
 
 def checked(run: Any, *options: object) -> dict[tuple[str, str], dict[str, str]]:
@@ -62,7 +62,7 @@ def test_a_sound_installation_has_no_problems(run: Any) -> None:
     assert {area for area, _ in found} == {"installation", "machine"}
     assert "problem" not in states(found, "installation").values()
     assert found["installation", "python"]["state"] == "ok"
-    assert states(found, "installation")["tacit[estimates]"] == "ok"
+    assert states(found, "installation")["reticent[estimates]"] == "ok"
     for each in found.values():
         assert set(each) == {"area", "name", "state", "message", "hint"}
         assert "\n" not in each["message"] + each["hint"]
@@ -87,7 +87,7 @@ def test_everything_is_looked_at_and_left_as_it_is(run: Any, folder: Path) -> No
 
 def test_a_lake_is_looked_at_and_left_as_it_is(run: Any, folder: Path) -> None:
     before = fingerprint(folder)
-    found = checked(run, "--store", "lake:///tacit-lake")
+    found = checked(run, "--store", "lake:///reticent-lake")
     assert states(found, "store")["content"] == "ok"
     assert states(found, "store")["rounds"] == "problem"
     assert "200 reports of open rounds" in found["store", "memory"]["message"]
@@ -98,10 +98,10 @@ def test_a_store_in_use_is_looked_at_with_its_log(run: Any, folder: Path) -> Non
     store = open_store(URL)
     try:
         assert store.revoke_key(store.keys()[0].id, at=1)
-        log = Path("tacit.db-wal").read_bytes()
+        log = Path("reticent.db-wal").read_bytes()
         found = checked(run, "--store", URL)
         assert found["store", "keys"]["state"] == "note"  # revoked in the log, not yet in the file
-        assert Path("tacit.db-wal").read_bytes() == log
+        assert Path("reticent.db-wal").read_bytes() == log
     finally:
         store.close()
 
@@ -116,12 +116,12 @@ def test_what_is_not_there_is_not_made(run: Any, tmp_path: Path) -> None:
 
 
 def test_files_that_others_may_reach_are_a_problem(run: Any, folder: Path) -> None:
-    os.chmod("tacit.db", 0o640)
+    os.chmod("reticent.db", 0o640)
     os.chmod("telemetry.db", 0o604)
     os.chmod(folder, 0o777)  # noqa: S103
     found = checked(run, "--store", URL, "--state", "telemetry.db")
-    assert found["store", "permissions"]["message"] == "its group may reach tacit.db"
-    assert found["store", "permissions"]["hint"] == "chmod 600 tacit.db"
+    assert found["store", "permissions"]["message"] == "its group may reach reticent.db"
+    assert found["store", "permissions"]["hint"] == "chmod 600 reticent.db"
     assert found["device", "permissions"]["message"].startswith("everybody may reach telemetry.db")
     assert found["device", "folder"]["state"] == "problem"
 
@@ -130,21 +130,21 @@ def test_damage_is_found(run: Any, folder: Path) -> None:
     data = bytearray(Path("telemetry.db").read_bytes())
     data[4096:] = b"\xff" * (len(data) - 4096)
     Path("telemetry.db").write_bytes(data)
-    database = sqlite3.connect("tacit.db")
+    database = sqlite3.connect("reticent.db")
     database.execute("UPDATE round SET state = 'odd' WHERE round = 100")
     database.commit()
     database.close()
     found = checked(run, "--store", URL, "--state", "telemetry.db")
     assert "got odd" in found["store", "content"]["message"]
-    assert found["store", "content"]["hint"] == f"tacit store check --store {URL}"
+    assert found["store", "content"]["hint"] == f"reticent store check --store {URL}"
     assert found["device", "content"]["state"] == "problem"
 
 
-@pytest.mark.parametrize("name", ["plan.toml", "picture.png", "tacit.db"])
+@pytest.mark.parametrize("name", ["plan.toml", "picture.png", "reticent.db"])
 def test_files_of_another_kind_are_told_apart(run: Any, folder: Path, name: str) -> None:
     found = checked(run, "--state", name)
     assert found["device", "content"]["state"] == "problem"
-    if name != "tacit.db":
+    if name != "reticent.db":
         assert checked(run, "--store", f"sqlite:///{name}")["store", "reachable"]["state"] == "problem"
     assert checked(run, "--store", "sqlite:///telemetry.db")["store", "reachable"]["state"] == "problem"
 
@@ -180,9 +180,9 @@ def test_extras_too_old_or_missing_are_named() -> None:
     old = of_extra("estimates", (Requirement("numpy", "999"), Requirement("scipy", "1")))
     assert old.state == "problem"
     assert old.message.startswith("too old: numpy ")
-    assert old.hint == "pip install 'tacit[estimates]' --upgrade"
+    assert old.hint == "pip install 'reticent[estimates]' --upgrade"
     missing = of_extra("estimates", (Requirement("numpy", "1"), Requirement("no-such-library", "1")))
-    assert (missing.state, missing.hint) == ("note", "pip install 'tacit[estimates]', if it is wanted")
+    assert (missing.state, missing.hint) == ("note", "pip install 'reticent[estimates]', if it is wanted")
     assert "no-such-library" in missing.message
 
 
@@ -244,8 +244,8 @@ def test_an_endpoint_that_is_none(collector: tuple[str, type[Collector]]) -> Non
 
 
 def test_a_real_collector_sends_no_date_and_this_is_said(folder: Path, run: Any) -> None:
-    from tacit.collector.app import Collector as RealCollector
-    from tacit.collector.serving import make_server
+    from reticent.collector.app import Collector as RealCollector
+    from reticent.collector.serving import make_server
 
     listening, place = threading.Event(), []
 
@@ -282,7 +282,7 @@ def test_a_key_that_others_may_read_or_that_does_not_fit(tmp_path: Path) -> None
 def test_a_database_is_asked_and_nothing_is_made_in_it(run: Any, folder: Path, postgres: Any) -> None:
     url = postgres.new_database()
     empty = checked(run, "--store", url)
-    assert empty["store", "reachable"]["message"].endswith("has no tables of tacit")
+    assert empty["store", "reachable"]["message"].endswith("has no tables of reticent")
     with psycopg.connect(url) as connection:
         assert connection.execute(
             "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"

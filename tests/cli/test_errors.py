@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tacit.cli.root import tacit
+from reticent.cli.root import reticent
 
 FREE = ("--listen", "127.0.0.1:0")
-STORE = ("--store", "sqlite:///tacit.db")
+STORE = ("--store", "sqlite:///reticent.db")
 SMALL = ("--population", "editor", "--devices", 10, "--rounds", 1, "--repetitions", 1)
 
 FAILURES: list[tuple[tuple[object, ...], int, str]] = [
@@ -31,7 +31,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("device", "status", "nope.db"), 2, "'nope.db' does not exist"),
     (("estimate", "--counts", "nope.parquet"), 2, "'nope.parquet' does not exist"),
     (("reproduce", "fig3", "--out", "x", "--values", "nope.csv"), 2, "'nope.csv' does not exist"),
-    (("rounds", "--store", "sqlite:///nope.db"), 1, "tacit serve and tacit keys create make a new one"),
+    (("rounds", "--store", "sqlite:///nope.db"), 1, "reticent serve and reticent keys create make a new one"),
     (("estimate", "--store", "lake:///nope"), 1, "there is no such store"),
     (("count", "nope"), 1, "there is no lake"),
     (("store", "migrate", "--store", "sqlite:///nope.db"), 1, "no such file"),
@@ -49,19 +49,19 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("keys", "create", "--role", "reader", "--store", "sqlite:///plan.toml"), 1, "not a database"),
     (("store", "migrate", "--store", "sqlite:///plan.toml"), 1, "not a database"),
     (("device", "receipt", "plan.toml"), 1, "cannot be read as a state file"),
-    (("device", "pause", "tacit.db"), 1, "another program's database"),
+    (("device", "pause", "reticent.db"), 1, "another program's database"),
     (("count", "examples"), 1, "expected a lake"),
     (("estimate", "--counts", "plan.toml"), 1, "plan.toml"),
     (("estimate", "--counts", "picture.png"), 1, "picture.png"),
     (("plan", "check", "examples"), 2, "is a directory"),
     # addresses
     (("rounds", "--store", "mysql://x"), 1, "expected sqlite:///path"),
-    (("serve", "plan.toml", "--store", "tacit.db", *FREE), 1, "expected sqlite:///path"),
+    (("serve", "plan.toml", "--store", "reticent.db", *FREE), 1, "expected sqlite:///path"),
     (("rounds", "--store", "postgresql://u:sekret@127.0.0.1:1/x"), 1, "postgresql://u@127.0.0.1:1/x: cannot"),
     (("serve", "plan.toml", *STORE, "--listen", "nowhere"), 2, "HOST:PORT, for example 127.0.0.1:8000"),
     (("serve", "plan.toml", *STORE, "--listen", "0.0.0.0:{port}"), 1, "nothing can listen there"),
     (("demo", "--once", "--port", "{port}"), 1, "--port; 0 takes any that is free"),
-    (("serve", "plan.toml", "--store", "sqlite:///new.db", "--listen", "0.0.0.0:0"), 1, "tacit keys create"),
+    (("serve", "plan.toml", "--store", "sqlite:///new.db", "--listen", "0.0.0.0:0"), 1, "reticent keys create"),
     # names
     (("estimate", *STORE, "--metric", "editor_second"), 1, "Hint: --metric editor_seconds?"),
     (("estimate", "--counts", "counts.parquet", "--metric", "editor_second"), 1, "--metric editor_seconds?"),
@@ -72,10 +72,10 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("estimate", *STORE, "--segment", "oss:linux"), 1, "Hint: --segment os?"),
     (("estimate", *STORE, "--segment", "os:linus"), 1, "segment os: expected one of"),
     (("estimate", *STORE, "--segment", "linux"), 2, "expected NAME:TAG"),
-    (("count", "tacit-lake", "--plan", "app-use"), 1, "Hint: --plan app-usage?"),
+    (("count", "reticent-lake", "--plan", "app-use"), 1, "Hint: --plan app-usage?"),
     (("simulate", "plan.toml", "--population", "edtor"), 1, "expected one of age-in-days"),
     (("simulate", "plan.toml", "--values", "editor=x.csv"), 2, "no metric editor; there are editor_seconds"),
-    (("keys", "revoke", "00000000", *STORE), 1, "tacit keys list shows them"),
+    (("keys", "revoke", "00000000", *STORE), 1, "reticent keys list shows them"),
     (("reproduce", "fig9", "--out", "x"), 2, "'fig9' is not one of"),
     (("estmate",), 2, "'estimate'"),
     (("plan", "chek"), 2, "Did you mean 'check'"),
@@ -89,8 +89,8 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("export", "nope/x.parquet", *STORE), 1, "nope/x.parquet"),
     (("export", "x.xlsx", *STORE), 2, "ends in .csv or .parquet"),
     (("store", "backup", "plan.toml", *STORE), 1, "a backup never overwrites"),
-    (("store", "backup", "x.db", "--store", "lake:///tacit-lake"), 1, "can be copied"),
-    (("count", "tacit-lake", "--out", "x.csv"), 2, "ends in .parquet or .json"),
+    (("store", "backup", "x.db", "--store", "lake:///reticent-lake"), 1, "can be copied"),
+    (("count", "reticent-lake", "--out", "x.csv"), 2, "ends in .parquet or .json"),
     (("reproduce", "fig3", "--out", "examples"), 1, "give another folder with --out"),
     # wrong usage
     (("estimate",), 2, "Give --store URL, or --counts COUNTS"),
@@ -133,11 +133,11 @@ def test_a_failure_is_a_line_or_two_and_an_exit_code(
 
 
 def test_every_verb_was_made_to_fail() -> None:
-    assert {str(arguments[0]) for arguments, _, _ in FAILURES} >= set(tacit.commands) - {"doctor"}
+    assert {str(arguments[0]) for arguments, _, _ in FAILURES} >= set(reticent.commands) - {"doctor"}
 
 
 def test_nothing_to_show_is_said(run: Any, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/tacit.db"
+    url = f"sqlite:///{tmp_path}/reticent.db"
     assert run("keys", "create", "--store", url, "--role", "reader").exit_code == 0
     key = run("keys", "list", "--store", url, "--json").output
     assert run("rounds", "--store", url).output == "No rounds yet: no report has come in.\n"
@@ -146,8 +146,8 @@ def test_nothing_to_show_is_said(run: Any, tmp_path: Path) -> None:
 
 
 def test_a_store_that_was_never_used_has_no_estimates(run: Any, folder: Path) -> None:
-    from tacit.plan import Plan
-    from tacit.stores import open_store
+    from reticent.plan import Plan
+    from reticent.stores import open_store
 
     store = open_store("sqlite:///empty.db")
     store.register(Plan.load("plan.toml"))
@@ -170,8 +170,8 @@ WITHOUT = """
 import sys
 for name in {names!r}:
     sys.modules[name] = None
-sys.argv = ["tacit", *{arguments!r}]
-from tacit.cli import main
+sys.argv = ["reticent", *{arguments!r}]
+from reticent.cli import main
 main()
 """
 
@@ -179,15 +179,15 @@ main()
 @pytest.mark.parametrize(
     ("names", "arguments", "code", "message"),
     [
-        (["numpy", "scipy"], ["plan", "check", "plan.toml"], 1, "pip install 'tacit[estimates]'"),
+        (["numpy", "scipy"], ["plan", "check", "plan.toml"], 1, "pip install 'reticent[estimates]'"),
         (["numpy", "scipy"], ["device", "status", "telemetry.db"], 0, ""),
         (
             ["uvicorn"],
             ["serve", "plan.toml", "--store", "sqlite:///x.db"],
             1,
-            "pip install 'tacit[collector]'",
+            "pip install 'reticent[collector]'",
         ),
-        (["click"], ["--help"], 1, "pip install 'tacit[cli]'"),
+        (["click"], ["--help"], 1, "pip install 'reticent[cli]'"),
     ],
 )
 def test_an_extra_that_is_missing_is_named(
@@ -205,7 +205,7 @@ def test_an_extra_that_is_missing_is_named(
 HEARING = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from tacit.cli import main
+from reticent.cli import main
 main()
 """
 
@@ -268,7 +268,7 @@ def deaf(processes: list[int]) -> list[int]:
 
 
 def test_a_reader_that_has_seen_enough_ends_it_quietly(folder: Path) -> None:
-    """As `tacit … | head -1` does: the pipe is closed before anything is written to it."""
+    """As `reticent … | head -1` does: the pipe is closed before anything is written to it."""
     for arguments in (["plan", "check", "plan.toml"], ["completion", "zsh"]):
         process = started(*arguments)
         assert process.stdout is not None

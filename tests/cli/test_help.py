@@ -12,7 +12,7 @@ from typing import Any
 import click
 import pytest
 
-from tacit.cli.root import tacit
+from reticent.cli.root import reticent
 
 
 def verbs(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -23,7 +23,7 @@ def verbs(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tupl
             yield (*path, name), command
 
 
-VERBS = dict(verbs(tacit))
+VERBS = dict(verbs(reticent))
 EXAMPLE = re.compile(r"Example:\n((?:  .+\n?)+)")
 SLOW = {"audit", "demo", "reproduce", "serve", "simulate"}
 """Their examples take longer than a second or two, or do not end: they are parsed, and not run."""
@@ -40,16 +40,16 @@ EXAMPLES = [line for command in VERBS.values() for line in examples(command)]
 @pytest.mark.parametrize("path", VERBS, ids=" ".join)
 def test_every_verb_has_an_example_and_json(run: Any, path: tuple[str, ...]) -> None:
     shown = run(*path, "--help").output
-    assert f"Example:\n    tacit {' '.join(path)}" in shown
+    assert f"Example:\n    reticent {' '.join(path)}" in shown
     assert ("--json" in shown) == (path != ("serve",))
 
 
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_each_example_works(run: Any, folder: Path, line: str) -> None:
     program, *arguments = shlex.split(line)
-    assert program == "tacit"
+    assert program == "reticent"
     if arguments[0] in SLOW:
-        VERBS[arguments[0],].make_context("tacit", arguments[1:]).close()
+        VERBS[arguments[0],].make_context("reticent", arguments[1:]).close()
         return
     if arguments[:2] == ["keys", "revoke"]:
         made = run("keys", "create", "--role", "reader", *arguments[3:], "--json")
@@ -64,7 +64,7 @@ def test_each_example_works(run: Any, folder: Path, line: str) -> None:
 def test_sections_stand_in_one_order(path: tuple[str, ...]) -> None:
     text = (VERBS[path].help or "").replace("\b", "")
     assert examples(VERBS[path]), "no example"
-    assert all(line.startswith(f"tacit {' '.join(path)}") for line in examples(VERBS[path]))
+    assert all(line.startswith(f"reticent {' '.join(path)}") for line in examples(VERBS[path]))
     after = text[EXAMPLE.search(text).end() :].strip()  # type: ignore[union-attr]
     assert after == "" or after.startswith("Exit code ")
     assert "Exit code" not in EXAMPLE.split(text)[0]
@@ -92,7 +92,7 @@ def test_one_option_is_one_thing_everywhere() -> None:
                 metavars[parameter.opts[0]].add(parameter.metavar)
     several = {name: found for name, found in metavars.items() if len(found) > 1}
     assert several == {
-        "--out": {"DIR", "COUNTS"},  # a folder of several files, or the one file of tacit count
+        "--out": {"DIR", "COUNTS"},  # a folder of several files, or the one file of reticent count
         "--plan": {"NAME", "PLAN"},  # a plan that a store knows, or a file
         "--values": {"FILE", "[METRIC=]FILE"},
     }
@@ -112,4 +112,4 @@ def test_options_of_one_name_share_their_words() -> None:
 def test_the_version_is_that_of_the_package(run: Any) -> None:
     from importlib.metadata import version
 
-    assert run("--version").output == f"tacit, version {version('tacit')}\n"
+    assert run("--version").output == f"reticent, version {version('reticent')}\n"

@@ -1,4 +1,4 @@
-"""`tacit plan check` and `tacit plan diff`, as a person and as a script meets them."""
+"""`reticent plan check` and `reticent plan diff`, as a person and as a script meets them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import mpmath
 import pytest
 from click.testing import CliRunner, Result
 
-from tacit.cli.root import tacit
+from reticent.cli.root import reticent
 
 HEAD = '[plan]\nname = "p"\nversion = 1\nround = "6h"\nowner = "o"\nexpires = 2099-01-01\n'
 COUNTER = 'kind = "mean"\nunit = "second"\nmax_value = 21600\nepsilon = 1\nflip = 0.2\n'
@@ -23,7 +23,7 @@ def counters(count: int) -> str:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(tacit, [str(argument) for argument in arguments])
+    return CliRunner().invoke(reticent, [str(argument) for argument in arguments])
 
 
 def check(folder: Path, text: str, *options: object) -> tuple[int, dict[str, Any]]:

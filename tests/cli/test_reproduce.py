@@ -1,4 +1,4 @@
-"""`tacit reproduce`: what it writes, says and refuses."""
+"""`reticent reproduce`: what it writes, says and refuses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from tacit.cli import reproduce as module
-from tacit.cli.reproduce import reproduce
-from tacit.errors import TacitError
-from tacit.paper import run as running
-from tacit.paper.experiment import Claim, Result, Table, Verdict
+from reticent.cli import reproduce as module
+from reticent.cli.reproduce import reproduce
+from reticent.errors import ReticentError
+from reticent.paper import run as running
+from reticent.paper.experiment import Claim, Result, Table, Verdict
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_folder_of_others_is_refused_before_anything_is_run(asked, tmp_path):
     (tmp_path / "thesis.txt").write_text("precious")
     done = call("fig3", "--out", tmp_path)
     assert done.exit_code == 1
-    assert isinstance(done.exception, TacitError), "which `tacit` turns into one line"
+    assert isinstance(done.exception, ReticentError), "which `reticent` turns into one line"
     assert "--out" in str(done.exception)
     assert asked == []
 
@@ -143,7 +143,7 @@ def test_an_earlier_report_is_written_over(asked, tmp_path):
 
 def test_the_help_ends_in_an_example():
     text = call("--help").output
-    assert "tacit reproduce all --out" in text
+    assert "reticent reproduce all --out" in text
     for name in module.NAMES:
         assert name in text
 

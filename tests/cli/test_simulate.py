@@ -1,4 +1,4 @@
-"""`tacit simulate` as a person types it."""
+"""`reticent simulate` as a person types it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tacit.cli.root import tacit
-from tacit.estimates import estimate
-from tacit.fleet import POPULATIONS
-from tacit.mechanisms import OneBitMean
-from tacit.plan import Metric
+from reticent.cli.root import reticent
+from reticent.estimates import estimate
+from reticent.fleet import POPULATIONS
+from reticent.mechanisms import OneBitMean
+from reticent.plan import Metric
 
 PLAN = str(Path(__file__).parents[2] / "examples" / "plan.toml")
 
 
 def run(*options: str) -> Result:
-    return CliRunner().invoke(tacit, ["simulate", PLAN, *options])
+    return CliRunner().invoke(reticent, ["simulate", PLAN, *options])
 
 
 @pytest.fixture
@@ -90,13 +90,13 @@ def test_mistakes_are_named(options: tuple[str, ...], words: str) -> None:
 
 
 def test_the_help_names_every_population() -> None:
-    text = " ".join(CliRunner().invoke(tacit, ["simulate", "--help"]).output.split())
+    text = " ".join(CliRunner().invoke(reticent, ["simulate", "--help"]).output.split())
     assert ", ".join(POPULATIONS) in text
 
 
 def test_intervals_that_miss_end_with_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Estimates that take the noise for more than it is: all at a quarter look like less than nothing."""
-    from tacit.fleet.simulation import run as module
+    from reticent.fleet.simulation import run as module
 
     def mistaken(metric: Metric, counts: Any, confidence: float) -> Any:
         noisier = replace(metric, mechanism=OneBitMean(0.3, 21600)) if metric.kind == "mean" else metric

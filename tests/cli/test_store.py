@@ -12,25 +12,25 @@ import pytest
 from click.testing import CliRunner, Result
 from pyarrow import parquet
 
-from tacit.cli.root import tacit
-from tacit.counts import count_reports
-from tacit.estimates import estimate
-from tacit.fleet import SmallFleet
-from tacit.plan import Plan
-from tacit.stores import Layout, RoundKey, open_store
+from reticent.cli.root import reticent
+from reticent.counts import count_reports
+from reticent.estimates import estimate
+from reticent.fleet import SmallFleet
+from reticent.plan import Plan
+from reticent.stores import Layout, RoundKey, open_store
 
 PLAN = Plan.load(Path(__file__).parents[2] / "examples" / "plan.toml")
 VALUES = np.random.default_rng(1).integers(0, 21600, 300).tolist()
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(tacit, [str(argument) for argument in arguments])
+    return CliRunner().invoke(reticent, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     """A store with one round long over and one still open."""
-    address = f"sqlite:///{tmp_path / 'tacit.db'}"
+    address = f"sqlite:///{tmp_path / 'reticent.db'}"
     store, layout = open_store(address), Layout(PLAN)
     store.register(PLAN)
     fleet = SmallFleet(PLAN, len(VALUES), seed=1, segments=[{"os": "linux"}, {"os": "macos"}] * 150)
@@ -59,7 +59,7 @@ def test_keys_are_shown_once_and_kept_as_a_hash(url: str) -> None:
 
 def test_a_person_gets_the_key_alone_on_standard_output(url: str) -> None:
     result = run("keys", "create", "--store", url, "--role", "reader")
-    assert result.stdout.startswith("tacit_reader_")
+    assert result.stdout.startswith("reticent_reader_")
     assert len(result.stdout.split()) == 1
 
 
@@ -143,11 +143,11 @@ def test_the_store_can_come_from_the_environment(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run("rounds").exit_code == 2
-    monkeypatch.setenv("TACIT_STORE", url)
+    monkeypatch.setenv("RETICENT_STORE", url)
     assert run("rounds").exit_code == 0
-    monkeypatch.delenv("TACIT_STORE")
+    monkeypatch.delenv("RETICENT_STORE")
     (tmp_path / "secret").write_text(url + "\n")
-    monkeypatch.setenv("TACIT_STORE_FILE", str(tmp_path / "secret"))
+    monkeypatch.setenv("RETICENT_STORE_FILE", str(tmp_path / "secret"))
     assert run("rounds").exit_code == 0
     assert run("rounds", "--store", "mysql://x").exit_code == 1
 

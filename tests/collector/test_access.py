@@ -12,15 +12,15 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tacit import dashboard
-from tacit.collector.access import COOKIE, SESSION_SECONDS, Access
-from tacit.collector.app import Collector
-from tacit.collector.openapi import openapi
-from tacit.collector.problems import ProblemError
-from tacit.errors import StoreError
-from tacit.plan import Plan
-from tacit.reports import to_json
-from tacit.stores import create_key, open_store
+from reticent import dashboard
+from reticent.collector.access import COOKIE, SESSION_SECONDS, Access
+from reticent.collector.app import Collector
+from reticent.collector.openapi import openapi
+from reticent.collector.problems import ProblemError
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.reports import to_json
+from reticent.stores import create_key, open_store
 
 OPERATIONS = [
     (method.upper(), path, frozenset(operation["x-roles"]))
@@ -31,7 +31,7 @@ KEYS = ("none", "wrong", "revoked", "ingest", "reader", "admin")
 
 
 def key_of(locked: Any, kind: str) -> str | None:
-    return None if kind == "none" else locked.keys.get(kind, "tacit_admin_00000000_" + "A" * 43)
+    return None if kind == "none" else locked.keys.get(kind, "reticent_admin_00000000_" + "A" * 43)
 
 
 def ask(locked: Any, tools: Any, method: str, path: str, key: str | None) -> Any:
@@ -57,7 +57,7 @@ def test_every_operation_with_every_key(
         assert answer.status in (200, 202), answer.body
     elif kind in ("none", "wrong", "revoked"):
         assert (answer.status, answer.json["code"]) == (401, "unauthorized")
-        assert answer.headers["www-authenticate"] == 'Bearer realm="tacit"'
+        assert answer.headers["www-authenticate"] == 'Bearer realm="reticent"'
     else:
         assert (answer.status, answer.json["code"]) == (403, "forbidden")
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tacit.plan import Plan
-from tacit.reports import Report, to_json, to_ndjson, to_packed
+from reticent.plan import Plan
+from reticent.reports import Report, to_json, to_ndjson, to_packed
 
-NDJSON, PACKED = "application/x-ndjson", "application/vnd.tacit.packed"
+NDJSON, PACKED = "application/x-ndjson", "application/vnd.reticent.packed"
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ BAD: dict[str, Request] = {
     "packed cut off": Request(400, "malformed", packed(lambda body: body[:-1]), kind=PACKED),
     "packed header cut off": Request(400, "malformed", packed(lambda body: body[:12]), kind=PACKED),
     "packed empty": Request(400, "malformed", just(b""), kind=PACKED),
-    "packed of format 2": Request(400, "malformed", packed(lambda body: b"tacit\2" + body[6:]), kind=PACKED),
+    "packed of format 2": Request(400, "malformed", packed(lambda body: b"reticent\2" + body[9:]), kind=PACKED),
     "packed of another plan": Request(
         404, "unknown_plan", packed(lambda body: body.replace(b"app-usage", b"app-usagf")), kind=PACKED
     ),
@@ -208,7 +208,7 @@ def kept(collector: Any) -> tuple[int, list[Any]]:
     """What the collector holds: reports of open rounds by its own account, and rounds with their reports."""
     metrics = collector.get("/metrics").body.decode()
     (open_reports,) = [
-        line.split()[1] for line in metrics.splitlines() if line.startswith("tacit_open_reports ")
+        line.split()[1] for line in metrics.splitlines() if line.startswith("reticent_open_reports ")
     ]
     return int(float(open_reports)), collector.get("/v1/rounds").json["rounds"]
 

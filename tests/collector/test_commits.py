@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tacit.collector import commits, log
-from tacit.collector.commits import BusyError, Committer
-from tacit.errors import StoreError
-from tacit.stores import Appended, RoundKey
+from reticent.collector import commits, log
+from reticent.collector.commits import BusyError, Committer
+from reticent.errors import StoreError
+from reticent.stores import Appended, RoundKey
 
 FIRST, SECOND = RoundKey("a", 1, 1), RoundKey("a", 1, 2)
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from tacit.collector.metrics import BY_KEY, COUNTERS, GAUGES, render_metrics
-from tacit.collector.reading import Reader
-from tacit.plan import Plan
-from tacit.stores import Layout, RoundKey, open_store
+from reticent.collector.metrics import BY_KEY, COUNTERS, GAUGES, render_metrics
+from reticent.collector.reading import Reader
+from reticent.plan import Plan
+from reticent.stores import Layout, RoundKey, open_store
 
-BOARD = Path(__file__).parents[2] / "examples" / "grafana" / "tacit.json"
+BOARD = Path(__file__).parents[2] / "examples" / "grafana" / "reticent.json"
 
 
 def queries(board: dict[str, Any]) -> Iterator[str]:
@@ -50,7 +50,7 @@ def test_every_name_and_label_it_asks_for_is_exposed_and_every_name_is_shown(too
     names = exposed(tools)
     asked: set[str] = set()
     for query in queries(json.loads(BOARD.read_text())):
-        found = re.findall(r"(tacit_\w+)(?:\{([^}]*)\})?", query)
+        found = re.findall(r"(reticent_\w+)(?:\{([^}]*)\})?", query)
         assert found, query
         for name, labels in found:
             assert name in names, query

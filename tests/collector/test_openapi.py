@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from tacit.collector.openapi import openapi
-from tacit.collector.problems import DETAILS
-from tacit.reports import to_json
+from reticent.collector.openapi import openapi
+from reticent.collector.problems import DETAILS
+from reticent.reports import to_json
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,7 +44,7 @@ def test_every_operation_is_in_the_page() -> None:
 
 
 def test_every_setting_is_in_the_page() -> None:
-    from tacit.cli.serve import serve
+    from reticent.cli.serve import serve
 
     page = (ROOT / "docs" / "reference" / "http.md").read_text()
     for option in serve.params:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tacit.collector.readiness import Readiness
-from tacit.errors import StoreError
+from reticent.collector.readiness import Readiness
+from reticent.errors import StoreError
 
 
 class Asked:

@@ -14,12 +14,12 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
-from tacit.collector.formats import COLUMNS
-from tacit.counts import count_reports
-from tacit.estimates import Estimate, estimate
-from tacit.estimates.balance import balance
-from tacit.plan import Plan
-from tacit.reports import Report, to_ndjson, to_packed
+from reticent.collector.formats import COLUMNS
+from reticent.counts import count_reports
+from reticent.estimates import Estimate, estimate
+from reticent.estimates.balance import balance
+from reticent.plan import Plan
+from reticent.reports import Report, to_ndjson, to_packed
 
 COUNT = 400
 
@@ -40,7 +40,7 @@ def sent(start: Callable[..., Any], tools: Any) -> tuple[Any, list[Report]]:
     for report in reports[:20]:
         assert service.send(report).status == 202
     assert service.post(to_ndjson(reports[10:500]), "application/x-ndjson").status == 202
-    assert service.post(to_packed(reports[400:], plan), "application/vnd.tacit.packed").status == 202
+    assert service.post(to_packed(reports[400:], plan), "application/vnd.reticent.packed").status == 202
     return service, reports
 
 
@@ -200,12 +200,12 @@ def test_metrics_can_be_parsed_in_both_forms(sent: tuple[Any, list[Report]]) -> 
             for family in parse(answer.body.decode())
             for sample in family.samples
         }
-        assert values["tacit_open_reports",] == values["tacit_accepted_total",] == len(reports)
-        assert values["tacit_duplicate_total",] > 0
-        assert values["tacit_rejected_total", "malformed"] >= 1
+        assert values["reticent_open_reports",] == values["reticent_accepted_total",] == len(reports)
+        assert values["reticent_duplicate_total",] > 0
+        assert values["reticent_rejected_total", "malformed"] >= 1
         assert (
-            values["tacit_commit_duration_seconds", "0.99"]
-            >= values["tacit_commit_duration_seconds", "0.5"]
+            values["reticent_commit_duration_seconds", "0.99"]
+            >= values["reticent_commit_duration_seconds", "0.5"]
             > 0
         )
 
@@ -218,8 +218,8 @@ def test_health(sent: tuple[Any, list[Report]]) -> None:
 
 def test_the_python_reader_says_the_same(sent: tuple[Any, list[Report]]) -> None:
     """Two processes on one store: what a command shows is what the collector answers."""
-    from tacit.collector.reading import Reader
-    from tacit.stores import open_store
+    from reticent.collector.reading import Reader
+    from reticent.stores import open_store
 
     service, _ = sent
     store = open_store(service.store)

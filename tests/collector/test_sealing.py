@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from tacit.collector import log
-from tacit.collector.sealing import Sealer, seal_due
-from tacit.counts import count_reports
-from tacit.errors import StoreError
-from tacit.plan import Plan
-from tacit.reports import to_json
-from tacit.stores import Layout, RoundKey, open_store
+from reticent.collector import log
+from reticent.collector.sealing import Sealer, seal_due
+from reticent.counts import count_reports
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.reports import to_json
+from reticent.stores import Layout, RoundKey, open_store
 
 
 def test_due_rounds_are_sealed_and_no_others(tools: Any) -> None:
@@ -72,7 +72,7 @@ def test_a_round_that_cannot_be_sealed_does_not_keep_others_from_it(
     assert sealer.sealed == len(store.sealed)
     said = map(json.loads, capsys.readouterr().err.splitlines())
     due, round_1 = (line for line in said if line["event"] == "seal-failed")
-    assert (due["kind"], due["at"].partition(":")[0]) == ("RuntimeError", "tacit/collector/sealing.py")
+    assert (due["kind"], due["at"].partition(":")[0]) == ("RuntimeError", "reticent/collector/sealing.py")
     assert (round_1["reason"], round_1["round"]) == ("round 1 is damaged", 1)
 
 

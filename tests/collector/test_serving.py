@@ -19,14 +19,14 @@ from typing import Any
 
 import pytest
 
-from tacit.collector import log, readiness
-from tacit.collector.app import Collector
-from tacit.errors import StoreError
-from tacit.plan import Plan
-from tacit.reports import to_json, to_ndjson
-from tacit.stores import Appended, RoundKey, open_store
+from reticent.collector import log, readiness
+from reticent.collector.app import Collector
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.reports import to_json, to_ndjson
+from reticent.stores import Appended, RoundKey, open_store
 
-TACIT = str(Path(sys.executable).with_name("tacit"))
+RETICENT = str(Path(sys.executable).with_name("reticent"))
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def plan_file(tmp_path: Path, tools: Any) -> str:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([TACIT, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([RETICENT, *arguments], capture_output=True, text=True, timeout=60, check=False)
 
 
 # Starting
@@ -47,7 +47,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_listening_beyond_this_machine_needs_keys(plan_file: str, tmp_path: Path, listen: str) -> None:
     done = run("serve", plan_file, "--store", f"sqlite:///{tmp_path}/s.db", "--listen", listen)
     assert done.returncode == 1
-    assert "tacit keys create" in done.stderr
+    assert "reticent keys create" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -55,7 +55,7 @@ def test_with_keys_it_may_listen_anywhere(start: Callable[..., Any], tools: Any,
     service = tools.Service(tmp_path, tools.usage())
     tools.make_keys(service.store, "reader")
     process = subprocess.Popen(
-        [TACIT, "serve", *service.plan_files, "--store", service.store, "--listen", "0.0.0.0:0"],
+        [RETICENT, "serve", *service.plan_files, "--store", service.store, "--listen", "0.0.0.0:0"],
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None
@@ -103,10 +103,10 @@ def test_settings_come_from_the_environment_and_the_store_from_a_file(tools: Any
     secret = tmp_path / "store-url"
     secret.write_text(f"sqlite:///{tmp_path / 'from-file.db'}\n")
     service = tools.Service(
-        tmp_path, tools.usage(), TACIT_STORE_FILE=str(secret), TACIT_MAX_BATCH="3", TACIT_MAX_BODY="2000",
-        TACIT_RATE="1000", TACIT_QUEUE="50", TACIT_CLOCK_SKEW="0", TACIT_READ_TIMEOUT="1",
+        tmp_path, tools.usage(), RETICENT_STORE_FILE=str(secret), RETICENT_MAX_BATCH="3", RETICENT_MAX_BODY="2000",
+        RETICENT_RATE="1000", RETICENT_QUEUE="50", RETICENT_CLOCK_SKEW="0", RETICENT_READ_TIMEOUT="1",
     )  # fmt: skip
-    del service.env["TACIT_STORE"]
+    del service.env["RETICENT_STORE"]
     service.start()
     try:
         plan = service.plans[0]
@@ -254,7 +254,9 @@ def test_the_log_tells_nothing_about_anybody(tools: Any, tmp_path: Path) -> None
     )
     service.get("/v1/estimates?plan=marker-in-a-query", keys["reader"])
     service.get("/v1/estimates?plan=app-usage&metric=marker-in-a-query", keys["reader"])
-    service.call("POST", "/login", f"key={keys['reader']}".encode(), {"Cookie": "tacit_session=marker.1.2"})
+    service.call(
+        "POST", "/login", f"key={keys['reader']}".encode(), {"Cookie": "reticent_session=marker.1.2"}
+    )
     service.call(
         "GET", "/", None, {"Upgrade": "websocket", "Connection": "Upgrade", **tools.bearer(keys["reader"])}
     )

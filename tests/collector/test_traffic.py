@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from tacit.collector.traffic import LATELY_SECONDS, SLOT_SECONDS, Recent, Traffic
-from tacit.reports import to_ndjson
-from tacit.stores import Key, create_key
+from reticent.collector.traffic import LATELY_SECONDS, SLOT_SECONDS, Recent, Traffic
+from reticent.reports import to_ndjson
+from reticent.stores import Key, create_key
 
 steps = st.lists(st.tuples(st.floats(0, 400), st.integers(0, 9)), max_size=60)
 
@@ -124,12 +124,20 @@ def test_through_the_collector(start: Callable[..., Any], tools: Any) -> None:
     assert service.post(to_ndjson(reports), "application/x-ndjson", service.keys["ingest"]).status == 202
     assert service.send(reports[0], service.keys["ingest"]).status == 429
     assert service.send(reports[0], service.keys["reader"]).status == 403
-    assert service.send(reports[0], "tacit_ingest_00000000_" + "A" * 43).status == 401
+    assert service.send(reports[0], "reticent_ingest_00000000_" + "A" * 43).status == 401
     page = service.get("/metrics", service.keys["reader"]).body.decode()
-    assert series(page, "tacit_key_reports_total") == {ids["ingest"]: 100, ids["admin"]: 2, ids["reader"]: 0}
-    assert series(page, "tacit_key_requests_total") == {ids["ingest"]: 2, ids["admin"]: 1, ids["reader"]: 1}
-    assert series(page, "tacit_key_refused_total") == {ids["ingest"]: 1, ids["admin"]: 3, ids["reader"]: 1}
-    assert series(page, "tacit_key_limited_total") == {ids["ingest"]: 1, ids["admin"]: 0, ids["reader"]: 0}
+    assert series(page, "reticent_key_reports_total") == {
+        ids["ingest"]: 100,
+        ids["admin"]: 2,
+        ids["reader"]: 0,
+    }
+    assert series(page, "reticent_key_requests_total") == {
+        ids["ingest"]: 2,
+        ids["admin"]: 1,
+        ids["reader"]: 1,
+    }
+    assert series(page, "reticent_key_refused_total") == {ids["ingest"]: 1, ids["admin"]: 3, ids["reader"]: 1}
+    assert series(page, "reticent_key_limited_total") == {ids["ingest"]: 1, ids["admin"]: 0, ids["reader"]: 0}
     twin = service.get("/health.json", service.keys["reader"]).json
     assert [line["id"] for line in twin["keys"]] == [ids["ingest"], ids["admin"], ids["reader"]]
     assert twin["keys"][0]["reports_lately"] == 100

@@ -1,4 +1,4 @@
-"""The quick way from bytes to records agrees with `tacit.reports`, on everything."""
+"""The quick way from bytes to records agrees with `reticent.reports`, on everything."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tacit.collector import wire as wire_module
-from tacit.collector.wire import BLOCK_BYTES, Batch, Wire
-from tacit.errors import ReportError
-from tacit.plan import Plan
-from tacit.reports import Intake, Report, Verdict, from_json, from_packed, to_json, to_ndjson, to_packed
-from tacit.stores import Layout, RoundKey
+from reticent.collector import wire as wire_module
+from reticent.collector.wire import BLOCK_BYTES, Batch, Wire
+from reticent.errors import ReportError
+from reticent.plan import Plan
+from reticent.reports import Intake, Report, Verdict, from_json, from_packed, to_json, to_ndjson, to_packed
+from reticent.stores import Layout, RoundKey
 
 NOW = 1_800_000_000.0
 SKEW = 300
@@ -36,7 +36,7 @@ def wire(plans: list[Plan]) -> Wire:
 
 @pytest.fixture(scope="module")
 def judge(plans: list[Plan]) -> Callable[[bytes], tuple[RoundKey, bytes] | Verdict]:
-    """What `tacit.reports` says of a line of JSON, the slow way: the reference."""
+    """What `reticent.reports` says of a line of JSON, the slow way: the reference."""
     intake = Intake(plans, SKEW)
     layouts = {(plan.name, plan.version): Layout(plan) for plan in plans}
 

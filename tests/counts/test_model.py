@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.counts import HistogramCounts, MeanCounts, counts_from_rows, zero
-from tacit.errors import ParameterError
-from tacit.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
-from tacit.plan import Metric
+from reticent.counts import HistogramCounts, MeanCounts, counts_from_rows, zero
+from reticent.errors import ParameterError
+from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
+from reticent.plan import Metric
 
 HOURS = Buckets.even(24, 5)
 MEAN = Metric("mean", OneBitMean(1, 24))

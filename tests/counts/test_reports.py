@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.counts import Counts, HistogramCounts, MeanCounts, count_reports
-from tacit.counts.arrays import count_arrays
-from tacit.errors import ParameterError, ReportError
-from tacit.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
-from tacit.plan import Metric, Plan, Segment
-from tacit.reports import Report
+from reticent.counts import Counts, HistogramCounts, MeanCounts, count_reports
+from reticent.counts.arrays import count_arrays
+from reticent.errors import ParameterError, ReportError
+from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
+from reticent.plan import Metric, Plan, Segment
+from reticent.reports import Report
 
 HOURS = Buckets.even(24, 5)
 PLAN = Plan(
@@ -164,14 +164,14 @@ def run(code: str) -> str:
 
 
 def test_counting_needs_the_standard_library_alone() -> None:
-    assert run("import sys, tacit.counts; print('numpy' in sys.modules)").strip() == "False"
+    assert run("import sys, reticent.counts; print('numpy' in sys.modules)").strip() == "False"
 
 
 def test_arrays_without_numpy_say_what_to_install() -> None:
     code = (
         "import sys; sys.modules['numpy'] = None\n"
-        "from tacit.errors import MissingExtraError\n"
-        "try: import tacit.counts.arrays\n"
+        "from reticent.errors import MissingExtraError\n"
+        "try: import reticent.counts.arrays\n"
         "except MissingExtraError as error: print(error)"
     )
-    assert run(code).strip() == "numpy is not installed: pip install 'tacit[estimates]'"
+    assert run(code).strip() == "numpy is not installed: pip install 'reticent[estimates]'"

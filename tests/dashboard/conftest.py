@@ -20,11 +20,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tacit.collector.reading import Reader
-from tacit.dashboard import routes
-from tacit.fleet import SmallFleet
-from tacit.plan import Plan
-from tacit.stores import Layout, RoundKey, SqlStore, open_store
+from reticent.collector.reading import Reader
+from reticent.dashboard import routes
+from reticent.fleet import SmallFleet
+from reticent.plan import Plan
+from reticent.stores import Layout, RoundKey, SqlStore, open_store
 
 PLAN = """
 [plan]

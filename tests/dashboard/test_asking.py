@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import QueryParams
 
-from tacit.dashboard.asking import CONFIDENCES, VIEWS, Asked
-from tacit.errors import ParameterError
+from reticent.dashboard.asking import CONFIDENCES, VIEWS, Asked
+from reticent.errors import ParameterError
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters=":"), min_size=1, max_size=20)
 

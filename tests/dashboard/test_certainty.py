@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tacit.dashboard.certainty import certainty
+from reticent.dashboard.certainty import certainty
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tacit.counts import HistogramCounts
-from tacit.dashboard.cohorts import chance, uneven_words
-from tacit.errors import StoreError
-from tacit.estimates.balance import balance
-from tacit.mechanisms import Buckets, DBitFlip, HadamardBit
-from tacit.plan import Metric
-from tacit.reports import Report
-from tacit.stores import Layout, RoundKey
+from reticent.counts import HistogramCounts
+from reticent.dashboard.cohorts import chance, uneven_words
+from reticent.errors import StoreError
+from reticent.estimates.balance import balance
+from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
+from reticent.plan import Metric
+from reticent.reports import Report
+from reticent.stores import Layout, RoundKey
 
 SAID = "than chance gives"
 METRIC = "/plans/app-usage/metrics"

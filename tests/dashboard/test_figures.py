@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from tacit.collector.reading import Reader
-from tacit.dashboard.asking import NotHereError
-from tacit.dashboard.figures import Figures, Remembered
-from tacit.estimates import cumulative
-from tacit.fleet import SmallFleet
-from tacit.plan import Plan
+from reticent.collector.reading import Reader
+from reticent.dashboard.asking import NotHereError
+from reticent.dashboard.figures import Figures, Remembered
+from reticent.estimates import cumulative
+from reticent.fleet import SmallFleet
+from reticent.plan import Plan
 
 
 class Watched(Reader):

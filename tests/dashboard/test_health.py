@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tacit.dashboard.health import Health
-from tacit.dashboard.views.health import health_page
+from reticent.dashboard.health import Health
+from reticent.dashboard.views.health import health_page
 
 QUIET: dict[str, object] = {
     "accepted": 1000,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tacit.dashboard.views.overview import hints
-from tacit.mechanisms import OneBitMean
-from tacit.plan import Metric, Plan
+from reticent.dashboard.views.overview import hints
+from reticent.mechanisms import OneBitMean
+from reticent.plan import Metric, Plan
 
 HOUR = 3600
 PLAN = Plan("p", 1, HOUR, HOUR, (Metric("m", OneBitMean(1, 10)),), expires=date(2027, 1, 1))

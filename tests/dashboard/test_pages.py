@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tacit.dashboard import login_page, problem_page
-from tacit.estimates import cumulative
-from tacit.estimates.postprocess import norm_sub
-from tacit.fleet import SmallFleet
-from tacit.plan.card import privacy_card
-from tacit.reports import Report
-from tacit.stores import Layout, RoundKey
+from reticent.dashboard import login_page, problem_page
+from reticent.estimates import cumulative
+from reticent.estimates.postprocess import norm_sub
+from reticent.fleet import SmallFleet
+from reticent.plan.card import privacy_card
+from reticent.reports import Report
+from reticent.stores import Layout, RoundKey
 
 METRIC = "/plans/app-usage/metrics"
 PAGES = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.dashboard import words
+from reticent.dashboard import words
 
 
 @given(st.floats(-1e7, 1e7), st.integers(0, 6))

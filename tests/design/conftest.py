@@ -1,4 +1,4 @@
-"""Half-widths at worst by other means than tacit's: Beta quantiles and tanh, nothing of `estimates`."""
+"""Half-widths at worst by other means than reticent's: Beta quantiles and tanh, nothing of `estimates`."""
 
 from __future__ import annotations
 

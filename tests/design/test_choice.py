@@ -1,4 +1,4 @@
-"""What is chosen, against half-widths and losses computed without tacit's estimates and privacy."""
+"""What is chosen, against half-widths and losses computed without reticent's estimates and privacy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import atanh, log, sqrt
 
 import pytest
 
-from tacit.design import Candidate, Wish, candidates, choose
+from reticent.design import Candidate, Wish, candidates, choose
 
 RUNGS = [
     Fraction(digits, 10 ** (2 - decade)) for decade in (-3, -2, -1, 0) for digits in range(100, 1000)

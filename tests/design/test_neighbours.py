@@ -5,8 +5,8 @@ from math import sqrt, tanh
 
 import pytest
 
-from tacit.design import Neighbour, Wish, choose, neighbours
-from tacit.privacy import losses
+from reticent.design import Neighbour, Wish, choose, neighbours
+from reticent.privacy import losses
 
 MEAN = Wish(max_value=24, devices=10**6, epsilon=1, flip="0.2")
 SHARES = Wish(max_value=24, devices=10**6, epsilon=1, flip="0.2", buckets=32)

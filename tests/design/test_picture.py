@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tacit import plots
-from tacit.design import Wish, choose
-from tacit.design.picture import curves, draw
+from reticent import plots
+from reticent.design import Wish, choose
+from reticent.design.picture import curves, draw
 
 MEAN = Wish(
     max_value=21_600, devices=100_000, half_width=240, epsilon=1, unit="second", name="editor_seconds"

@@ -11,8 +11,8 @@ import mpmath
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.design import Choice, Wish, choose, ways_out
-from tacit.design.wish import MOST_EPSILON
+from reticent.design import Choice, Wish, choose, ways_out
+from reticent.design.wish import MOST_EPSILON
 
 few = settings(max_examples=12, deadline=None, derandomize=True)
 

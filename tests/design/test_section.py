@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tacit.design import Wish, choose, plan_text, section
-from tacit.design.section import check_command
-from tacit.estimates import expected_half_width
-from tacit.plan import Plan
-from tacit.plan.card import privacy_card
-from tacit.plan.lint import lint
+from reticent.design import Wish, choose, plan_text, section
+from reticent.design.section import check_command
+from reticent.estimates import expected_half_width
+from reticent.plan import Plan
+from reticent.plan.card import privacy_card
+from reticent.plan.lint import lint
 
 HEAD = '[plan]\nname = "another-plan"\nversion = 3\nround = "6h"\nowner = "o"\nexpires = 2099-01-01\n\n'
 
@@ -55,6 +55,6 @@ def test_both_histograms_and_several_bits_are_among_them() -> None:
 
 def test_the_command_in_the_plan_asks_for_one_segment() -> None:
     found = choose(Wish(max_value=24, devices=3001, half_width=8, segments=3, confidence=0.9, name="hours"))
-    expected = "tacit plan check hours-design.toml --devices 1000 --confidence 0.9"
+    expected = "reticent plan check hours-design.toml --devices 1000 --confidence 0.9"
     assert check_command(found, "hours-design.toml") == expected
     assert expected in plan_text(found)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from tacit.design import Wish, choose, ways_out
+from reticent.design import Wish, choose, ways_out
 
 MEAN = Wish(max_value=24, devices=10_000, half_width="0.7", epsilon=1, flip="0.3")
 SHARES = Wish(max_value=24, devices=64_000, half_width="0.1", lifetime=2, flip="0.4", buckets=8)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tacit.design import Wish
-from tacit.errors import ParameterError, PlanError
-from tacit.plan import Plan
+from reticent.design import Wish
+from reticent.errors import ParameterError, PlanError
+from reticent.plan import Plan
 
 GOOD: dict[str, Any] = {"max_value": 24, "devices": 1000, "half_width": 2}
 HEAD = '[plan]\nname = "p"\nversion = 1\nround = "6h"\n[metrics.m]\nkind = "mean"\n'

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, OPENED_FILES, Make, Query
 
-from tacit.device import Device
-from tacit.plan import Plan
-from tacit.testing import ManualClock, RecordingTransport
+from reticent.device import Device
+from reticent.plan import Plan
+from reticent.testing import ManualClock, RecordingTransport
 
 PLAN = (
     HEAD

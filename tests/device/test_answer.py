@@ -11,11 +11,11 @@ from math import ceil
 import pytest
 from scipy.stats import binomtest
 
-from tacit.device.answer import answer
-from tacit.device.prf import SecretDraws
-from tacit.mechanisms import SCALE, OneBitMean
-from tacit.mechanisms.d_bit_flip import DBitFlip
-from tacit.plan import Metric, Plan
+from reticent.device.answer import answer
+from reticent.device.prf import SecretDraws
+from reticent.mechanisms import SCALE, OneBitMean
+from reticent.mechanisms.d_bit_flip import DBitFlip
+from reticent.plan import Metric, Plan
 
 FALSE_ALARM = 1e-6
 
@@ -131,7 +131,7 @@ def test_the_number_of_hashes_does_not_depend_on_the_values(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Below the interface too: no remembered answer is cheaper because it was used before."""
-    from tacit.device import prf
+    from reticent.device import prf
 
     words = prf._words
     hashed: list[object] = []

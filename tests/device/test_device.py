@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from tests.shared.devices import HERE, Make, Query, identity
 
-from tacit.device import Device, Policy, outbox
-from tacit.device.answer import answer
-from tacit.device.prf import SecretDraws
-from tacit.errors import ParameterError, PlanError, StateError
-from tacit.plan import Plan
-from tacit.reports.codec import to_json
-from tacit.testing import ManualClock, RecordingTransport
+from reticent.device import Device, Policy, outbox
+from reticent.device.answer import answer
+from reticent.device.prf import SecretDraws
+from reticent.errors import ParameterError, PlanError, StateError
+from reticent.plan import Plan
+from reticent.reports.codec import to_json
+from reticent.testing import ManualClock, RecordingTransport
 
 # Construction
 

@@ -9,7 +9,7 @@ import pytest
 
 LOADED = """
 import sys
-from tacit import Device
+from reticent import Device
 print(*{"sqlite3", "http.client", "ssl", "email", "numpy", "asyncio"}.intersection(sys.modules))
 """
 
@@ -21,10 +21,10 @@ def test_importing_the_device_loads_nothing_heavy() -> None:
 
 
 def test_names_appear_when_they_are_used() -> None:
-    import tacit.device
+    import reticent.device
 
-    assert dir(tacit.device) == sorted(tacit.device.__all__)
-    for name in tacit.device.__all__:
-        assert getattr(tacit.device, name) is not None
+    assert dir(reticent.device) == sorted(reticent.device.__all__)
+    for name in reticent.device.__all__:
+        assert getattr(reticent.device, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'Devise'"):
-        _ = tacit.device.Devise
+        _ = reticent.device.Devise

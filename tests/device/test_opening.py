@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from tests.shared.devices import HERE, Make, Query
 
-from tacit.device import Device
-from tacit.errors import StateError
-from tacit.plan import Plan
-from tacit.testing import ManualClock, RecordingTransport
+from reticent.device import Device
+from reticent.errors import StateError
+from reticent.plan import Plan
+from reticent.testing import ManualClock, RecordingTransport
 
 
 def names(folder: Path) -> set[str]:
@@ -201,7 +201,7 @@ def test_another_plans_state_is_left_alone(device_of: Make, state: Path, plan_te
 def test_a_newer_layout_is_left_alone(device_of: Make, state: Path) -> None:
     device_of().close()
     sql(state, "PRAGMA user_version = 2")
-    with pytest.raises(StateError, match="newer tacit"):
+    with pytest.raises(StateError, match="newer reticent"):
         device_of()
 
 

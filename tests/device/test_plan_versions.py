@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.shared.devices import HERE, Make, Query, identity, with_epsilon
 
-from tacit.device import Device
-from tacit.errors import StateError
-from tacit.plan import Plan
-from tacit.testing import ManualClock
+from reticent.device import Device
+from reticent.errors import StateError
+from reticent.plan import Plan
+from reticent.testing import ManualClock
 
 
 def test_a_round_is_answered_under_the_plan_it_began_with(

@@ -7,9 +7,9 @@ from math import exp, log
 import pytest
 from tests.shared.devices import HERE, Make, with_epsilon
 
-from tacit.device import Policy
-from tacit.plan import Plan
-from tacit.testing import ManualClock
+from reticent.device import Policy
+from reticent.plan import Plan
+from reticent.testing import ManualClock
 
 
 def mean_lifetime() -> float:

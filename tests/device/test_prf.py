@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.device.prf import SecretDraws, encode
-from tacit.mechanisms import Buckets, DBitFlip, OneBitMean
-from tacit.plan import Metric
+from reticent.device.prf import SecretDraws, encode
+from reticent.mechanisms import Buckets, DBitFlip, OneBitMean
+from reticent.plan import Metric
 
 SECRET = bytes(range(32))
 MEAN = Metric("saves", OneBitMean(1, 100))
@@ -19,7 +19,7 @@ WIDE = Metric("hours", DBitFlip(1, Buckets.even(24, 24), width=20, label="p/hour
 
 def block(metric: bytes, digest: bytes, epoch: int, purpose: bytes, index: int, number: int = 0) -> bytes:
     """scheme | plan | metric | digest | epoch | purpose | index | block, each after its length."""
-    fields = [b"tacit-1", b"app-usage", metric, digest, epoch.to_bytes(8, "big"), purpose]
+    fields = [b"reticent-1", b"app-usage", metric, digest, epoch.to_bytes(8, "big"), purpose]
     fields += [index.to_bytes(8, "big"), number.to_bytes(8, "big")]
     message = b"".join(len(field).to_bytes(4, "big") + field for field in fields)
     return blake2b(message, key=SECRET, digest_size=64).digest()

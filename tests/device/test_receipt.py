@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tests.shared.devices import HERE, Make
 
-from tacit.device import Device, Rejected
-from tacit.plan import Plan
-from tacit.testing import ManualClock, RecordingTransport
+from reticent.device import Device, Rejected
+from reticent.plan import Plan
+from reticent.testing import ManualClock, RecordingTransport
 
 
 def test_a_receipt_shows_every_bit_that_was_told(device_of: Make, plan: Plan) -> None:

@@ -1,10 +1,10 @@
-"""tacit.testing: a host's own tests."""
+"""reticent.testing: a host's own tests."""
 
 from __future__ import annotations
 
-from tacit.device import Policy, Retry
-from tacit.plan import Plan
-from tacit.testing import sandbox
+from reticent.device import Policy, Retry
+from reticent.plan import Plan
+from reticent.testing import sandbox
 
 
 def test_a_host_sees_what_it_recorded_and_what_was_sent(plan: Plan) -> None:

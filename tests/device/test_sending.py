@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from tests.shared.devices import HERE, Make
 
-from tacit.device import Accepted, Device, HttpTransport, Rejected, Retry
-from tacit.device.sending import FIRST_BACK_OFF, LONGEST_BACK_OFF, back_off
-from tacit.device.transport import outcome
-from tacit.errors import ParameterError
-from tacit.plan import Plan
-from tacit.reports.codec import from_json
-from tacit.testing import ManualClock, RecordingTransport
+from reticent.device import Accepted, Device, HttpTransport, Rejected, Retry
+from reticent.device.sending import FIRST_BACK_OFF, LONGEST_BACK_OFF, back_off
+from reticent.device.transport import outcome
+from reticent.errors import ParameterError
+from reticent.plan import Plan
+from reticent.reports.codec import from_json
+from reticent.testing import ManualClock, RecordingTransport
 
 
 class Collector(ThreadingHTTPServer):
@@ -193,7 +193,7 @@ def test_flush_is_bounded_even_by_a_server_that_drips(device_of: Make, clock: Ma
         stop.set()
         thread.join()
         for worker in threading.enumerate():
-            if worker.name == "tacit-flush":
+            if worker.name == "reticent-flush":
                 worker.join()
 
 

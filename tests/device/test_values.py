@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.device.values import clamped, in_range, plus
-from tacit.mechanisms import OneBitMean
-from tacit.plan import Group, Metric, Plan
+from reticent.device.values import clamped, in_range, plus
+from reticent.mechanisms import OneBitMean
+from reticent.plan import Group, Metric, Plan
 
 
 class Hostile(int):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.shared.devices import HERE, Make, Query, identity
 
-from tacit.device import Device
-from tacit.plan import Plan
-from tacit.testing import ManualClock, RecordingTransport
+from reticent.device import Device
+from reticent.plan import Plan
+from reticent.testing import ManualClock, RecordingTransport
 
 
 def test_a_pause_silences_the_rounds_it_overlaps(

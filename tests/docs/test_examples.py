@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from pagetest.page import commands, read_page
 
-from tacit.reports import from_json
+from reticent.reports import from_json
 
 ROOT = Path(__file__).parents[2]
 MOST_LINES = 59

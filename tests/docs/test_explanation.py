@@ -62,7 +62,7 @@ def test_files_that_the_architecture_names_exist() -> None:
     named = re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)`", text)
     assert len(named) > 30
     assert [
-        name for name in named if not any((ROOT / top / name).exists() for top in ("src/tacit", ""))
+        name for name in named if not any((ROOT / top / name).exists() for top in ("src/reticent", ""))
     ] == []
 
 

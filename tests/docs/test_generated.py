@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tacit.device.schema import TABLES
-from tacit.stores import postgres, sqlite
+from reticent.device.schema import TABLES
+from reticent.stores import postgres, sqlite
 
 ROOT = Path(__file__).parents[2]
 GENERATE = ROOT / "docs" / "generate"
@@ -68,7 +68,7 @@ def made(statements: str) -> dict[str, list[str]]:
 
 def test_the_schema_has_every_column_that_a_collector_makes() -> None:
     columns = shown("A collector's database")
-    assert columns.pop("tacit_schema") == ["version"]
+    assert columns.pop("reticent_schema") == ["version"]
     assert columns == made(sqlite.SCHEMA + sqlite.RECORDS.format("N"))
 
 

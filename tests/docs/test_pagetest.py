@@ -118,7 +118,7 @@ WRONG = {
         block("console", "$ false", before="<!-- test: ignore output, a clock -->"),
         "expected exit status 0, got 1",
     ),
-    "no such command": (block("console", "$ tacitt"), "got 127"),
+    "no such command": (block("console", "$ reticentt"), "got 127"),
     "not a command": (block("console", "$ ("), "got 2|got 1"),
     "an end of the shell": (block("console", "$ exit 0"), "the process ended"),
     "unseen commands that fail": ("<!-- setup\n$ false\n-->\n", "expected exit status 0, got 1"),

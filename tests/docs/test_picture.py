@@ -1,4 +1,4 @@
-"""The moving picture of how-it-works.md, in a Chromium: its laws are tacit's, it draws what it computed."""
+"""The moving picture of how-it-works.md, in a Chromium: its laws are reticent's, it draws what it computed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binom
 from tests.shared.browsers import chromium, needs_chromium
 
-from tacit.mechanisms import SCALE, Flip, Grid, OneBitMean, RandomizedResponse
+from reticent.mechanisms import SCALE, Flip, Grid, OneBitMean, RandomizedResponse
 
 PAGE = Path(__file__).parents[2] / "docs" / "_static" / "how-it-works.html"
 FALSE_ALARM = 1e-6  # of each comparison of a frequency with its law, were the draws fresh coins

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import pytest
 
-import tacit
-from tacit.collector.metrics import render_metrics
-from tacit.collector.reading import Reader
+import reticent
+from reticent.collector.metrics import render_metrics
+from reticent.collector.reading import Reader
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -41,14 +41,14 @@ def test_every_metric_of_the_collector_is_in_the_page_and_no_other() -> None:
     exposed = set(re.findall(r"^# TYPE (\w+)", text.decode(), re.MULTILINE))
     page = (REFERENCE / "metrics.md").read_text().split("## Names")[1].split("\n## ")[0]
     assert len(exposed) > 15
-    assert set(re.findall(r"`(tacit_\w+)`", page)) == exposed
+    assert set(re.findall(r"`(reticent_\w+)`", page)) == exposed
 
 
 def test_every_event_of_the_log_is_in_the_page_and_no_other() -> None:
     calls = (
         node
         for part in ("collector", "dashboard")
-        for file in (Path(tacit.__file__).parent / part).rglob("*.py")
+        for file in (Path(reticent.__file__).parent / part).rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("log", "log_fault")
     )

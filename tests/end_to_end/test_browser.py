@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from playwright.sync_api import Page, expect
 from tests.shared.browsers import chromium, needs_chromium
 
-from tacit.cli.root import tacit
+from reticent.cli.root import reticent
 
 pytestmark = needs_chromium
 
@@ -23,15 +23,15 @@ pytestmark = needs_chromium
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, str]]:
     """A collector on the store of a demo, behind keys: its address, a reader's and an ingest key."""
     folder = tmp_path_factory.mktemp("demo")
-    plan = str(files("tacit.fleet").joinpath("demo.toml"))
+    plan = str(files("reticent.fleet").joinpath("demo.toml"))
     store = f"sqlite:///{folder / 'collector.db'}"
     demo = ["demo", "--once", "--port", "0", "--devices", "3000", "--rounds", "6", "--keep", str(folder)]
-    assert CliRunner().invoke(tacit, demo).exit_code == 0
+    assert CliRunner().invoke(reticent, demo).exit_code == 0
     reader, ingest = (
-        CliRunner().invoke(tacit, ["keys", "create", "--store", store, "--role", role]).stdout.strip()
+        CliRunner().invoke(reticent, ["keys", "create", "--store", store, "--role", role]).stdout.strip()
         for role in ("reader", "ingest")
     )
-    tool = Path(sys.executable).with_name("tacit")
+    tool = Path(sys.executable).with_name("reticent")
     server = subprocess.Popen(
         [tool, "serve", plan, "--store", store, "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
     )
@@ -82,7 +82,7 @@ def test_a_person_logs_in_follows_a_metric_and_toggles_a_segment(
     expect(toggle).to_be_checked()
     toggle.uncheck()
     expect(toggle).not_to_be_checked()
-    cookie = next(each for each in page.context.cookies() if each["name"] == "tacit_session")
+    cookie = next(each for each in page.context.cookies() if each["name"] == "reticent_session")
     assert cookie["httpOnly"] is True
     assert cookie["sameSite"] == "Strict"
     page.get_by_role("button", name=re.compile("log out", re.IGNORECASE)).click()

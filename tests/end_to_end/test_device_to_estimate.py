@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tacit import Device
-from tacit.counts import count_reports
-from tacit.estimates import estimate
+from reticent import Device
+from reticent.counts import count_reports
+from reticent.estimates import estimate
 
 DEVICES = 8
 

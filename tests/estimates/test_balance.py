@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from tacit.counts import HistogramCounts, MeanCounts, count_reports
-from tacit.errors import ParameterError
-from tacit.estimates.balance import ALARM, Balance, RowBalance, balance, shares_of_rows
-from tacit.fleet import SmallFleet
-from tacit.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
-from tacit.mechanisms.cohort import COHORTS
-from tacit.plan import Metric, Plan
-from tacit.reports import Report, pack_bits
+from reticent.counts import HistogramCounts, MeanCounts, count_reports
+from reticent.errors import ParameterError
+from reticent.estimates.balance import ALARM, Balance, RowBalance, balance, shares_of_rows
+from reticent.fleet import SmallFleet
+from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
+from reticent.mechanisms.cohort import COHORTS
+from reticent.plan import Metric, Plan
+from reticent.reports import Report, pack_bits
 
 WINDOWS = Metric("windows", DBitFlip(epsilon=1, buckets=Buckets.even(24, 8), width=2, label="demo/windows"))
 UNEVEN_WINDOWS = Metric("thirds", DBitFlip(1, Buckets.even(9, 9), width=4, label="demo/thirds"))

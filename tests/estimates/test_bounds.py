@@ -2,11 +2,11 @@ import math
 
 import pytest
 
-from tacit.counts import HistogramCounts, MeanCounts
-from tacit.errors import ParameterError
-from tacit.estimates import estimate, paper_bound
-from tacit.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from tacit.plan import Metric
+from reticent.counts import HistogramCounts, MeanCounts
+from reticent.errors import ParameterError
+from reticent.estimates import estimate, paper_bound
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.plan import Metric
 
 HOURS = Buckets.even(24, 32)
 

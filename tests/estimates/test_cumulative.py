@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.counts import HistogramCounts
-from tacit.errors import ParameterError
-from tacit.estimates import cumulative, estimate
-from tacit.mechanisms import Buckets, DBitFlip, HadamardBit
-from tacit.plan import Metric
+from reticent.counts import HistogramCounts
+from reticent.errors import ParameterError
+from reticent.estimates import cumulative, estimate
+from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
+from reticent.plan import Metric
 
 ALL = Metric("all", DBitFlip(2, Buckets.even(24, 6), 6), unit="hour")
 ROWS = Metric("rows", HadamardBit(2, Buckets([0, 1, 2, 4, 8, 24])), unit="hour")

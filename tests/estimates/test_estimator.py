@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.counts import HistogramCounts, MeanCounts
-from tacit.errors import ParameterError
-from tacit.estimates import Estimate, HistogramEstimate, estimate
-from tacit.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from tacit.plan import Metric
+from reticent.counts import HistogramCounts, MeanCounts
+from reticent.errors import ParameterError
+from reticent.estimates import Estimate, HistogramEstimate, estimate
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.plan import Metric
 
 HOURS = Buckets.even(24, 4)
 MEAN = Metric("mean", OneBitMean(1, 24), unit="hour")
@@ -210,9 +210,9 @@ def test_the_expected_value_is_the_truth_in_rationals(steps: int, gamma: Fractio
 def test_without_the_extra_it_says_what_to_install(module: str) -> None:
     code = (
         f"import sys; sys.modules[{module!r}] = None\n"
-        "from tacit.errors import MissingExtraError\n"
-        "try: import tacit.estimates\n"
+        "from reticent.errors import MissingExtraError\n"
+        "try: import reticent.estimates\n"
         "except MissingExtraError as error: print(error)"
     )
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
-    assert run.stdout.strip() == f"{module} is not installed: pip install 'tacit[estimates]'"
+    assert run.stdout.strip() == f"{module} is not installed: pip install 'reticent[estimates]'"

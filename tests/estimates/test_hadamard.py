@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 
-from tacit.counts import HistogramCounts
-from tacit.estimates.hadamard import agreements, walsh_hadamard
-from tacit.mechanisms import SCALE, Buckets, Flip, HadamardBit
-from tacit.mechanisms.hadamard_bit import hadamard_sign
+from reticent.counts import HistogramCounts
+from reticent.estimates.hadamard import agreements, walsh_hadamard
+from reticent.mechanisms import SCALE, Buckets, Flip, HadamardBit
+from reticent.mechanisms.hadamard_bit import hadamard_sign
 
 
 @pytest.mark.parametrize("order", [1, 2, 4, 8, 64, 256])

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, multinomial, t
 
-from tacit.errors import ParameterError
-from tacit.estimates.interval import clopper_pearson, clustered_interval
+from reticent.errors import ParameterError
+from reticent.estimates.interval import clopper_pearson, clustered_interval
 
 
 @given(

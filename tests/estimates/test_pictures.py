@@ -17,11 +17,11 @@ matplotlib = pytest.importorskip("matplotlib")
 
 from matplotlib.figure import Figure  # noqa: E402
 
-from tacit.counts import HistogramCounts, MeanCounts  # noqa: E402
-from tacit.errors import MissingExtraError, ParameterError  # noqa: E402
-from tacit.estimates import cumulative, difference, estimate, plot_rounds  # noqa: E402
-from tacit.mechanisms import Buckets, DBitFlip, OneBitMean  # noqa: E402
-from tacit.plan import Metric  # noqa: E402
+from reticent.counts import HistogramCounts, MeanCounts  # noqa: E402
+from reticent.errors import MissingExtraError, ParameterError  # noqa: E402
+from reticent.estimates import cumulative, difference, estimate, plot_rounds  # noqa: E402
+from reticent.mechanisms import Buckets, DBitFlip, OneBitMean  # noqa: E402
+from reticent.plan import Metric  # noqa: E402
 
 HOURS = Metric("hours", OneBitMean(1, 24), unit="hour")
 SPREAD = Metric("spread", DBitFlip(2, Buckets([0, 1, 4, 24]), 3), unit="hour")
@@ -188,14 +188,16 @@ def test_without_matplotlib_the_extra_is_named(
     draw: Callable[..., Figure], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r"matplotlib is not installed: pip install 'tacit\[paper\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"matplotlib is not installed: pip install 'reticent\[paper\]'"
+    ):
         draw()
 
 
 def test_estimates_load_no_matplotlib_until_drawn_and_no_pyplot_ever() -> None:
     code = (
-        "import sys; from tacit.counts import MeanCounts; from tacit.mechanisms import OneBitMean\n"
-        "from tacit.estimates import estimate; from tacit.plan import Metric\n"
+        "import sys; from reticent.counts import MeanCounts; from reticent.mechanisms import OneBitMean\n"
+        "from reticent.estimates import estimate; from reticent.plan import Metric\n"
         "found = estimate(Metric('hours', OneBitMean(1, 24)), MeanCounts(10, 4))\n"
         "assert 'matplotlib' not in sys.modules\n"
         "found.plot()._repr_png_()\n"

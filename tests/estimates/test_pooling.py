@@ -1,10 +1,10 @@
 import pytest
 
-from tacit.counts import HistogramCounts, MeanCounts
-from tacit.errors import ParameterError
-from tacit.estimates import average, difference, estimate
-from tacit.mechanisms import Buckets, HadamardBit, OneBitMean
-from tacit.plan import Metric
+from reticent.counts import HistogramCounts, MeanCounts
+from reticent.errors import ParameterError
+from reticent.estimates import average, difference, estimate
+from reticent.mechanisms import Buckets, HadamardBit, OneBitMean
+from reticent.plan import Metric
 
 MEAN = Metric("mean", OneBitMean(1, 24), unit="hour")
 ROWS = Metric("rows", HadamardBit(1, Buckets.even(24, 3)))

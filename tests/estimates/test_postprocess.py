@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from tacit.counts import HistogramCounts, MeanCounts
-from tacit.errors import ParameterError
-from tacit.estimates import HistogramEstimate, estimate
-from tacit.estimates.postprocess import clip, expectation_maximisation, norm_sub
-from tacit.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from tacit.plan import Metric
+from reticent.counts import HistogramCounts, MeanCounts
+from reticent.errors import ParameterError
+from reticent.estimates import HistogramEstimate, estimate
+from reticent.estimates.postprocess import clip, expectation_maximisation, norm_sub
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.plan import Metric
 
 HOURS = Buckets.even(24, 6)
 ALL = Metric("all", DBitFlip(1, HOURS, 6), Flip("1/10"))

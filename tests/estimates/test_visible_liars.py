@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tacit.counts import HistogramCounts
-from tacit.estimates.balance import balance, shares_of_rows
-from tacit.mechanisms import Buckets, DBitFlip
-from tacit.plan import Metric
+from reticent.counts import HistogramCounts
+from reticent.estimates.balance import balance, shares_of_rows
+from reticent.mechanisms import Buckets, DBitFlip
+from reticent.plan import Metric
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "attackers.md"
 ROWS = re.findall(

@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tacit.device import Device
-from tacit.fleet import SmallFleet
-from tacit.mechanisms import Flip
-from tacit.testing import ManualClock
+from reticent.device import Device
+from reticent.fleet import SmallFleet
+from reticent.mechanisms import Flip
+from reticent.testing import ManualClock
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "examples" / "attacks"

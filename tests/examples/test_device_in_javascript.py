@@ -1,4 +1,4 @@
-"""The device in JavaScript computes what the vectors freeze, and sends the bytes of tacit's own device."""
+"""The device in JavaScript computes what the vectors freeze, and sends the bytes of reticent's own device."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tacit.audit.client import CoreParticipant
-from tacit.plan import Plan
+from reticent.audit.client import CoreParticipant
+from reticent.plan import Plan
 
 ROOT = Path(__file__).parents[2]
 DEVICE = ROOT / "examples" / "device.mjs"

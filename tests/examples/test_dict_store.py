@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tacit.errors import ParameterError, StoreError
-from tacit.plan import Plan
-from tacit.stores import Appended, BrokenLawError, Layout, RoundKey, Store, check_store
+from reticent.errors import ParameterError, StoreError
+from reticent.plan import Plan
+from reticent.stores import Appended, BrokenLawError, Layout, RoundKey, Store, check_store
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDER = EXAMPLES / "store"

@@ -94,7 +94,7 @@ def stored() -> Any:
 
 @pytest.fixture(scope="module")
 def fresh() -> Any:
-    with TemporaryDirectory(prefix="tacit-") as folder:
+    with TemporaryDirectory(prefix="reticent-") as folder:
         file = Path(folder) / "fresh.ipynb"
         done = subprocess.run(
             [sys.executable, __file__, str(file)], capture_output=True, text=True, check=False, timeout=280
@@ -146,5 +146,5 @@ def test_its_links_lead_somewhere(stored: Any) -> None:
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory(prefix="tacit-") as place:  # short: the path of a socket has at most 107 bytes
+    with TemporaryDirectory(prefix="reticent-") as place:  # short: the path of a socket has at most 107 bytes
         nbformat.write(executed(read(), Path(place)), Path(sys.argv[1]) if sys.argv[1:] else NOTEBOOK)

@@ -9,11 +9,11 @@ from tests.shared.processes import run_script
 PRELUDE = """
 import os, signal, sys, threading
 from pathlib import Path
-from tacit.device import Device
-from tacit.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
-from tacit.plan import Metric, Plan
-from tacit.reports.codec import to_json
-from tacit.testing import ManualClock, RecordingTransport
+from reticent.device import Device
+from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
+from reticent.plan import Metric, Plan
+from reticent.reports.codec import to_json
+from reticent.testing import ManualClock, RecordingTransport
 
 HERE = 80_000
 PLAN = Plan("app-usage", 1, 21_600, 21_600, tuple(

@@ -9,10 +9,10 @@ Run = Callable[..., str]
 
 KILL = '''
 import shutil, sqlite3
-from tacit.device import opening
-from tacit.device.answer import answer
-from tacit.device.prf import SecretDraws
-from tacit.device.state import myself
+from reticent.device import opening
+from reticent.device.answer import answer
+from reticent.device.prf import SecretDraws
+from reticent.device.state import myself
 
 def killing(after, every):
     """Every connection kills this process at its n-th step: a statement, or some instructions of one."""
@@ -29,8 +29,8 @@ def killing(after, every):
         else:
             connection.set_trace_callback(step)
         return connection
-    import tacit.device.state
-    opening.connect = tacit.device.state.connect = connect
+    import reticent.device.state
+    opening.connect = reticent.device.state.connect = connect
 
 def fork_and(work):
     """Run in a child; returns what it wrote before it ended, and whether it was killed."""
@@ -134,14 +134,14 @@ def test_a_report_is_synced_before_it_is_handed_out(run: Run) -> None:
     returns; so the statements of a report must be committed together, under FULL.
     """
     script = """
-    from tacit.device import opening
-    import tacit.device.state
+    from reticent.device import opening
+    import reticent.device.state
     seen, plain = [], opening.connect
     def connect(path, patience):
         connection = plain(path, patience)
         connection.set_trace_callback(seen.append)
         return connection
-    opening.connect = tacit.device.state.connect = connect
+    opening.connect = reticent.device.state.connect = connect
     d = device(Path("state"))
     d.add("metric_1", 5)
     seen.clear()

@@ -38,7 +38,7 @@ def test_a_full_disk_is_noted_and_nothing_is_lost(run: Run) -> None:
 def test_a_full_disk_at_construction_says_so(run: Run) -> None:
     script = """
     import resource
-    from tacit.errors import StateError
+    from reticent.errors import StateError
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
@@ -93,8 +93,8 @@ def test_read_only_places_say_so(run: Run) -> None:
     """As root, nothing is read-only: the script gives up its rights first."""
     script = """
     import shutil, sqlite3, tempfile
-    import tacit.device.core, tacit.device.sending
-    from tacit.errors import StateError
+    import reticent.device.core, reticent.device.sending
+    from reticent.errors import StateError
 
     folder = Path(tempfile.mkdtemp())
     device(folder / "state").close()

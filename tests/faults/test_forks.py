@@ -78,13 +78,13 @@ def test_a_child_starts_its_own_thread(run: Run) -> None:
     import warnings
     warnings.simplefilter("ignore", DeprecationWarning)
     with device(Path("state"), transport=RecordingTransport()) as d:
-        assert sum(thread.name == "tacit" for thread in threading.enumerate()) == 1
+        assert sum(thread.name == "reticent" for thread in threading.enumerate()) == 1
         if os.fork() == 0:
-            assert not any(thread.name == "tacit" for thread in threading.enumerate())
+            assert not any(thread.name == "reticent" for thread in threading.enumerate())
             d.add("metric_1", 1)
-            os._exit(0 if sum(thread.name == "tacit" for thread in threading.enumerate()) == 1 else 1)
+            os._exit(0 if sum(thread.name == "reticent" for thread in threading.enumerate()) == 1 else 1)
         assert os.wait()[1] == 0
-    assert not any(thread.name == "tacit" for thread in threading.enumerate())
+    assert not any(thread.name == "reticent" for thread in threading.enumerate())
     """
     run(script)
 

@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, SECONDS, clock_in, identity
 
-from tacit.device import Device
-from tacit.errors import StateError
-from tacit.plan import Plan
-from tacit.reports import Report, from_json, to_json
-from tacit.testing import ManualClock, RecordingTransport
+from reticent.device import Device
+from reticent.errors import StateError
+from reticent.plan import Plan
+from reticent.reports import Report, from_json, to_json
+from reticent.testing import ManualClock, RecordingTransport
 
 PLAN = Plan.from_toml(HEAD + EDITOR_SECONDS + EDITOR_HOURS)
 VALUES = {"editor_seconds": 5_000, "editor_hours": 12_000}
@@ -267,7 +267,7 @@ def test_the_checksum_is_what_notices_a_flipped_secret(
     """Without it the check of these tests fails: it can."""
     content = bytearray(original.content)
     content[original.content.index(original.secret)] ^= 1
-    monkeypatch.setattr("tacit.device.opening.checksum", lambda *_: right)
+    monkeypatch.setattr("reticent.device.opening.checksum", lambda *_: right)
     with closing(sqlite3.connect(original.path)) as connection:
         [(right,)] = connection.execute("SELECT checksum FROM device")
     with pytest.raises(AssertionError, match="a silent redraw"):

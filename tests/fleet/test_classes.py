@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.fleet.classes import clamp, classes_of, high_word
-from tacit.fleet.counting import tally
-from tacit.fleet.draws import FleetDraws, HashDraws, Places
-from tacit.mechanisms import Grid, OneBitMean
-from tacit.plan import Metric
+from reticent.fleet.classes import clamp, classes_of, high_word
+from reticent.fleet.counting import tally
+from reticent.fleet.draws import FleetDraws, HashDraws, Places
+from reticent.mechanisms import Grid, OneBitMean
+from reticent.plan import Metric
 
 words64 = st.one_of(st.integers(0, 2**64 - 1), st.sampled_from([0, 1, 2**32 - 1, 2**32, 2**64 - 1]))
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tacit.fleet.draws import FleetDraws, HashDraws, Places, Scratch, mix, mix_words
-from tacit.mechanisms import Buckets, DBitFlip, OneBitMean
-from tacit.plan import Metric
+from reticent.fleet.draws import FleetDraws, HashDraws, Places, Scratch, mix, mix_words
+from reticent.mechanisms import Buckets, DBitFlip, OneBitMean
+from reticent.plan import Metric
 
 FALSE_ALARM = 1e-8
 """Of one chi-square test, both tails; some 90 of them are made here, with fixed seeds: 1e-6 in all."""

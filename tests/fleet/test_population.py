@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tacit.errors import ParameterError
-from tacit.fleet import POPULATIONS, AgeInDays, Constant, Population, TruncatedNormal, Uniform, population
-from tacit.fleet.blocks import BLOCK
+from reticent.errors import ParameterError
+from reticent.fleet import POPULATIONS, AgeInDays, Constant, Population, TruncatedNormal, Uniform, population
+from reticent.fleet.blocks import BLOCK
 
 ALL = [population(name, 86_400) for name in POPULATIONS]
 FALSE_ALARM = 1e-8

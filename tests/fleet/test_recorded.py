@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.errors import MissingExtraError, ParameterError
-from tacit.fleet import Recorded, ValuesError, read_values
+from reticent.errors import MissingExtraError, ParameterError
+from reticent.fleet import Recorded, ValuesError, read_values
 
 SMALL = """individual,day,value
 ann,2021-07-09,30
@@ -207,7 +207,7 @@ def test_without_pyarrow_parquet_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"tacit\[arrow\]"):
+    with pytest.raises(MissingExtraError, match=r"reticent\[arrow\]"):
         read_values(tmp_path / "some.parquet")
 
 

@@ -18,15 +18,15 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 
-from tacit.errors import ParameterError
-from tacit.estimates import estimate
-from tacit.fleet import GRAN_TURISMO_SPORT, ReplayError, Uniform, VectorisedFleet, replay, send_packed
-from tacit.mechanisms import OneBitMean
-from tacit.plan import Metric, Plan
-from tacit.reports import from_packed
+from reticent.errors import ParameterError
+from reticent.estimates import estimate
+from reticent.fleet import GRAN_TURISMO_SPORT, ReplayError, Uniform, VectorisedFleet, replay, send_packed
+from reticent.mechanisms import OneBitMean
+from reticent.plan import Metric, Plan
+from reticent.reports import from_packed
 
 PLAN = Plan("p", 1, 60, 60, (Metric("a", OneBitMean(1, 60)),))
-MODULE: ModuleType = sys.modules["tacit.fleet.replay"]
+MODULE: ModuleType = sys.modules["reticent.fleet.replay"]
 
 
 class Collector(BaseHTTPRequestHandler):
@@ -171,9 +171,9 @@ os = ["linux", "windows"]
 
 @pytest.fixture
 def real(tmp_path: Path) -> Iterator[str]:
-    """`tacit serve` in a process of its own, on a port of its own, that takes 40,000 reports a second."""
+    """`reticent serve` in a process of its own, on a port of its own, that takes 40,000 reports a second."""
     (tmp_path / "plan.toml").write_text(PLAN_FILE)
-    command = [str(Path(sys.executable).with_name("tacit")), "serve", str(tmp_path / "plan.toml")]
+    command = [str(Path(sys.executable).with_name("reticent")), "serve", str(tmp_path / "plan.toml")]
     options = ["--store", f"sqlite:///{tmp_path / 'store.db'}", "--listen", "127.0.0.1:0", "--rate", "40000"]
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen([*command, *options], stdout=log, stderr=log)

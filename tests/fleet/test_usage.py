@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tacit.errors import ParameterError
-from tacit.fleet import (
+from reticent.errors import ParameterError
+from reticent.fleet import (
     EDITOR,
     FORZA_HORIZON_4,
     GRAN_TURISMO_SPORT,
@@ -19,9 +19,9 @@ from tacit.fleet import (
     VectorisedFleet,
     read_values,
 )
-from tacit.mechanisms import OneBitMean
-from tacit.plan import Metric, Plan
-from tacit.privacy.patterns import Supports, supports
+from reticent.mechanisms import OneBitMean
+from reticent.plan import Metric, Plan
+from reticent.privacy.patterns import Supports, supports
 
 DAY = 86_400
 FITTED = (GRAN_TURISMO_SPORT, FORZA_HORIZON_4, THE_CREW_2)
@@ -154,7 +154,7 @@ def test_habit_weekends_and_never_users_move_what_they_say() -> None:
 
 def test_the_share_that_is_seen_follows_from_the_chain() -> None:
     """By simulation without the condition: 100,000 devices, 6 standard errors."""
-    from tacit.fleet.usage import _seen
+    from reticent.fleet.usage import _seen
 
     for usage in FITTED:
         free = replace(usage, seen_within=0).values(100_000, usage.seen_within, np.random.default_rng(10))

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.counts import HistogramCounts, MeanCounts, count_reports
-from tacit.device.answer import answer
-from tacit.errors import ParameterError
-from tacit.estimates import estimate
-from tacit.fleet import GRAN_TURISMO_SPORT, HashDraws, SmallFleet, VectorisedFleet
-from tacit.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from tacit.plan import Group, Metric, Plan, Segment
-from tacit.reports import from_packed, to_packed
+from reticent.counts import HistogramCounts, MeanCounts, count_reports
+from reticent.device.answer import answer
+from reticent.errors import ParameterError
+from reticent.estimates import estimate
+from reticent.fleet import GRAN_TURISMO_SPORT, HashDraws, SmallFleet, VectorisedFleet
+from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
+from reticent.plan import Group, Metric, Plan, Segment
+from reticent.reports import from_packed, to_packed
 
 BUCKETS = Buckets.even(60, 8)
 PLAN = Plan(

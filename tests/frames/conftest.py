@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tacit.counts import count_reports
-from tacit.frames.java import java_home
-from tacit.plan import Plan
-from tacit.reports import Report
-from tacit.stores import CountsByTags, Layout, RoundKey, open_store
-from tacit.stores.lake import LakeStore
+from reticent.counts import count_reports
+from reticent.frames.java import java_home
+from reticent.plan import Plan
+from reticent.reports import Report
+from reticent.stores import CountsByTags, Layout, RoundKey, open_store
+from reticent.stores.lake import LakeStore
 
 HEAD = '[plan]\nname = "{name}"\nversion = 1\nround = "1h"\n'
 MEAN = '[metrics.{name}]\nkind = "mean"\nunit = "minute"\nmax_value = 60\nepsilon = 1.0\n'
@@ -244,7 +244,7 @@ class Cluster:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    folder = Path(tempfile.mkdtemp(prefix="tacit-spark-"))
+    folder = Path(tempfile.mkdtemp(prefix="reticent-spark-"))
     started = None
     try:
         started = Cluster(folder)

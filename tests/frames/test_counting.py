@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.counts import MeanCounts, count_reports
-from tacit.errors import ParameterError, ReportError
-from tacit.frames import FrameError, count, to_arrow
-from tacit.frames.counting import shares
-from tacit.frames.words import WORD_BITS, Words
-from tacit.plan import Plan
-from tacit.reports import Report, to_packed
+from reticent.counts import MeanCounts, count_reports
+from reticent.errors import ParameterError, ReportError
+from reticent.frames import FrameError, count, to_arrow
+from reticent.frames.counting import shares
+from reticent.frames.words import WORD_BITS, Words
+from reticent.plan import Plan
+from reticent.reports import Report, to_packed
 
 Counted = Callable[..., dict[Any, Any]]
 Made = Callable[..., list[Report]]

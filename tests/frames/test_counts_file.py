@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tacit.counts import count_reports
-from tacit.errors import ParameterError, TacitError
-from tacit.estimates import estimate
-from tacit.frames import CountsFile, counts_table, read_counts, write_counts
-from tacit.plan import Plan
-from tacit.stores import RoundKey
+from reticent.counts import count_reports
+from reticent.errors import ParameterError, ReticentError
+from reticent.estimates import estimate
+from reticent.frames import CountsFile, counts_table, read_counts, write_counts
+from reticent.plan import Plan
+from reticent.stores import RoundKey
 
 
 @pytest.fixture
@@ -64,16 +64,16 @@ def test_estimates_from_a_file_alone(tmp_path: Path, found: CountsFile, all_plan
 def test_other_files_are_refused(tmp_path: Path, found: CountsFile) -> None:
     with pytest.raises(ParameterError, match=r"ends in \.parquet or \.json, got counts\.csv"):
         write_counts(tmp_path / "counts.csv", found)
-    with pytest.raises(TacitError, match="cannot be written"):
+    with pytest.raises(ReticentError, match="cannot be written"):
         write_counts(tmp_path / "no" / "such" / "counts.json", found)
-    with pytest.raises(TacitError, match="cannot be read"):
+    with pytest.raises(ReticentError, match="cannot be read"):
         read_counts(tmp_path / "counts.parquet")
     (tmp_path / "a.json").write_text('{"format": 2}')
     (tmp_path / "b.json").write_text("not JSON")
     (tmp_path / "c.parquet").write_text("not Parquet")
     pq.write_table(counts_table(found).replace_schema_metadata(None), tmp_path / "d.parquet")
     for path in sorted(tmp_path.iterdir()):
-        with pytest.raises(TacitError, match=f"{path.name}: expected a file of tacit count"):
+        with pytest.raises(ReticentError, match=f"{path.name}: expected a file of reticent count"):
             read_counts(path)
     with pytest.raises(ParameterError, match="a plan of these counts, got usage version 1"):
         found.plan(RoundKey("usage", 1, 7))

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tacit.collector.reading import Reader
-from tacit.counts import HistogramCounts, MeanCounts
-from tacit.errors import ParameterError
-from tacit.estimates import Estimate, HistogramEstimate, estimate
-from tacit.estimates.frame import BACKENDS, COLUMNS, from_frame, to_frame
-from tacit.frames import Estimated, estimates_from_frame, estimates_to_frame
-from tacit.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
-from tacit.plan import Metric, Plan
-from tacit.stores import open_store
+from reticent.collector.reading import Reader
+from reticent.counts import HistogramCounts, MeanCounts
+from reticent.errors import ParameterError
+from reticent.estimates import Estimate, HistogramEstimate, estimate
+from reticent.estimates.frame import BACKENDS, COLUMNS, from_frame, to_frame
+from reticent.frames import Estimated, estimates_from_frame, estimates_to_frame
+from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
+from reticent.plan import Metric, Plan
+from reticent.stores import open_store
 
 MEAN = estimate(Metric("hours", OneBitMean(1, 24), unit="hour"), MeanCounts(1000, 400))
 HADAMARD = estimate(

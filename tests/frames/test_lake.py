@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tacit.counts import count_reports
-from tacit.errors import ParameterError, TacitError
-from tacit.frames import (
+from reticent.counts import count_reports
+from reticent.errors import ParameterError, ReticentError
+from reticent.frames import (
     Arrow,
     BadFileError,
     DuckDB,
@@ -26,10 +26,10 @@ from tacit.frames import (
     engine,
     lake_rounds,
 )
-from tacit.plan import Plan
-from tacit.reports import Report
-from tacit.stores import RoundKey, open_store
-from tacit.stores.lake import open_lake
+from reticent.plan import Plan
+from reticent.reports import Report
+from reticent.stores import RoundKey, open_store
+from reticent.stores.lake import open_lake
 
 Made = Callable[..., list[Report]]
 Fill = Callable[..., RoundKey]
@@ -146,7 +146,7 @@ def rewritten(path: Path, change: Callable[[pa.Table], pa.Table], **said: str) -
         head = {name.decode(): text.decode() for name, text in file.metadata.metadata.items()}
     with pq.ParquetWriter(path, change(table).schema, store_schema=False) as writer:
         writer.write_table(change(table))
-        writer.add_key_value_metadata({**head, **{f"tacit.{name}": text for name, text in said.items()}})
+        writer.add_key_value_metadata({**head, **{f"reticent.{name}": text for name, text in said.items()}})
 
 
 BAD: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -155,15 +155,15 @@ BAD: dict[str, tuple[Callable[[Path], None], str]] = {
     "damaged": (damaged, "cannot be read as Parquet: .*[Cc][Rr][Cc]"),
     "another round": (
         lambda path: rewritten(path, lambda table: table, round="5"),
-        "tacit.round: expected 81652, got 5",
+        "reticent.round: expected 81652, got 5",
     ),
     "another version": (
         lambda path: rewritten(path, lambda table: table, version="2"),
-        "tacit.version: expected 1, got 2",
+        "reticent.version: expected 1, got 2",
     ),
     "other metrics": (
         lambda path: rewritten(path, lambda table: table, digest="0"),
-        "tacit.digest: expected [0-9a-f]+, got 0",
+        "reticent.digest: expected [0-9a-f]+, got 0",
     ),
     "no cohort": (
         lambda path: rewritten(path, lambda table: table.drop_columns(["cohort"])),
@@ -276,7 +276,7 @@ def test_what_an_engine_says_is_passed_on(lake: tuple[str, RoundKey, list[Path]]
         def count(self, *asked: Any) -> Any:
             raise RuntimeError("no more room\nand much more")
 
-    with pytest.raises(TacitError, match=r"the engine failed: RuntimeError: no more room$"):
+    with pytest.raises(ReticentError, match=r"the engine failed: RuntimeError: no more room$"):
         only(url, key, Failing())
 
 
@@ -298,7 +298,7 @@ def test_a_lake_in_a_bucket(
     reports = reports_on(plan, 300, 7)
     key = fill(bucket, plan, reports)
     assert only(bucket, key, chosen).counts == by_tags(count_reports(reports, plan))
-    with pytest.raises(TacitError, match="spark: expected a lake in a folder"):
+    with pytest.raises(ReticentError, match="spark: expected a lake in a folder"):
         only(bucket, key, Spark(None))
 
 

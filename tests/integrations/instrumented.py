@@ -13,10 +13,10 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData, PeriodicExportingMetricReader
 from opentelemetry.sdk.metrics.view import View
 
-from tacit.device import Policy
-from tacit.integrations.opentelemetry import PrivateMetricExporter
-from tacit.plan import Plan
-from tacit.testing import Sandbox, sandbox
+from reticent.device import Policy
+from reticent.integrations.opentelemetry import PrivateMetricExporter
+from reticent.plan import Plan
+from reticent.testing import Sandbox, sandbox
 
 HEAD = """
 [plan]

@@ -21,9 +21,9 @@ from opentelemetry.sdk.metrics.view import View
 from tests.integrations.instrumented import FAILURE, PLAN, SUCCESS, collected, program
 from tests.shared.devices import identity
 
-from tacit.device import Policy
-from tacit.integrations.opentelemetry import PrivateMetricExporter
-from tacit.testing import sandbox
+from reticent.device import Policy
+from reticent.integrations.opentelemetry import PrivateMetricExporter
+from reticent.testing import sandbox
 
 # One report per round
 

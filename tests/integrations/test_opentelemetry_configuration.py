@@ -1,4 +1,4 @@
-"""OTEL_METRICS_EXPORTER=tacit, what it reads, and the program in the page and in the examples."""
+"""OTEL_METRICS_EXPORTER=reticent, what it reads, and the program in the page and in the examples."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from opentelemetry.sdk.resources import Resource
 
-from tacit.errors import ParameterError, PlanError
-from tacit.integrations.opentelemetry import PrivateMetricExporter, segment_of
-from tacit.integrations.opentelemetry.environment import names_from_environment, scale_from_environment
-from tacit.plan import Plan
+from reticent.errors import ParameterError, PlanError
+from reticent.integrations.opentelemetry import PrivateMetricExporter, segment_of
+from reticent.integrations.opentelemetry.environment import names_from_environment, scale_from_environment
+from reticent.plan import Plan
 
 ROOT = Path(__file__).parents[2]
 PLAN = ROOT / "examples" / "plan.toml"
@@ -28,15 +28,15 @@ PLAN = ROOT / "examples" / "plan.toml"
 def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
     """An environment that says nothing yet."""
     for name in list(os.environ):
-        if name.startswith(("TACIT_", "OTEL_")) or name == "DO_NOT_TRACK":
+        if name.startswith(("RETICENT_", "OTEL_")) or name == "DO_NOT_TRACK":
             monkeypatch.delenv(name)
 
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """An environment with a plan and a place for the state."""
-    monkeypatch.setenv("TACIT_PLAN", str(PLAN))
-    monkeypatch.setenv("TACIT_STATE", str(tmp_path / "telemetry.db"))
+    monkeypatch.setenv("RETICENT_PLAN", str(PLAN))
+    monkeypatch.setenv("RETICENT_STATE", str(tmp_path / "telemetry.db"))
     return monkeypatch
 
 
@@ -60,9 +60,9 @@ def totals(state: Path) -> dict[str, str]:
 
 
 def test_the_entry_point_is_installed() -> None:
-    found = list(entry_points(group="opentelemetry_metrics_exporter", name="tacit"))
+    found = list(entry_points(group="opentelemetry_metrics_exporter", name="reticent"))
     assert len(found) == 1, (
-        "expected one entry point tacit in the group opentelemetry_metrics_exporter, as in pyproject.toml: "
+        "expected one entry point reticent in the group opentelemetry_metrics_exporter, as in pyproject.toml: "
         "install the package again"
     )
     assert found[0].load() is PrivateMetricExporter
@@ -80,12 +80,12 @@ meter.create_counter("browser.seconds", unit="s").add(7)
 
 
 def test_the_sdk_configures_it_by_name(tmp_path: Path) -> None:
-    """The program does not know tacit; the environment names the exporter, the plan and the state."""
+    """The program does not know reticent; the environment names the exporter, the plan and the state."""
     done = run(
         tmp_path, "-c", PROGRAM,
-        OTEL_METRICS_EXPORTER="tacit", TACIT_PLAN=str(PLAN), TACIT_STATE="telemetry.db",
-        TACIT_OTEL_NAMES="app.editor.time=editor_seconds, app.editor.time=editor_hours",
-        TACIT_OTEL_SCALE="app.editor.time=1/1000",
+        OTEL_METRICS_EXPORTER="reticent", RETICENT_PLAN=str(PLAN), RETICENT_STATE="telemetry.db",
+        RETICENT_OTEL_NAMES="app.editor.time=editor_seconds, app.editor.time=editor_hours",
+        RETICENT_OTEL_SCALE="app.editor.time=1/1000",
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     written = {"editor_seconds": "3/2", "editor_hours": "3/2", "browser_seconds": "7"}
@@ -94,9 +94,9 @@ def test_the_sdk_configures_it_by_name(tmp_path: Path) -> None:
 
 
 def test_the_sdk_says_what_is_missing_from_the_environment(tmp_path: Path) -> None:
-    done = run(tmp_path, "-c", PROGRAM, OTEL_METRICS_EXPORTER="tacit")
+    done = run(tmp_path, "-c", PROGRAM, OTEL_METRICS_EXPORTER="reticent")
     assert done.returncode == 1
-    assert "TACIT_PLAN: expected the path of a plan" in done.stderr
+    assert "RETICENT_PLAN: expected the path of a plan" in done.stderr
 
 
 # The environment
@@ -106,8 +106,8 @@ def test_a_device_from_the_environment_lives_as_long_as_the_exporter(
     environment: pytest.MonkeyPatch,
 ) -> None:
     environment.setenv("OTEL_RESOURCE_ATTRIBUTES", "os=linux,host.name=anns-laptop")
-    environment.setenv("TACIT_ENDPOINT", "http://127.0.0.1:9")
-    environment.setenv("TACIT_KEY", "key")
+    environment.setenv("RETICENT_ENDPOINT", "http://127.0.0.1:9")
+    environment.setenv("RETICENT_KEY", "key")
     exporter = PrivateMetricExporter()
     device = exporter._device
     try:
@@ -121,7 +121,7 @@ def test_a_device_from_the_environment_lives_as_long_as_the_exporter(
     assert device.report(device.current_round) is None  # closed
 
 
-@pytest.mark.parametrize("name", ["TACIT_PLAN", "TACIT_STATE"])
+@pytest.mark.parametrize("name", ["RETICENT_PLAN", "RETICENT_STATE"])
 def test_what_is_missing_is_named(environment: pytest.MonkeyPatch, name: str) -> None:
     environment.delenv(name)
     with pytest.raises(
@@ -132,7 +132,7 @@ def test_what_is_missing_is_named(environment: pytest.MonkeyPatch, name: str) ->
 
 def test_a_plan_that_cannot_be_read_is_refused(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("[plan]\n")
-    environment.setenv("TACIT_PLAN", str(tmp_path / "bad.toml"))
+    environment.setenv("RETICENT_PLAN", str(tmp_path / "bad.toml"))
     with pytest.raises(PlanError):
         PrivateMetricExporter()
 
@@ -147,25 +147,25 @@ def test_do_not_track_leaves_no_trace(environment: pytest.MonkeyPatch, tmp_path:
 def test_lists_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names_from_environment() == {}
     assert scale_from_environment() == {}
-    monkeypatch.setenv("TACIT_OTEL_NAMES", " a.b = c ,d=e, a.b=f,")
-    monkeypatch.setenv("TACIT_OTEL_SCALE", "a.b=0.001,d=1/60")
+    monkeypatch.setenv("RETICENT_OTEL_NAMES", " a.b = c ,d=e, a.b=f,")
+    monkeypatch.setenv("RETICENT_OTEL_SCALE", "a.b=0.001,d=1/60")
     assert names_from_environment() == {"a.b": ("c", "f"), "d": ("e",)}
     assert scale_from_environment() == {"a.b": Fraction(1, 1000), "d": Fraction(1, 60)}
 
 
 @pytest.mark.parametrize("text", ["a", "a=", "=b", "a=b,c"])
 def test_a_list_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("TACIT_OTEL_NAMES", text)
+    monkeypatch.setenv("RETICENT_OTEL_NAMES", text)
     with pytest.raises(
-        ParameterError, match="TACIT_OTEL_NAMES: expected instrument=metric, separated by commas"
+        ParameterError, match="RETICENT_OTEL_NAMES: expected instrument=metric, separated by commas"
     ):
         names_from_environment()
 
 
 @pytest.mark.parametrize("text", ["a=fast", "a=1/0"])
 def test_a_factor_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("TACIT_OTEL_SCALE", text)
-    with pytest.raises(ParameterError, match="TACIT_OTEL_SCALE: expected numbers such as"):
+    monkeypatch.setenv("RETICENT_OTEL_SCALE", text)
+    with pytest.raises(ParameterError, match="RETICENT_OTEL_SCALE: expected numbers such as"):
         scale_from_environment()
 
 
@@ -182,10 +182,10 @@ def test_only_declared_segments_are_taken_from_a_resource() -> None:
 # Imports
 
 
-def test_tacit_is_imported_without_opentelemetry(tmp_path: Path) -> None:
+def test_reticent_is_imported_without_opentelemetry(tmp_path: Path) -> None:
     code = """
-import sys, tacit, tacit.integrations
-tacit.Device, tacit.Plan
+import sys, reticent, reticent.integrations
+reticent.Device, reticent.Plan
 assert not [name for name in sys.modules if name.startswith("opentelemetry")]
 """
     done = run(tmp_path, "-c", code)
@@ -197,12 +197,12 @@ def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
 import sys
 sys.modules["opentelemetry.sdk"] = None     # as if it were not there
 try:
-    import tacit.integrations.opentelemetry
+    import reticent.integrations.opentelemetry
 except ImportError as error:
     print(type(error).__name__, error)
 """
     done = run(tmp_path, "-c", code)
-    wanted = "MissingExtraError opentelemetry is not installed: pip install 'tacit[otel]'\n"
+    wanted = "MissingExtraError opentelemetry is not installed: pip install 'reticent[otel]'\n"
     assert (done.stdout, done.stderr) == (wanted, "")
 
 
@@ -214,7 +214,7 @@ def test_the_program_in_the_page_runs_as_printed(tmp_path: Path) -> None:
     (program,) = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
     (tmp_path / "examples").mkdir()
     shutil.copy(PLAN, tmp_path / "examples")
-    done = run(tmp_path, "-W", "error", "-c", program, TACIT_KEY="key")
+    done = run(tmp_path, "-W", "error", "-c", program, RETICENT_KEY="key")
     assert (done.returncode, done.stderr) == (0, "")
     assert totals(tmp_path / "telemetry.db") == {"editor_seconds": "12", "editor_hours": "12"}
     assert b"diary" not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
@@ -222,10 +222,10 @@ def test_the_program_in_the_page_runs_as_printed(tmp_path: Path) -> None:
 
 def test_the_page_names_every_variable_that_is_read() -> None:
     page = (ROOT / "docs" / "how-to" / "opentelemetry.md").read_text()
-    code = (ROOT / "src/tacit/integrations/opentelemetry/environment.py").read_text()
-    variables = set(re.findall(r"TACIT_[A-Z_]+", code))
+    code = (ROOT / "src/reticent/integrations/opentelemetry/environment.py").read_text()
+    variables = set(re.findall(r"RETICENT_[A-Z_]+", code))
     assert len(variables) == 6
-    assert variables == set(re.findall(r"TACIT_[A-Z_]+", page))
+    assert variables == set(re.findall(r"RETICENT_[A-Z_]+", page))
 
 
 def test_the_example_runs_and_is_short() -> None:

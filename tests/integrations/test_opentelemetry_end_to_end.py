@@ -14,9 +14,9 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from tests.integrations.instrumented import HEAD
 
-from tacit.device import Device
-from tacit.integrations.opentelemetry import PrivateMetricExporter, segment_of
-from tacit.testing import ManualClock
+from reticent.device import Device
+from reticent.integrations.opentelemetry import PrivateMetricExporter, segment_of
+from reticent.testing import ManualClock
 
 PROGRAMS = 10
 BUSY = 4

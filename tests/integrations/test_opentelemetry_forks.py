@@ -15,11 +15,11 @@ from pathlib import Path
 from opentelemetry.metrics import Observation
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
-from tacit.device import Device
-from tacit.integrations.opentelemetry import PrivateMetricExporter, inheritance
-from tacit.mechanisms import Flip, OneBitMean
-from tacit.plan import Metric, Plan
-from tacit.testing import ManualClock, RecordingTransport
+from reticent.device import Device
+from reticent.integrations.opentelemetry import PrivateMetricExporter, inheritance
+from reticent.mechanisms import Flip, OneBitMean
+from reticent.plan import Metric, Plan
+from reticent.testing import ManualClock, RecordingTransport
 
 signal.alarm(50)
 inheritance.PATIENCE = 20.0     # a busy machine is not what is tested

@@ -21,9 +21,9 @@ from opentelemetry.sdk.metrics.view import (
 )
 from tests.integrations.instrumented import PLAN, SUCCESS, collected, program
 
-from tacit.errors import ParameterError
-from tacit.integrations.opentelemetry import PrivateMetricExporter
-from tacit.testing import sandbox
+from reticent.errors import ParameterError
+from reticent.integrations.opentelemetry import PrivateMetricExporter
+from reticent.testing import sandbox
 
 # Kinds
 
@@ -202,9 +202,9 @@ def test_unmapped_instruments_are_named_once_and_never_with_a_value(caplog: pyte
             if number:
                 it.meter.create_gauge("cpu.temperature").set(987_654, {"user": "ann"})
             it.export()
-    said = [record.getMessage() for record in caplog.records if record.name.startswith("tacit")]
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("reticent")]
     assert said == [
-        f"tacit: nothing is kept of {name}: plan app-usage has no metric for it"
+        f"reticent: nothing is kept of {name}: plan app-usage has no metric for it"
         for name in ("http.requests", "cpu.temperature")
     ]
     assert "987" not in caplog.text

@@ -25,9 +25,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from tests.integrations.instrumented import FAILURE, PLAN, SUCCESS, program
 
-from tacit.integrations.opentelemetry import PrivateMetricExporter
-from tacit.integrations.opentelemetry.amounts import Use, exact, times, together
-from tacit.testing import sandbox
+from reticent.integrations.opentelemetry import PrivateMetricExporter
+from reticent.integrations.opentelemetry.amounts import Use, exact, times, together
+from reticent.testing import sandbox
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from math import prod
 import mpmath
 import pytest
 
-from tacit.mechanisms import SCALE, Flip, Mechanism
+from reticent.mechanisms import SCALE, Flip, Mechanism
 
 Outcome = tuple[tuple[int, ...], ...]
 Law = dict[Outcome, int]

@@ -6,9 +6,9 @@ from math import prod
 import mpmath
 import pytest
 
-from tacit.errors import ParameterError
-from tacit.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, OneBitMean
-from tacit.privacy import joint_limit_loss, loss_per_round, paper_joint_limit_loss
+from reticent.errors import ParameterError
+from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, OneBitMean
+from reticent.privacy import joint_limit_loss, loss_per_round, paper_joint_limit_loss
 
 
 def test_e1_and_e2_the_deployed_figures():

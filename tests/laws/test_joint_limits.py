@@ -7,8 +7,8 @@ from math import prod
 import mpmath
 import pytest
 
-from tacit.mechanisms import Flip, OneBitMean
-from tacit.privacy import joint_limit_loss
+from reticent.mechanisms import Flip, OneBitMean
+from reticent.privacy import joint_limit_loss
 
 
 def chances(enumeration, mechanism, flip, top):

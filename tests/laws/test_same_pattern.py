@@ -5,8 +5,8 @@ from itertools import permutations, product
 import mpmath
 import pytest
 
-from tacit.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from tacit.privacy import loss_by_width, losses, pattern, width, width_bound
+from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
+from reticent.privacy import loss_by_width, losses, pattern, width, width_bound
 
 GRIDS = [
     Grid.even(6),

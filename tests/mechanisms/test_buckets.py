@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.errors import ParameterError
-from tacit.mechanisms import Buckets
+from reticent.errors import ParameterError
+from reticent.mechanisms import Buckets
 
 some_buckets = st.lists(
     st.fractions(Fraction(1, 100), 1000, max_denominator=100), min_size=2, max_size=20, unique=True

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.mechanisms.cohort import COHORTS, bucket_window, coverage, hadamard_row
+from reticent.mechanisms.cohort import COHORTS, bucket_window, coverage, hadamard_row
 
 shapes = st.integers(2, COHORTS).flatmap(lambda k: st.tuples(st.just(k), st.integers(1, k)))
 POWERS = [2, 4, 8, 16, 32, 64, 128, 256]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.errors import ParameterError
-from tacit.mechanisms import SCALE, Buckets, DBitFlip, Mechanism
-from tacit.mechanisms.cohort import COHORTS
+from reticent.errors import ParameterError
+from reticent.mechanisms import SCALE, Buckets, DBitFlip, Mechanism
+from reticent.mechanisms.cohort import COHORTS
 
 variants = st.sampled_from(["tight", "paper"])
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from tacit.mechanisms import SCALE, Buckets, DBitFlip, Flip, OneBitMean, RandomizedResponse
+from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, OneBitMean, RandomizedResponse
 
 LIE = 1 / (exp(1) + 1)
 TRUTH = 1 - LIE

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.errors import ParameterError
-from tacit.mechanisms import SCALE, Buckets, HadamardBit, Mechanism
-from tacit.mechanisms.cohort import COHORTS
-from tacit.mechanisms.hadamard_bit import hadamard_sign
+from reticent.errors import ParameterError
+from reticent.mechanisms import SCALE, Buckets, HadamardBit, Mechanism
+from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms.hadamard_bit import hadamard_sign
 
 SYLVESTER = reduce(np.kron, [np.array([[1, 1], [1, -1]])] * 8)
 """The 256 × 256 matrix built the other way: eight times the Kronecker product of [[1, 1], [1, -1]]."""

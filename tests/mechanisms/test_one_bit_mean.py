@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.errors import ParameterError
-from tacit.mechanisms import SCALE, Grid, Mechanism, OneBitMean
+from reticent.errors import ParameterError
+from reticent.mechanisms import SCALE, Grid, Mechanism, OneBitMean
 
 some_epsilon = st.fractions(Fraction(1, 1000), 20, max_denominator=10**6)
 some_grid = st.builds(Grid.even, st.integers(1, 10)) | st.lists(

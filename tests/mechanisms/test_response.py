@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.errors import ParameterError
-from tacit.mechanisms import SCALE, Channel, Flip, RandomizedResponse
+from reticent.errors import ParameterError
+from reticent.mechanisms import SCALE, Channel, Flip, RandomizedResponse
 
 some_epsilon = st.fractions(Fraction(1, 1000), 20, max_denominator=10**9)
 some_flip = st.fractions(0, Fraction(49, 100), max_denominator=10**6)

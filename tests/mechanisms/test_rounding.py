@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.errors import ParameterError
-from tacit.mechanisms import SCALE, Grid, OneBitMean
-from tacit.mechanisms.rounding import midpoint
+from reticent.errors import ParameterError
+from reticent.mechanisms import SCALE, Grid, OneBitMean
+from reticent.mechanisms.rounding import midpoint
 
 alphas = st.integers(0, SCALE - 1)
 even_grids = st.builds(

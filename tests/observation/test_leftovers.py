@@ -15,9 +15,9 @@ import pytest
 from tests.shared.devices import HEAD
 from tests.shared.processes import tracked_environment
 
-from tacit.device import Device
-from tacit.errors import StateError
-from tacit.plan import Plan
+from reticent.device import Device
+from reticent.errors import StateError
+from reticent.plan import Plan
 
 PLAN_TEXT = (
     HEAD
@@ -35,9 +35,9 @@ from pathlib import Path
 logging.basicConfig(level=logging.DEBUG)
 logging.captureWarnings(True)
 warnings.simplefilter("always")
-from tacit.device import Device
-from tacit.plan import Plan
-from tacit.testing import ManualClock, RecordingTransport
+from reticent.device import Device
+from reticent.plan import Plan
+from reticent.testing import ManualClock, RecordingTransport
 
 PLAN = Plan.from_toml('''PLAN_TEXT''')
 VALUE = Fraction(12345678901, 2000003)
@@ -101,10 +101,10 @@ device.add("editor_seconds", {"a": VALUE})               # a value that is none
 device.add(VALUE, VALUE, round="x")
 report = device.report()
 os.write(int(sys.argv[1]), secret + report.id)
-import tacit.device.answer, tacit.device.core
+import reticent.device.answer, reticent.device.core
 def broken(*_, **__):
     raise ValueError(VALUE, secret)
-tacit.device.core.answer = broken                        # a fault of tacit's own, with a value in its words
+reticent.device.core.answer = broken                        # a fault of reticent's own, with a value in its words
 clock.advance(21_600)
 assert device.report() is None
 assert device.status().notes["internal"] == 1
@@ -144,7 +144,7 @@ def test_this_search_would_find_a_leak(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["after-add", "after-report", "in-a-transaction", "while-sending"])
 def test_a_killed_process_leaves_its_state_file_and_nothing_else(tmp_path: Path, moment: str) -> None:
-    """Core files are allowed here: SIGKILL makes none, and nothing of tacit's makes one."""
+    """Core files are allowed here: SIGKILL makes none, and nothing of reticent's makes one."""
     script = """
     os.write(int(sys.argv[1]), secret)
     moment = MOMENT

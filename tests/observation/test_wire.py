@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, OPENED_FILES, SECONDS, clock_in
 
-from tacit.device import Accepted, Device, HttpTransport, Outcome, Retry
-from tacit.device.prf import checksum
-from tacit.plan import Plan
-from tacit.reports.codec import from_json
+from reticent.device import Accepted, Device, HttpTransport, Outcome, Retry
+from reticent.device.prf import checksum
+from reticent.plan import Plan
+from reticent.reports.codec import from_json
 
 ROUNDS = 8
 PLAN = Plan.from_toml(
@@ -168,7 +168,7 @@ def test_a_device_that_waits_by_its_values_is_caught(
     twin: Path, wiretap: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The times come from the file; a device that lets a value into them is told apart."""
-    from tacit.device import outbox
+    from reticent.device import outbox
 
     plain = outbox.put
 

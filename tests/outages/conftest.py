@@ -15,7 +15,7 @@ class SmallDisk:
     """A file system of a few megabytes, in memory; what fills it is a file of ours."""
 
     def __init__(self, size: str) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="tacit-disk-"))  # where "nobody" can reach it
+        self.folder = Path(tempfile.mkdtemp(prefix="reticent-disk-"))  # where "nobody" can reach it
         mounted = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(self.folder)],
             capture_output=True, text=True, check=False,

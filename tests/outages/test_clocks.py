@@ -16,14 +16,14 @@ import pytest
 from tests.shared.clients import by_round
 from tests.shared.collectors import Service, in_thread, make_reports, usage
 
-from tacit import Device
-from tacit.collector import log
-from tacit.collector.app import Collector
-from tacit.collector.clocks import SteadyClock
-from tacit.collector.sealing import EVERY_SECONDS
-from tacit.plan import Plan
-from tacit.stores import RoundKey, open_store
-from tacit.testing import ManualClock
+from reticent import Device
+from reticent.collector import log
+from reticent.collector.app import Collector
+from reticent.collector.clocks import SteadyClock
+from reticent.collector.sealing import EVERY_SECONDS
+from reticent.plan import Plan
+from reticent.stores import RoundKey, open_store
+from reticent.testing import ManualClock
 
 DAYS = 3 * 86_400.0
 
@@ -146,7 +146,7 @@ time.time = lambda: machine() + float(open({!r}).read())
 """
 
 
-def test_tacit_serve_does_not_believe_a_jump(tmp_path: Path) -> None:
+def test_reticent_serve_does_not_believe_a_jump(tmp_path: Path) -> None:
     """A real process, to which the time of the machine is what a file says it is."""
     ahead = tmp_path / "ahead"
     ahead.write_text("0")

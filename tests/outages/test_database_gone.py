@@ -18,12 +18,12 @@ from tests.shared.clients import Client, at_work, check_all_counted
 from tests.shared.collectors import Service, in_thread, make_reports, usage
 from tests.shared.postgres import PostgresServer
 
-from tacit.collector.app import Collector
-from tacit.errors import StoreError
-from tacit.plan import Plan
-from tacit.stores import Layout, RoundKey, open_store
-from tacit.stores import postgres as postgres_store
-from tacit.stores.postgres import PostgresStore
+from reticent.collector.app import Collector
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.stores import Layout, RoundKey, open_store
+from reticent.stores import postgres as postgres_store
+from reticent.stores.postgres import PostgresStore
 
 A_MINUTE = pytest.param(60.0, marks=[pytest.mark.soak, pytest.mark.timeout(600)])
 

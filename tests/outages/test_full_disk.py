@@ -19,9 +19,9 @@ from tests.shared.clients import at_work, check_all_counted, check_sealed_rounds
 from tests.shared.collectors import Service, usage
 from tests.shared.postgres import PostgresServer
 
-from tacit.errors import StoreError
-from tacit.plan import Plan
-from tacit.stores import RoundKey, open_store
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.stores import RoundKey, open_store
 
 STORES = {"sqlite": "sqlite:///{}/store.db", "lake": "lake:///{}/lake"}
 

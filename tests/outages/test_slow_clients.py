@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from tacit.reports import to_json
-from tacit.stores import open_store
+from reticent.reports import to_json
+from reticent.stores import open_store
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks /proc about another process")
 READ_TIMEOUT = 2

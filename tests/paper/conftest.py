@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tacit.paper.error_panels import Panel, Spread
+from reticent.paper.error_panels import Panel, Spread
 
 Doctor = Callable[..., list[Panel]]
 

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from tacit.paper import comparison
-from tacit.paper.experiment import Setting
+from reticent.paper import comparison
+from reticent.paper.experiment import Setting
 
 
 @pytest.fixture(scope="module")

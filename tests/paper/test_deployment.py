@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tacit.cli.plan import plan as plan_command
-from tacit.fleet import VectorisedFleet
-from tacit.paper import apps, deployment
-from tacit.paper.experiment import Setting, Verdict
-from tacit.plan import Plan
-from tacit.privacy.behaviour import pattern
+from reticent.cli.plan import plan as plan_command
+from reticent.fleet import VectorisedFleet
+from reticent.paper import apps, deployment
+from reticent.paper.experiment import Setting, Verdict
+from reticent.plan import Plan
+from reticent.privacy.behaviour import pattern
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "windows-deployment.toml"
 SMALL = Setting(fleets=(1_200, 3_000), days=5)

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from tacit.paper.error_panels import Line, Panel, Spread, draw_panels, error_table
-from tacit.plots import COLOURS
+from reticent.paper.error_panels import Line, Panel, Spread, draw_panels, error_table
+from reticent.plots import COLOURS
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tacit.fleet.population import Constant, Uniform
-from tacit.mechanisms import Grid
-from tacit.paper import figure3
-from tacit.paper.experiment import Setting, Verdict
-from tacit.paper.population_cache import daily_values, generator
-from tacit.privacy.behaviour import pattern
-from tacit.privacy.patterns import supports
+from reticent.fleet.population import Constant, Uniform
+from reticent.mechanisms import Grid
+from reticent.paper import figure3
+from reticent.paper.experiment import Setting, Verdict
+from reticent.paper.population_cache import daily_values, generator
+from reticent.privacy.behaviour import pattern
+from reticent.privacy.patterns import supports
 
 SMALL = Setting(fleets=(400, 1_000, 3_000), days=9)
 

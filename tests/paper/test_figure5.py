@@ -1,8 +1,8 @@
 import pytest
 
-from tacit.paper import figure5
-from tacit.paper.experiment import Setting, Verdict
-from tacit.paper.histogram_errors import stand_in_panels
+from reticent.paper import figure5
+from reticent.paper.experiment import Setting, Verdict
+from reticent.paper.histogram_errors import stand_in_panels
 
 SETTING = Setting(seed=3, repetitions=400, fleets=(20_000, 60_000), days=3)
 HOLDS, CONDITION, FAILS = Verdict.HOLDS, Verdict.CONDITION, Verdict.FAILS
@@ -54,7 +54,7 @@ def test_doctored_figures_turn_the_verdicts(panels, doctor):
     assert verdicts(doctor(panels, "BinFlip+", 0.01))[6:] == [FAILS] * 3
 
 
-def test_what_tacit_says_of_its_own(pairs, doctor):
+def test_what_reticent_says_of_its_own(pairs, doctor):
     assert [claim.verdict for claim in figure5.our_claims(pairs)] == [HOLDS] * 3
     worse = [tuple(doctor(doctor(pair, "Hadamard bit", 9.0), "1BitFlipPM, tight", 9.0)) for pair in pairs]
     assert [claim.verdict for claim in figure5.our_claims(worse)] == [FAILS] * 3

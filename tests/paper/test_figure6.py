@@ -1,8 +1,8 @@
 import pytest
 
-from tacit.paper import figure6
-from tacit.paper.experiment import Setting, Verdict
-from tacit.paper.mean_errors import stand_in_panels, synthetic_panels
+from reticent.paper import figure6
+from reticent.paper.experiment import Setting, Verdict
+from reticent.paper.mean_errors import stand_in_panels, synthetic_panels
 
 SETTING = Setting(seed=3, repetitions=600, fleets=(3_000,), days=3)
 

@@ -6,10 +6,10 @@ from math import cosh
 import numpy as np
 import pytest
 
-from tacit.mechanisms import Buckets, DBitFlip, HadamardBit
-from tacit.paper.experiment import EPSILONS, Setting
-from tacit.paper.histogram_errors import AT_EQUAL_LIFETIME, stand_in_panels
-from tacit.paper.histogram_methods import (
+from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
+from reticent.paper.experiment import EPSILONS, Setting
+from reticent.paper.histogram_errors import AT_EQUAL_LIFETIME, stand_in_panels
+from reticent.paper.histogram_methods import (
     BETTER_ESTIMATOR,
     BUCKETS,
     OURS,
@@ -18,7 +18,7 @@ from tacit.paper.histogram_methods import (
     BitFlip,
     Fleet,
 )
-from tacit.privacy import loss_by_width
+from reticent.privacy import loss_by_width
 
 TINY = Setting(seed=5, repetitions=100, fleets=(400, 2_000), days=3)
 METHODS = {method.name: method for method in (*PAPER, SAME_AS_BIN_FLIP, *BETTER_ESTIMATOR, *OURS)}

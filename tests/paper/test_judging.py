@@ -1,6 +1,6 @@
-from tacit.paper.error_panels import Panel, Spread
-from tacit.paper.experiment import Verdict
-from tacit.paper.judging import Measured, against, judge, no_worse, ratios, within
+from reticent.paper.error_panels import Panel, Spread
+from reticent.paper.experiment import Verdict
+from reticent.paper.judging import Measured, against, judge, no_worse, ratios, within
 
 
 def panel(title, **errors):

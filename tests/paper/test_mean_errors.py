@@ -6,11 +6,11 @@ from math import exp, pi, sqrt
 import numpy as np
 import pytest
 
-from tacit.fleet.one_round import Tally
-from tacit.fleet.population import TruncatedNormal
-from tacit.paper.experiment import DAY, EPSILONS, Setting
-from tacit.paper.fleet_days import stand_in_days
-from tacit.paper.mean_errors import FLIPS, measure, stand_in_panels, synthetic_panels
+from reticent.fleet.one_round import Tally
+from reticent.fleet.population import TruncatedNormal
+from reticent.paper.experiment import DAY, EPSILONS, Setting
+from reticent.paper.fleet_days import stand_in_days
+from reticent.paper.mean_errors import FLIPS, measure, stand_in_panels, synthetic_panels
 
 TINY = Setting(seed=5, repetitions=200, fleets=(300, 2_000), days=4)
 

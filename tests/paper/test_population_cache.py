@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from tacit.paper import population_cache
-from tacit.paper.population_cache import daily_values, generator
+from reticent.paper import population_cache
+from reticent.paper.population_cache import daily_values, generator
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.fleet.population import Uniform
-from tacit.fleet.recorded import Recorded
-from tacit.paper import errata, report
-from tacit.paper.experiment import Claim, Picture, Result, Setting, Table, Verdict
-from tacit.paper.pages import html, markdown, words
-from tacit.paper.run import EXPERIMENTS, NAMES, Run, chosen, run
-from tacit.plots import panels
+from reticent.fleet.population import Uniform
+from reticent.fleet.recorded import Recorded
+from reticent.paper import errata, report
+from reticent.paper.experiment import Claim, Picture, Result, Setting, Table, Verdict
+from reticent.paper.pages import html, markdown, words
+from reticent.paper.run import EXPERIMENTS, NAMES, Run, chosen, run
+from reticent.plots import panels
 
 DOCS = Path(__file__).parents[2] / "docs"
 TINY = Setting(fleets=(600, 1_000, 1_500), repetitions=12, days=4)
@@ -48,7 +48,7 @@ def made():
     claims = (
         Claim("§6", "Second in order <script>", "b", Verdict.FAILS, "never & nowhere", "E13, E1"),
         Claim("§2.1", "First in order", "a", Verdict.HOLDS),
-        Claim("tacit, beside §5", "Our own", "c", Verdict.CONDITION, "sometimes"),
+        Claim("reticent, beside §5", "Our own", "c", Verdict.CONDITION, "sometimes"),
     )
     picture = Picture("line", "A line", 'It rises from 0 to 1, "as it should".', _line)
     result = Result("thing", "A thing & more", "What it is.", (AWKWARD,), (picture,), claims)

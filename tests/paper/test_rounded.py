@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.errors import ParameterError
-from tacit.mechanisms import SCALE, Grid
-from tacit.paper.rounded import rounded_cells, whole_offsets, whole_step
+from reticent.errors import ParameterError
+from reticent.mechanisms import SCALE, Grid
+from reticent.paper.rounded import rounded_cells, whole_offsets, whole_step
 
 
 @given(

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tacit.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
-from tacit.paper import age_in_days, bounds_table, losses_table, memo_table, tables
-from tacit.paper.experiment import EPSILONS, Setting, Table, Verdict
+from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
+from reticent.paper import age_in_days, bounds_table, losses_table, memo_table, tables
+from reticent.paper.experiment import EPSILONS, Setting, Table, Verdict
 
 SMALL = Setting(fleets=(600, 2_000), repetitions=60)
 

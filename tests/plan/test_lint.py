@@ -6,8 +6,8 @@ from datetime import date
 
 import pytest
 
-from tacit.plan import Plan
-from tacit.plan.lint import lint, lint_succession
+from reticent.plan import Plan
+from reticent.plan.lint import lint, lint_succession
 
 CLEAN = """
 [plan]

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tacit.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from tacit.plan import Metric, Plan, Segment
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.plan import Metric, Plan, Segment
 
 BUCKETS = Buckets.even(60, 8)
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.errors import PlanError
-from tacit.mechanisms import DBitFlip, HadamardBit, OneBitMean
-from tacit.plan import Plan
-from tacit.plan.reading import MAX_TEXT, inspect_plan
+from reticent.errors import PlanError
+from reticent.mechanisms import DBitFlip, HadamardBit, OneBitMean
+from reticent.plan import Plan
+from reticent.plan.reading import MAX_TEXT, inspect_plan
 
 HEAD = '[plan]\nname = "p"\nversion = 1\nround = "6h"\n'
 MEAN = HEAD + '[metrics.a]\nkind = "mean"\nepsilon = 1.0\nmax_value = 60\n'

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from tacit.privacy.assignment import best_assignments
+from reticent.privacy.assignment import best_assignments
 
 
 def squares(largest, weight):

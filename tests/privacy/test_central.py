@@ -10,10 +10,10 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from tacit.errors import ParameterError
-from tacit.mechanisms import Buckets, Channel, DBitFlip, Flip, OneBitMean
-from tacit.privacy import central, loss_per_round
-from tacit.privacy.central import central_loss, central_loss_one_round
+from reticent.errors import ParameterError
+from reticent.mechanisms import Buckets, Channel, DBitFlip, Flip, OneBitMean
+from reticent.privacy import central, loss_per_round
+from reticent.privacy.central import central_loss, central_loss_one_round
 
 
 def sum_of_bits(chances):
@@ -189,13 +189,13 @@ def test_losses_need_no_numpy_and_central_says_that_it_does():
     script = (
         "import sys\n"
         "sys.modules['numpy'] = None\n"
-        "import tacit.privacy\n"
-        "from tacit.errors import MissingExtraError\n"
+        "import reticent.privacy\n"
+        "from reticent.errors import MissingExtraError\n"
         "for name in ('central', 'patterns'):\n"
         "    try:\n"
-        "        __import__('tacit.privacy.' + name)\n"
+        "        __import__('reticent.privacy.' + name)\n"
         "    except MissingExtraError as error:\n"
         "        print(error)\n"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert found.stdout.splitlines() == ["numpy is not installed: pip install 'tacit[estimates]'"] * 2
+    assert found.stdout.splitlines() == ["numpy is not installed: pip install 'reticent[estimates]'"] * 2

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from tacit.errors import ParameterError
-from tacit.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from tacit.privacy import loss_of_any_histories, loss_of_switch
+from reticent.errors import ParameterError
+from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
+from reticent.privacy import loss_of_any_histories, loss_of_switch
 
 FLIP = Flip("0.2")
 

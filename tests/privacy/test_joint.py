@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.errors import ParameterError
-from tacit.mechanisms import Flip, OneBitMean
-from tacit.privacy import joint_limit_loss, loss_per_round, paper_joint_limit_loss
+from reticent.errors import ParameterError
+from reticent.mechanisms import Flip, OneBitMean
+from reticent.privacy import joint_limit_loss, loss_per_round, paper_joint_limit_loss
 
 
 def alike(tau, counters, limit=1, **keywords):

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.errors import ParameterError
-from tacit.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from tacit.privacy import loss_of_constant_device, loss_of_moved_change, loss_per_round, losses
+from reticent.errors import ParameterError
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.privacy import loss_of_constant_device, loss_of_moved_change, loss_per_round, losses
 
 EPSILONS = st.decimals(min_value="0.001", max_value=20, places=4)
 GAMMAS = st.decimals(min_value=0, max_value="0.499", places=4)

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from tacit.errors import ParameterError
-from tacit.mechanisms import SCALE, Buckets, DBitFlip, Grid, HadamardBit, OneBitMean
-from tacit.privacy import loss_by_width, width_bound
-from tacit.privacy.widths import LARGEST_ASSIGNMENT
+from reticent.errors import ParameterError
+from reticent.mechanisms import SCALE, Buckets, DBitFlip, Grid, HadamardBit, OneBitMean
+from reticent.privacy import loss_by_width, width_bound
+from reticent.privacy.widths import LARGEST_ASSIGNMENT
 
 
 def pair_losses(epsilon, points):

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.errors import ReportError
-from tacit.mechanisms import Buckets, DBitFlip, OneBitMean
-from tacit.plan import Metric, Plan, Segment
-from tacit.reports import (
+from reticent.errors import ReportError
+from reticent.mechanisms import Buckets, DBitFlip, OneBitMean
+from reticent.plan import Metric, Plan, Segment
+from reticent.reports import (
     Report,
     from_json,
     from_ndjson,
@@ -77,7 +77,7 @@ def test_every_encoding_reads_back(reports: list[Report]) -> None:
 
 def test_packed_bytes_are_as_documented() -> None:
     packed = to_packed([REPORT], PLAN)
-    header = b"tacit\x01" + b"\x03app" + b"\x00\x00\x00\x02" + b"\x00\x1d"
+    header = b"reticent\x01" + b"\x03app" + b"\x00\x00\x00\x02" + b"\x00\x1d"
     record = (81652).to_bytes(8, "big") + bytes(range(16)) + b"\x11" + b"\x00\x01" + b"\x80\x40"
     assert packed == header + record
     assert (packed_header(packed).reports, packed_header(packed).width) == (1, 29)
@@ -147,7 +147,7 @@ def test_a_bad_line_does_not_hide_the_good_ones() -> None:
     [
         (lambda data: data[:-1], "malformed"),
         (lambda data: data + b"\x00", "malformed"),
-        (lambda data: b"tacit\x02" + data[6:], "malformed"),
+        (lambda data: b"reticent\x02" + data[9:], "malformed"),
         (lambda data: data[:8], "malformed"),
         (lambda data: b"", "malformed"),
         (lambda data: data[:6] + b"\x00" + data[7:], "malformed"),

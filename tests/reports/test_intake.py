@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.mechanisms import HadamardBit, OneBitMean
-from tacit.mechanisms.buckets import Buckets
-from tacit.plan import Metric, Plan, Segment
-from tacit.reports import Intake, Report, Verdict
+from reticent.mechanisms import HadamardBit, OneBitMean
+from reticent.mechanisms.buckets import Buckets
+from reticent.plan import Metric, Plan, Segment
+from reticent.reports import Intake, Report, Verdict
 
 HADAMARD = Metric("h", HadamardBit(1, Buckets.even(60, 8)))
 PLAN = Plan(

@@ -1,4 +1,4 @@
-"""A real Chromium: the one that TACIT_CHROMIUM names, or one on the path."""
+"""A real Chromium: the one that RETICENT_CHROMIUM names, or one on the path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-CHROMIUM = os.environ.get("TACIT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMIUM = os.environ.get("RETICENT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 ARGUMENTS = [
     "--no-sandbox",
     "--headless=new",

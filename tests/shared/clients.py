@@ -14,13 +14,13 @@ from http.client import HTTPException
 
 from tests.shared.collectors import Answer, Service, make_reports
 
-from tacit.counts import Counts, count_reports
-from tacit.plan import Plan
-from tacit.reports import Report, to_json, to_ndjson, to_packed
-from tacit.stores import RoundKey, open_store
+from reticent.counts import Counts, count_reports
+from reticent.plan import Plan
+from reticent.reports import Report, to_json, to_ndjson, to_packed
+from reticent.stores import RoundKey, open_store
 
 CLIENTS = 4
-NDJSON, PACKED = "application/x-ndjson", "application/vnd.tacit.packed"
+NDJSON, PACKED = "application/x-ndjson", "application/vnd.reticent.packed"
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""`tacit serve` as a real process on a real port, over a real file; and reports to send to it."""
+"""`reticent serve` as a real process on a real port, over a real file; and reports to send to it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
-from tacit.collector.ingest import Limits
-from tacit.collector.serving import make_server
-from tacit.plan import Plan
-from tacit.reports import Report, pack_bits, to_json
-from tacit.stores import create_key, open_store
+from reticent.collector.ingest import Limits
+from reticent.collector.serving import make_server
+from reticent.plan import Plan
+from reticent.reports import Report, pack_bits, to_json
+from reticent.stores import create_key, open_store
 
 USAGE = """
 [plan]
@@ -110,7 +110,7 @@ class Answer:
 
 
 class Service:
-    """`tacit serve`, in a process of its own."""
+    """`reticent serve`, in a process of its own."""
 
     def __init__(
         self, folder: Path, *plans: str, store: str | None = None, scheme: str = "http", **env: str
@@ -124,18 +124,18 @@ class Service:
             self.plan_files.append(str(path))
         self.plans = [Plan.from_toml(text) for text in plans]
         self.log_file = folder / "log"
-        self.env = {"TACIT_STORE": self.store, "TACIT_LISTEN": "127.0.0.1:0", **env}
+        self.env = {"RETICENT_STORE": self.store, "RETICENT_LISTEN": "127.0.0.1:0", **env}
         self.scheme = scheme
         self.host, self.port = "127.0.0.1", 0
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *options: str, port: int | None = None) -> Service:
-        inherited = {name: text for name, text in os.environ.items() if not name.startswith("TACIT_")}
-        listen = {} if port is None else {"TACIT_LISTEN": f"127.0.0.1:{port}"}
+        inherited = {name: text for name, text in os.environ.items() if not name.startswith("RETICENT_")}
+        listen = {} if port is None else {"RETICENT_LISTEN": f"127.0.0.1:{port}"}
         begin = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                [str(Path(sys.executable).with_name("tacit")), "serve", *self.plan_files, *options],
+                [str(Path(sys.executable).with_name("reticent")), "serve", *self.plan_files, *options],
                 env={**inherited, **self.env, **listen},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip

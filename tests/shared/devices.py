@@ -8,12 +8,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from tacit.device import Device
-from tacit.device.answer import answer
-from tacit.device.prf import SecretDraws
-from tacit.plan import Plan
-from tacit.reports import Report
-from tacit.testing import ManualClock
+from reticent.device import Device
+from reticent.device.answer import answer
+from reticent.device.prf import SecretDraws
+from reticent.plan import Plan
+from reticent.reports import Report
+from reticent.testing import ManualClock
 
 HERE = 80_000
 """The round, of six hours, in which most devices are enrolled; the first they answer is the next."""

@@ -10,8 +10,8 @@ from typing import TypeVar
 import pytest
 from tests.shared.writers import KEY
 
-from tacit.plan import Plan
-from tacit.stores.lake import Files, LakeStore, open_lake
+from reticent.plan import Plan
+from reticent.stores.lake import Files, LakeStore, open_lake
 
 NEW = range(1000, 1040)
 """What a collector appends while something happens."""

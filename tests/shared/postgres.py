@@ -127,7 +127,7 @@ class PostgresServer:
 
 def serve_until_told(address: Path) -> None:
     """A server for as long as this process is not asked to end; its address goes into a file."""
-    folder = Path(tempfile.mkdtemp(prefix="tacit-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="reticent-pg-"))
     try:
         server = PostgresServer(folder)
         address.write_text(server.new_database())

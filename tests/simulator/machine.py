@@ -19,7 +19,7 @@ from tests.simulator.service import Service
 from tests.simulator.witness import Witness
 from tests.simulator.world import HOUR, METRICS, PLANS, START, VALUES, Files, files_of, seeded_chance
 
-from tacit.reports import from_json, to_json
+from reticent.reports import from_json, to_json
 
 SHM = Path("/dev/shm")  # noqa: S108  (files in memory where there are such: syncs cost nothing there)
 
@@ -35,7 +35,7 @@ class System(RuleBasedStateMachine):
         super().__init__()
         self.cleanup = ExitStack()
         self.log = self.cleanup.enter_context(redirect_stderr(io.StringIO()))
-        folder = tempfile.TemporaryDirectory(prefix="tacit-", dir=SHM if SHM.is_dir() else None)
+        folder = tempfile.TemporaryDirectory(prefix="reticent-", dir=SHM if SHM.is_dir() else None)
         self.folder = Path(self.cleanup.enter_context(folder))
         self.cleanup.enter_context(watched_disks())
         self.fates: list[Fate] = []

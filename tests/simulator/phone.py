@@ -13,9 +13,9 @@ from tests.shared.devices import identity
 from tests.simulator.wire import Wire
 from tests.simulator.world import PLANS, START, Files, files_of, put_files
 
-from tacit.device import Device, opening, state
-from tacit.errors import StateError
-from tacit.testing import ManualClock
+from reticent.device import Device, opening, state
+from reticent.errors import StateError
+from reticent.testing import ManualClock
 
 
 class Phone:

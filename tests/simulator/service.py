@@ -13,15 +13,15 @@ from typing import Any
 from tests.simulator.world import PLANS, START, Files, files_of, put_files
 from uvicorn.server import ServerState
 
-from tacit.collector.app import Collector
-from tacit.collector.protocol import CollectorProtocol
-from tacit.collector.sealing import seal_due
-from tacit.collector.serving import make_server
-from tacit.errors import StoreError
-from tacit.stores import Appended, RoundKey
-from tacit.stores.sqlite import SqliteStore
-from tacit.stores.transactions import Transaction
-from tacit.testing import ManualClock
+from reticent.collector.app import Collector
+from reticent.collector.protocol import CollectorProtocol
+from reticent.collector.sealing import seal_due
+from reticent.collector.serving import make_server
+from reticent.errors import StoreError
+from reticent.stores import Appended, RoundKey
+from reticent.stores.sqlite import SqliteStore
+from reticent.stores.transactions import Transaction
+from reticent.testing import ManualClock
 
 
 class WatchedStore(SqliteStore):
@@ -102,7 +102,7 @@ class Service:
         self.start()
 
     def start(self) -> None:
-        """Start it, as `tacit serve` does."""
+        """Start it, as `reticent serve` does."""
         self._starts += 1
         self._outside: sqlite3.Connection | None = None
         self.store = WatchedStore(str(self.path), self._sealing)

@@ -12,9 +12,9 @@ from tests.simulator.events import CollectorEvent, DeviceEvent
 from tests.simulator.machine import System
 from tests.simulator.world import PLANS, VALUES
 
-from tacit.device import Device
-from tacit.errors import StateError
-from tacit.reports import from_json
+from reticent.device import Device
+from reticent.errors import StateError
+from reticent.reports import from_json
 
 
 @pytest.fixture

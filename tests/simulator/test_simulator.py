@@ -12,16 +12,16 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.simulator.machine import System
 
-from tacit.collector.commits import Committer, _Group
-from tacit.device import core
-from tacit.device.answer import Answer, answer
-from tacit.device.outbox import Kept
-from tacit.device.sending import Sender
-from tacit.device.state import State
-from tacit.device.transport import Outcome
-from tacit.stores import Appended
-from tacit.stores.open_round import OpenRound
-from tacit.stores.sqlite import SqliteStore
+from reticent.collector.commits import Committer, _Group
+from reticent.device import core
+from reticent.device.answer import Answer, answer
+from reticent.device.outbox import Kept
+from reticent.device.sending import Sender
+from reticent.device.state import State
+from reticent.device.transport import Outcome
+from reticent.stores import Appended
+from reticent.stores.open_round import OpenRound
+from reticent.stores.sqlite import SqliteStore
 
 
 def budget(examples: int, steps: int = 30, *, found: bool = False) -> settings:

@@ -21,9 +21,9 @@ from tests.simulator.phone import Phone
 from tests.simulator.service import Service
 from tests.simulator.world import PLANS
 
-from tacit.counts import count_reports
-from tacit.reports import Report, from_json, to_json
-from tacit.stores import Layout, RoundKey
+from reticent.counts import count_reports
+from reticent.reports import Report, from_json, to_json
+from reticent.stores import Layout, RoundKey
 
 LAYOUTS = {plan.version: Layout(plan) for plan in PLANS}
 

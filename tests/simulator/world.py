@@ -1,7 +1,7 @@
 """
 Real parts in one process: devices on state files, a collector on a store, and between them a wire that lies.
 
-Nothing of tacit is replaced. What is simulated is what lies outside of it: clocks (`ManualClock`), the chance
+Nothing of reticent is replaced. What is simulated is what lies outside of it: clocks (`ManualClock`), the chance
 that the operating system offers (seeded), the socket (bytes handed from one end to the other), the death of
 a process (its files as they are at that moment, opened anew elsewhere), a power cut (its files as of the last
 sync) and a full disk. Here is what devices (`phone.py`) and the collector (`service.py`) share.
@@ -17,7 +17,7 @@ from random import Random
 
 import pytest
 
-from tacit.plan import Plan
+from reticent.plan import Plan
 
 HOUR = 3600
 LARGEST = 10**12

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tacit.counts import HistogramCounts
-from tacit.mechanisms import Buckets, DBitFlip, Flip, HadamardBit
-from tacit.mechanisms.hadamard_bit import hadamard_sign
-from tacit.plan import Metric
+from reticent.counts import HistogramCounts
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit
+from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.plan import Metric
 
 Draw = Callable[[Metric, np.ndarray, int, np.random.Generator], Iterator[HistogramCounts]]
 

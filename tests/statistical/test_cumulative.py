@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from tacit.counts import HistogramCounts
-from tacit.estimates import cumulative, estimate
-from tacit.plan import Metric
+from reticent.counts import HistogramCounts
+from reticent.estimates import cumulative, estimate
+from reticent.plan import Metric
 
 Draw = Callable[[Metric, np.ndarray, int, np.random.Generator], Iterator[HistogramCounts]]
 Metrics = Callable[[int], dict[str, Callable[[float, object], Metric]]]

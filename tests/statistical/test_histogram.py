@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tacit.counts import HistogramCounts
-from tacit.estimates import estimate
-from tacit.mechanisms import Buckets, DBitFlip, Flip, HadamardBit
-from tacit.plan import Metric
+from reticent.counts import HistogramCounts
+from reticent.estimates import estimate
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit
+from reticent.plan import Metric
 
 Draw = Callable[[Metric, np.ndarray, int, np.random.Generator], Iterator[HistogramCounts]]
 Metrics = Callable[[int], dict[str, Callable[[float, object], Metric]]]

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.counts import HistogramCounts, MeanCounts
-from tacit.estimates import estimate
-from tacit.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from tacit.mechanisms.hadamard_bit import hadamard_sign
-from tacit.plan import Metric
+from reticent.counts import HistogramCounts, MeanCounts
+from reticent.estimates import estimate
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.plan import Metric
 
 N = 10**9
 """So many reports that rounding expected counts to whole ones does not show."""

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tacit.counts import MeanCounts
-from tacit.estimates import estimate
-from tacit.mechanisms import Flip, OneBitMean
-from tacit.plan import Metric
+from reticent.counts import MeanCounts
+from reticent.estimates import estimate
+from reticent.mechanisms import Flip, OneBitMean
+from reticent.plan import Metric
 
 Chance = Callable[[float, float, float], float]
 Ends = Callable[[int], tuple[float, float]]

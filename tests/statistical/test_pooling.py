@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tacit.counts import MeanCounts
-from tacit.estimates import average, difference, estimate
-from tacit.mechanisms import Flip, OneBitMean
-from tacit.plan import Metric
+from reticent.counts import MeanCounts
+from reticent.estimates import average, difference, estimate
+from reticent.mechanisms import Flip, OneBitMean
+from reticent.plan import Metric
 
 Chance = Callable[[float, float, float], float]
 

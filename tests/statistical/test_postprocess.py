@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from tacit.counts import HistogramCounts
-from tacit.estimates import estimate
-from tacit.estimates.postprocess import clip, expectation_maximisation, norm_sub
-from tacit.mechanisms import Buckets, HadamardBit
-from tacit.plan import Metric
+from reticent.counts import HistogramCounts
+from reticent.estimates import estimate
+from reticent.estimates.postprocess import clip, expectation_maximisation, norm_sub
+from reticent.mechanisms import Buckets, HadamardBit
+from reticent.plan import Metric
 
 Draw = Callable[[Metric, np.ndarray, int, np.random.Generator], Iterator[HistogramCounts]]
 

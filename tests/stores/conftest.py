@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.shared.postgres import PostgresServer
 
-from tacit.plan import Plan
-from tacit.stores import SqlStore, open_store
-from tacit.stores.check_bench import Bench
+from reticent.plan import Plan
+from reticent.stores import SqlStore, open_store
+from reticent.stores.check_bench import Bench
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

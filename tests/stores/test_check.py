@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tacit.counts import MeanCounts
-from tacit.errors import StoreError
-from tacit.plan import Plan
-from tacit.stores import (
+from reticent.counts import MeanCounts
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.stores import (
     Appended,
     BrokenLawError,
     CountsByTags,
@@ -21,8 +21,8 @@ from tacit.stores import (
     check_store,
     open_store,
 )
-from tacit.stores.open_round import OpenRound
-from tacit.stores.sqlite import SqliteStore
+from reticent.stores.open_round import OpenRound
+from reticent.stores.sqlite import SqliteStore
 
 
 def test_memory_keeps_the_laws() -> None:

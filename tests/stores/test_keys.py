@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tacit.errors import ParameterError
-from tacit.stores.keys import ROLES, create_key, hash_of, matches
+from reticent.errors import ParameterError
+from reticent.stores.keys import ROLES, create_key, hash_of, matches
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -19,13 +19,13 @@ from fsspec.implementations.memory import MemoryFileSystem
 from tests.shared.lakes import new_lake
 from tests.shared.writers import KEY, group
 
-from tacit.counts import count_reports
-from tacit.errors import StoreError
-from tacit.plan import Plan
-from tacit.reports import Report
-from tacit.stores import Appended, check_store, migrate_store, open_store
-from tacit.stores.check_bench import Bench
-from tacit.stores.lake import BucketFiles, LakeStore, bit_place, open_lake, read_lake, schema
+from reticent.counts import count_reports
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.reports import Report
+from reticent.stores import Appended, check_store, migrate_store, open_store
+from reticent.stores.check_bench import Bench
+from reticent.stores.lake import BucketFiles, LakeStore, bit_place, open_lake, read_lake, schema
 
 _NAMES = count(1)
 
@@ -103,7 +103,7 @@ def test_another_programs_folder_stays_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"tacit": "lake", "format": 2}', "expected a lake of format 1, got lake of format 2"),
+        ('{"reticent": "lake", "format": 2}', "expected a lake of format 1, got lake of format 2"),
         ("{}", "lake.json is damaged: KeyError"),
         ("", "lake.json is damaged: JSONDecodeError"),
     ],
@@ -281,7 +281,7 @@ def test_a_full_disk_is_a_store_error_and_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("tacit.stores.lake.files.os.write", full)
+        patch.setattr("reticent.stores.lake.files.os.write", full)
         with pytest.raises(StoreError, match="No space left on device"):
             store.append({KEY: group(0, 3)})
     assert list((tmp_path / "lake" / "tmp").iterdir()) == []

@@ -27,9 +27,9 @@ from tests.shared.lakes import (
 )
 from tests.shared.writers import KEY, check_written, killed_writers
 
-import tacit.stores.lake.files as files_module
-from tacit.plan import Plan
-from tacit.stores.lake import LakeStore, LocalFiles, open_lake
+import reticent.stores.lake.files as files_module
+from reticent.plan import Plan
+from reticent.stores.lake import LakeStore, LocalFiles, open_lake
 
 
 def test_dying_anywhere_in_append(plan: Plan) -> None:
@@ -66,7 +66,7 @@ def test_dying_anywhere_in_seal(plan: Plan) -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """Merge four segments at a time, so that all steps of it can be tried."""
-    monkeypatch.setattr("tacit.stores.lake.memory.MERGED_AT_ONCE", 4)
+    monkeypatch.setattr("reticent.stores.lake.memory.MERGED_AT_ONCE", 4)
     return 4
 
 

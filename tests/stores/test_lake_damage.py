@@ -10,11 +10,11 @@ import pytest
 from tests.shared.lakes import new_lake
 from tests.shared.writers import KEY, group
 
-from tacit.errors import StoreError
-from tacit.plan import Plan
-from tacit.stores import Appended, RoundKey, create_key
-from tacit.stores.lake import LakeReader, LakeStore, LocalFiles, Segment, open_lake
-from tacit.stores.lake.paths import counts_path, folder_of, frozen_path
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.stores import Appended, RoundKey, create_key
+from reticent.stores.lake import LakeReader, LakeStore, LocalFiles, Segment, open_lake
+from reticent.stores.lake.paths import counts_path, folder_of, frozen_path
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_segment_of_another_round_or_plan_is_refused(store: LakeStore, tmp_pat
         store.append({key: group(0, 3)})
     source = the_segment(store, tmp_path, keys[0])
     for key, reason in zip(
-        keys[1:], ("tacit.round: expected 8, got 7", "tacit.version: expected 2, got 1"), strict=True
+        keys[1:], ("reticent.round: expected 8, got 7", "reticent.version: expected 2, got 1"), strict=True
     ):
         target = the_segment(store, tmp_path, key)
         shutil.copy(source, target)

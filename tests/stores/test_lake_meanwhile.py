@@ -25,8 +25,8 @@ from tests.shared.lakes import (
 )
 from tests.shared.writers import KEY
 
-from tacit.plan import Plan
-from tacit.stores.lake import LakeStore, open_lake
+from reticent.plan import Plan
+from reticent.stores.lake import LakeStore, open_lake
 
 
 def test_a_seal_anywhere_in_append(plan: Plan) -> None:
@@ -87,7 +87,7 @@ def test_another_seal_anywhere_in_a_seal(plan: Plan) -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """Merge four segments at a time, so that all steps of it can be tried."""
-    monkeypatch.setattr("tacit.stores.lake.memory.MERGED_AT_ONCE", 4)
+    monkeypatch.setattr("reticent.stores.lake.memory.MERGED_AT_ONCE", 4)
     return 4
 
 

@@ -9,12 +9,12 @@ import pytest
 from tests.shared.lakes import new_lake
 from tests.shared.writers import KEY, group
 
-from tacit.errors import StoreError
-from tacit.plan import Plan
-from tacit.stores import Appended
-from tacit.stores.lake import LakeStore, Segment, open_lake
-from tacit.stores.lake.memory import MERGED_AT_ONCE, Ranges
-from tacit.stores.lake.paths import outermost
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.stores import Appended
+from reticent.stores.lake import LakeStore, Segment, open_lake
+from reticent.stores.lake.memory import MERGED_AT_ONCE, Ranges
+from reticent.stores.lake.paths import outermost
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_small_segments_of_a_writer_are_merged(store: LakeStore) -> None:
 
 
 def test_merged_segments_are_merged_again(store: LakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.stores.lake.memory.MERGED_AT_ONCE", 4)
+    monkeypatch.setattr("reticent.stores.lake.memory.MERGED_AT_ONCE", 4)
     for number in range(4**2 + 4 + 1):
         store.append({KEY: group(10 * number, 10)})
     spans = [(each.first, each.last) for each in sorted(store.seals.listed(KEY)[0])]
@@ -52,7 +52,7 @@ def test_nothing_is_merged_across_a_write_that_failed(
     store: LakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The segment of a failed write may be there after all, and another collector may have seen it."""
-    monkeypatch.setattr("tacit.stores.lake.memory.MERGED_AT_ONCE", 4)
+    monkeypatch.setattr("reticent.stores.lake.memory.MERGED_AT_ONCE", 4)
     put, failing = store.files.put, [False]
 
     def fail_afterwards(path: str, data: bytes) -> None:
@@ -78,8 +78,8 @@ def test_nothing_is_merged_across_a_write_that_failed(
 
 
 def test_large_segments_are_left_as_they_are(store: LakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.stores.lake.memory.MERGED_AT_ONCE", 4)
-    monkeypatch.setattr("tacit.stores.lake.memory.MOST_ROWS", 39)
+    monkeypatch.setattr("reticent.stores.lake.memory.MERGED_AT_ONCE", 4)
+    monkeypatch.setattr("reticent.stores.lake.memory.MOST_ROWS", 39)
     for number in range(5):
         store.append({KEY: group(10 * number, 10)})
     assert len(store.seals.listed(KEY)[0]) == 5

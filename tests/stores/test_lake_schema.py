@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tacit.plan import Plan
-from tacit.stores import RoundKey
-from tacit.stores.lake import Columns, bit_place, plan_digest, schema
-from tacit.stores.lake.counting import count_segments, distinct
-from tacit.stores.lake.paths import Segment
-from tacit.stores.records import Records
+from reticent.plan import Plan
+from reticent.stores import RoundKey
+from reticent.stores.lake import Columns, bit_place, plan_digest, schema
+from reticent.stores.lake.counting import count_segments, distinct
+from reticent.stores.lake.paths import Segment
+from reticent.stores.records import Records
 
 HEAD = '[plan]\nname = "rows"\nversion = {}\nround = "1h"\n'
 MEAN = '[metrics.m{}]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.plan import Plan
-from tacit.stores import RoundKey, open_store
+from reticent.plan import Plan
+from reticent.stores import RoundKey, open_store
 
 REPORTS, GROUP = 10_000_000, 10_000
 

@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.counts import MeanCounts
-from tacit.plan import Plan
-from tacit.stores import Layout, open_round
-from tacit.stores.open_round import GroupNumbers, OpenRound
+from reticent.counts import MeanCounts
+from reticent.plan import Plan
+from reticent.stores import Layout, open_round
+from reticent.stores.open_round import GroupNumbers, OpenRound
 
 
 def group(start: int, count: int, bit: int = 1) -> bytes:

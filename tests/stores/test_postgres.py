@@ -11,10 +11,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from tacit.errors import StoreError
-from tacit.reports import Report
-from tacit.stores import Appended, SqlStore, migrate_store, open_store, postgres
-from tacit.stores.check_bench import Bench
+from reticent.errors import StoreError
+from reticent.reports import Report
+from reticent.stores import Appended, SqlStore, migrate_store, open_store, postgres
+from reticent.stores.check_bench import Bench
 
 Open = Callable[[str], SqlStore]
 
@@ -193,19 +193,19 @@ def test_every_column_has_a_comment(bench: Bench, url: str) -> None:
     )
     tables = sql(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
     assert bare == []
-    assert [name for (name,) in tables] == ["counts", "key", "plan", "records_1", "round", "tacit_schema"]
+    assert [name for (name,) in tables] == ["counts", "key", "plan", "records_1", "round", "reticent_schema"]
 
 
 def test_another_schema_version_is_refused(bench: Bench, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    sql(url, "UPDATE tacit_schema SET version = 99")
+    sql(url, "UPDATE reticent_schema SET version = 99")
     with pytest.raises(
-        StoreError, match=r"expected schema version 1, got 99\.\n  Hint: a newer tacit made it"
+        StoreError, match=r"expected schema version 1, got 99\.\n  Hint: a newer reticent made it"
     ):
         open_store(url)
     assert migrate_store(url) == (99, 99)
-    sql(url, "UPDATE tacit_schema SET version = 0")
+    sql(url, "UPDATE reticent_schema SET version = 0")
     sql(url, "ALTER TABLE key DROP COLUMN label")
-    with pytest.raises(StoreError, match="Hint: tacit store migrate brings it up to date"):
+    with pytest.raises(StoreError, match="Hint: reticent store migrate brings it up to date"):
         open_store(url)
     with pytest.raises(StoreError, match="there is no way from schema version 0 to 1"):
         migrate_store(url)
@@ -221,7 +221,7 @@ def test_another_programs_tables_are_left_as_they_are(url: str) -> None:
     with pytest.raises(StoreError, match='relation "round" already exists'):
         open_store(url)
     assert sql(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'") == [("round",)]
-    with pytest.raises(StoreError, match="has no tables of tacit"):
+    with pytest.raises(StoreError, match="has no tables of reticent"):
         migrate_store(url)
 
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.counts import count_reports
-from tacit.errors import ParameterError
-from tacit.mechanisms import Buckets, DBitFlip, OneBitMean
-from tacit.plan import Metric, Plan, Segment
-from tacit.reports import Report
-from tacit.reports.codec import to_packed
-from tacit.stores import Layout
-from tacit.stores.records import add_counts
+from reticent.counts import count_reports
+from reticent.errors import ParameterError
+from reticent.mechanisms import Buckets, DBitFlip, OneBitMean
+from reticent.plan import Metric, Plan, Segment
+from reticent.reports import Report
+from reticent.reports.codec import to_packed
+from reticent.stores import Layout
+from reticent.stores.records import add_counts
 
 MEAN = Metric("minutes", OneBitMean(1, 60))
 HISTOGRAM = Metric("words", DBitFlip(1, Buckets.even(100, 10), 4))

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tacit.errors import StoreError
-from tacit.plan import Plan
-from tacit.stores import Appended, SqlStore
-from tacit.stores.check_bench import Bench
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.stores import Appended, SqlStore
+from reticent.stores.check_bench import Bench
 
 Open = Callable[[str], SqlStore]
 
@@ -118,8 +118,8 @@ def test_reading_a_round_in_small_parts_gives_the_same(
     other = bench.open()
     for number, start in enumerate(range(0, 500, 10)):
         bench.append(reports[start : start + 10], store if number % 3 else other)
-    monkeypatch.setattr("tacit.stores.sql._BYTES_AT_ONCE", 100)
-    monkeypatch.setattr("tacit.stores.sql._GROUPS_AT_ONCE", 7)
+    monkeypatch.setattr("reticent.stores.sql._BYTES_AT_ONCE", 100)
+    monkeypatch.setattr("reticent.stores.sql._GROUPS_AT_ONCE", 7)
     for each in (store, other, bench.open()):
         assert each.counts(bench.key(7)) == bench.expected(reports)
     assert store.seal(bench.key(7))
@@ -154,7 +154,7 @@ def test_an_append_that_fails_changes_nothing_in_memory(
         raise StoreError("not now")
 
     with monkeypatch.context() as patch:
-        patch.setattr("tacit.stores.sql._insert", fails)
+        patch.setattr("reticent.stores.sql._insert", fails)
         with pytest.raises(StoreError, match="not now"):
             bench.append([*reports, *bench.reports(5, 8)])
     assert bench.states() == {bench.key(7): ("open", 10)}

@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 from tests.shared.writers import KEY, check_written, group, killed_writers
 
-from tacit.errors import StoreError
-from tacit.plan import Plan
-from tacit.stores import Layout, SqlStore, migrate_store, open_store, sqlite
-from tacit.stores.sqlite import SCHEMA, SqliteStore
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.stores import Layout, SqlStore, migrate_store, open_store, sqlite
+from reticent.stores.sqlite import SCHEMA, SqliteStore
 
 Open = Callable[[str], SqlStore]
 
@@ -105,7 +105,9 @@ def test_what_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path) -> Non
         open_store(f"sqlite:///{tmp_path}")
 
 
-@pytest.mark.parametrize(("version", "hint"), [(0, "tacit store migrate"), (99, "a newer tacit made it")])
+@pytest.mark.parametrize(
+    ("version", "hint"), [(0, "reticent store migrate"), (99, "a newer reticent made it")]
+)
 def test_another_schema_version_is_refused_and_left_as_it_is(
     store: SqlStore, path: Path, version: int, hint: str
 ) -> None:
@@ -122,7 +124,7 @@ def test_another_schema_version_is_refused_and_left_as_it_is(
 def test_an_older_store_is_migrated_and_keeps_what_it_holds(
     path: Path, plan: Plan, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Schema 0, of a tacit that never was: keys had no label. Its reports, counts and keys come along."""
+    """Schema 0, of a reticent that never was: keys had no label. Its reports, counts and keys come along."""
     made = opened(f"sqlite:///{path}")
     made.register(plan)
     made.append({KEY: group(0, 10), KEY._replace(round=6): group(0, 5)})
@@ -201,7 +203,7 @@ def test_two_processes_on_one_file_count_each_report_once(store: SqlStore, path:
     """Each knows its own ids only, so some are stored twice; the seal counts them once."""
     script = """
     import sys
-    from tacit.stores import RoundKey, open_store
+    from reticent.stores import RoundKey, open_store
     store, place = open_store("sqlite:///" + sys.argv[1]), int(sys.argv[2])
     sys.stdin.readline()
     for number in range(50):
@@ -252,7 +254,7 @@ def test_many_processes_make_one_store(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
     script = """
     import sys
-    from tacit.stores import open_store
+    from reticent.stores import open_store
     sys.stdin.readline()
     open_store(sys.argv[1]).close()
     """
@@ -365,7 +367,7 @@ def test_an_old_sqlite_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         open_store(f"sqlite:///{tmp_path / 'new.db'}")
 
 
-@pytest.mark.parametrize("url", ["", "sqlite:///", "mysql://root:secret@host/db", "tacit.db"])
+@pytest.mark.parametrize("url", ["", "sqlite:///", "mysql://root:secret@host/db", "reticent.db"])
 def test_other_addresses_are_refused_without_their_password(url: str) -> None:
     for work in (open_store, migrate_store):
         with pytest.raises(StoreError, match="store: expected sqlite:///path") as refused:

@@ -36,10 +36,10 @@ def test_examples_run_as_printed(name: str) -> None:
 
 
 def wheel(path: Path, page: str, *headers: str) -> Path:
-    metadata = "\n".join(["Metadata-Version: 2.4", "Name: tacit", *headers, "", page])
+    metadata = "\n".join(["Metadata-Version: 2.4", "Name: reticent", *headers, "", page])
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("tacit-1.2.0.dist-info/METADATA", metadata)
-        archive.writestr("tacit/a.py", "")
+        archive.writestr("reticent-1.2.0.dist-info/METADATA", metadata)
+        archive.writestr("reticent/a.py", "")
     return path
 
 
@@ -47,7 +47,7 @@ def test_a_wheel_that_is_right_has_no_problems(archives: ModuleType, tmp_path: P
     page = "See [the paper](https://example.org)."
     made = wheel(tmp_path / "a.whl", page, "Version: 1.2.0", 'Requires-Dist: click>=8.1; extra == "cli"')
     assert archives.metadata_problems(made, "1.2.0") == []
-    assert archives.in_wheel(made) == {"tacit-1.2.0.dist-info/METADATA", "tacit/a.py"}
+    assert archives.in_wheel(made) == {"reticent-1.2.0.dist-info/METADATA", "reticent/a.py"}
 
 
 def test_each_fault_of_the_metadata_is_named(archives: ModuleType, tmp_path: Path) -> None:
@@ -62,14 +62,14 @@ def test_each_fault_of_the_metadata_is_named(archives: ModuleType, tmp_path: Pat
 
 
 def test_a_wheel_without_its_notice_is_refused(archives: ModuleType) -> None:
-    found = {"tacit/a.py", "tacit-1.2.0.dist-info/licenses/LICENSE"}
-    assert archives.wheel_problems(found, ["tacit/a.py"]) == ["the wheel lacks the text of NOTICE"]
+    found = {"reticent/a.py", "reticent-1.2.0.dist-info/licenses/LICENSE"}
+    assert archives.wheel_problems(found, ["reticent/a.py"]) == ["the wheel lacks the text of NOTICE"]
 
 
 def test_an_sdist_is_read_without_its_folder(archives: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "a.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
-        archive.addfile(tarfile.TarInfo("tacit-1.2.0/conftest.py"), io.BytesIO())
+        archive.addfile(tarfile.TarInfo("reticent-1.2.0/conftest.py"), io.BytesIO())
     assert archives.in_sdist(path) == {"conftest.py"}
 
 

@@ -20,7 +20,7 @@ EXTRAS = [
     requirement
     for lines in PROJECT["project"]["optional-dependencies"].values()
     for requirement in map(Requirement, lines)
-    if requirement.name != "tacit"
+    if requirement.name != "reticent"
 ]
 DEV = [Requirement(line) for line in PROJECT["dependency-groups"]["dev"]]
 
@@ -46,7 +46,7 @@ def imported() -> set[str]:
         name
         for path in (ROOT / "src").rglob("*.py")
         for name in names(path.read_text())
-        if name not in sys.stdlib_module_names and name != "tacit"
+        if name not in sys.stdlib_module_names and name != "reticent"
     }
 
 

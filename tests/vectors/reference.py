@@ -1,5 +1,5 @@
 """
-A device in plain loops, written from the documentation; it shares no code with tacit.
+A device in plain loops, written from the documentation; it shares no code with reticent.
 
 Run it to write device.json anew.
 """
@@ -137,7 +137,14 @@ def window(label: str, buckets: int, width: int, cohort: int) -> list[int]:
 def hash_input(
     plan: str, metric: str, digest: bytes, epoch: int, purpose: str, index: int, block: int
 ) -> bytes:
-    fields = [b"tacit-1", plan.encode(), metric.encode(), digest, epoch.to_bytes(8, "big"), purpose.encode()]
+    fields = [
+        b"reticent-1",
+        plan.encode(),
+        metric.encode(),
+        digest,
+        epoch.to_bytes(8, "big"),
+        purpose.encode(),
+    ]
     fields += [index.to_bytes(8, "big"), block.to_bytes(8, "big")]
     return b"".join(struct.pack(">I", len(field)) + field for field in fields)
 
@@ -276,7 +283,7 @@ def encode_packed(plan: str, version: int, reports: list[dict[str, Any]], codes:
         + bytes.fromhex(report["bits"])
         for report in reports
     ]
-    head = b"tacit\x01" + bytes([len(plan)]) + plan.encode() + struct.pack(">IH", version, len(records[0]))
+    head = b"reticent\x01" + bytes([len(plan)]) + plan.encode() + struct.pack(">IH", version, len(records[0]))
     return (head + b"".join(records)).hex()
 
 
@@ -322,7 +329,7 @@ def write() -> dict[str, Any]:
             })  # fmt: skip
     toml = tomllib.loads(PLAN, parse_float=Decimal)
     return {
-        "scheme": "tacit-1",
+        "scheme": "reticent-1",
         "thresholds": [{"epsilon": each, "low": str(threshold(Fraction(each)))} for each in epsilons],
         "flips": [
             {"probability": each, "threshold": str(ceiling(Fraction(each) * WHOLE))} for each in gammas

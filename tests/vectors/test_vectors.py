@@ -1,4 +1,4 @@
-"""tacit agrees, byte for byte, with a device written a second time from the documentation."""
+"""reticent agrees, byte for byte, with a device written a second time from the documentation."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tacit.device.answer import answer
-from tacit.device.prf import SecretDraws, encode
-from tacit.mechanisms import DBitFlip, Flip, Grid, OneBitMean, RandomizedResponse
-from tacit.mechanisms.cohort import bucket_window
-from tacit.plan import Plan
-from tacit.reports import from_json, from_packed, to_json, to_packed
+from reticent.device.answer import answer
+from reticent.device.prf import SecretDraws, encode
+from reticent.mechanisms import DBitFlip, Flip, Grid, OneBitMean, RandomizedResponse
+from reticent.mechanisms.cohort import bucket_window
+from reticent.plan import Plan
+from reticent.reports import from_json, from_packed, to_json, to_packed
 
 HERE = Path(__file__).parent
 VECTORS: dict[str, Any] = json.loads((HERE / "device.json").read_text())
@@ -24,7 +24,7 @@ PLAN = Plan.from_toml(VECTORS["plan"])
 
 
 def reference() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("tacit_reference_device", HERE / "reference.py")
+    spec = importlib.util.spec_from_file_location("reticent_reference_device", HERE / "reference.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -37,8 +37,8 @@ def test_the_file_is_what_the_second_implementation_writes() -> None:
 
 
 def test_the_second_implementation_shares_no_code() -> None:
-    assert "import tacit" not in (HERE / "reference.py").read_text()
-    assert "from tacit" not in (HERE / "reference.py").read_text()
+    assert "import reticent" not in (HERE / "reference.py").read_text()
+    assert "from reticent" not in (HERE / "reference.py").read_text()
 
 
 @pytest.mark.parametrize("vector", VECTORS["thresholds"], ids=lambda vector: vector["epsilon"])
@@ -72,7 +72,7 @@ def test_digests() -> None:
 def test_inputs_of_the_keyed_hash() -> None:
     for vector in VECTORS["hash"]:
         fields = encode(
-            b"tacit-1",
+            b"reticent-1",
             vector["plan"].encode(),
             vector["metric"].encode(),
             bytes.fromhex(vector["digest"]),

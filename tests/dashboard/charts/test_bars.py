@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tacit.dashboard.charts import Bar, histogram, small_histogram
+from reticent.dashboard.charts import Bar, histogram, small_histogram
 
 Parse = Callable[[str], list[Any]]
 EDGES = [0, 10, 20, 30, 40]

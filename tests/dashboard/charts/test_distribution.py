@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tacit.dashboard.charts import Level, cumulative
+from reticent.dashboard.charts import Level, cumulative
 
 Parse = Callable[[str], list[Any]]
 EDGES = [0, 10, 20, 30]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tacit.dashboard.charts import Measure, RoundBar, gauge, measures, reports_per_round
+from reticent.dashboard.charts import Measure, RoundBar, gauge, measures, reports_per_round
 
 Parse = Callable[[str], list[Any]]
 

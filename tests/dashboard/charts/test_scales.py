@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.dashboard.charts.scales import Scale, tick_texts, ticks, time_ticks
+from reticent.dashboard.charts.scales import Scale, tick_texts, ticks, time_ticks
 
 NUMBERS = st.floats(-1e9, 1e9, allow_nan=False)
 

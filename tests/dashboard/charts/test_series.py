@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tacit.dashboard.charts import Line, Mark, series, spark
-from tacit.dashboard.charts.series import runs
+from reticent.dashboard.charts import Line, Mark, series, spark
+from reticent.dashboard.charts.series import runs
 
 Parse = Callable[[str], list[Any]]
 HOSTILE = '"><script>alert(1)</script>&'

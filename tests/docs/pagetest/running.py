@@ -196,8 +196,10 @@ def parse(block: Block) -> None:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """A plain terminal; this environment's `tacit` and `python` come first, home is the page's folder."""
-    kept = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "TACIT_CHROMIUM") if name in os.environ}
+    """A plain terminal; this environment's `reticent` and `python` come first, home is the page's folder."""
+    kept = {
+        name: os.environ[name] for name in ("PATH", "JAVA_HOME", "RETICENT_CHROMIUM") if name in os.environ
+    }
     return {
         **kept,
         "PATH": f"{Path(sys.executable).parent}:{kept['PATH']}",

@@ -14,8 +14,8 @@ from tests.faults.crash.scenarios import Scenario, nothing
 from tests.faults.crash.world import LATE, Kept, R, Seen, Wire, World, kept_in
 from tests.shared.devices import SECONDS
 
-from tacit.reports.codec import to_json
-from tacit.testing import ManualClock
+from reticent.reports.codec import to_json
+from reticent.testing import ManualClock
 
 
 class Life(NamedTuple):

@@ -7,10 +7,10 @@ from typing import Any
 
 from tests.faults.crash.world import ONE
 
-from tacit.device import core, opening, totals
-from tacit.device.answer import answer
-from tacit.device.state import myself
-from tacit.reports import Report
+from reticent.device import core, opening, totals
+from reticent.device.answer import answer
+from reticent.device.state import myself
+from reticent.reports import Report
 
 
 def tells_too_early() -> None:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from tests.faults.crash.world import ADDED, MARKER, ONE, TWO, VALUES, R, Seen, Wire, World
 
-from tacit.device import Device, Retry
-from tacit.plan import Plan
-from tacit.reports.codec import from_json, to_json
+from reticent.device import Device, Retry
+from reticent.plan import Plan
+from reticent.reports.codec import from_json, to_json
 
 Check = Callable[[Seen], None]
 

@@ -20,11 +20,11 @@ from tests.shared.devices import (
     identity,
 )
 
-from tacit.device import Accepted, Device, Outcome
-from tacit.device.transport import Transport
-from tacit.plan import Plan
-from tacit.reports.codec import from_json
-from tacit.testing import ManualClock
+from reticent.device import Accepted, Device, Outcome
+from reticent.device.transport import Transport
+from reticent.plan import Plan
+from reticent.reports.codec import from_json
+from reticent.testing import ManualClock
 
 R = HERE
 """The round in which the device is enrolled; the first it answers by itself is the next."""

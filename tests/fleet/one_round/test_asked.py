@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tacit.counts import count_reports
-from tacit.fleet import SmallFleet, VectorisedFleet
-from tacit.fleet.one_round import (
+from reticent.counts import count_reports
+from reticent.fleet import SmallFleet, VectorisedFleet
+from reticent.fleet.one_round import (
     Tally,
     accepted,
     everyone,
@@ -18,11 +18,11 @@ from tacit.fleet.one_round import (
     subsets,
     windows,
 )
-from tacit.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from tacit.mechanisms.baselines import BinFlip, BinFlipPlus, KFlip
-from tacit.mechanisms.hadamard_bit import hadamard_sign
-from tacit.plan import Metric, Plan
-from tacit.reports import from_packed
+from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
+from reticent.mechanisms.baselines import BinFlip, BinFlipPlus, KFlip
+from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.plan import Metric, Plan
+from reticent.reports import from_packed
 
 THREE, FOUR = Buckets.even(3, 3), Buckets.even(4, 4)
 

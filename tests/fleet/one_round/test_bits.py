@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 
-from tacit.fleet.one_round import SumOfBits
+from reticent.fleet.one_round import SumOfBits
 
 
 def convolved(chances: list[Fraction], devices: list[int]) -> list[Fraction]:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, laplace
 
-from tacit.fleet.one_round import SumOfBits, Tally, chances_of_one, ones_of_mean, total_of_laplace
-from tacit.mechanisms import SCALE, Flip, Grid, OneBitMean
-from tacit.mechanisms.baselines import Laplace
+from reticent.fleet.one_round import SumOfBits, Tally, chances_of_one, ones_of_mean, total_of_laplace
+from reticent.mechanisms import SCALE, Flip, Grid, OneBitMean
+from reticent.mechanisms.baselines import Laplace
 
 GRID = Grid([0, 7, 30, 60])
 

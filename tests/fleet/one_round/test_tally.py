@@ -3,9 +3,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tacit.errors import ParameterError
-from tacit.fleet.one_round import Tally
-from tacit.mechanisms import Buckets
+from reticent.errors import ParameterError
+from reticent.fleet.one_round import Tally
+from reticent.mechanisms import Buckets
 
 
 @pytest.mark.parametrize("shift", [0, 1 << 25])

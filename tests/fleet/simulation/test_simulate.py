@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tacit.counts import count_reports
-from tacit.device.answer import answer
-from tacit.device.values import in_range
-from tacit.errors import ParameterError
-from tacit.estimates import estimate
-from tacit.fleet import HashDraws, read_values
-from tacit.fleet.simulation import simulate, true_values
-from tacit.fleet.simulation.figures import MetricFigures
-from tacit.fleet.simulation.people import people_of
-from tacit.plan import Plan
+from reticent.counts import count_reports
+from reticent.device.answer import answer
+from reticent.device.values import in_range
+from reticent.errors import ParameterError
+from reticent.estimates import estimate
+from reticent.fleet import HashDraws, read_values
+from reticent.fleet.simulation import simulate, true_values
+from reticent.fleet.simulation.figures import MetricFigures
+from reticent.fleet.simulation.people import people_of
+from reticent.plan import Plan
 
 PLAN = Plan.from_toml("""
 [plan]

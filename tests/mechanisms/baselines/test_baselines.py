@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-from tacit.mechanisms import baselines
+from reticent.mechanisms import baselines
 
 
 def test_the_names_are_complete_and_each_is_documented():
@@ -11,7 +11,7 @@ def test_the_names_are_complete_and_each_is_documented():
 
 
 def test_the_standard_library_is_enough():
-    code = "import sys, tacit.mechanisms.baselines; print(sorted({'numpy', 'scipy'} & set(sys.modules)))"
+    code = "import sys, reticent.mechanisms.baselines; print(sorted({'numpy', 'scipy'} & set(sys.modules)))"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         == "[]\n"
@@ -19,7 +19,7 @@ def test_the_standard_library_is_enough():
 
 
 def test_a_device_never_loads_them():
-    code = "import sys, tacit.mechanisms; print('tacit.mechanisms.baselines' in sys.modules)"
+    code = "import sys, reticent.mechanisms; print('reticent.mechanisms.baselines' in sys.modules)"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         == "False\n"

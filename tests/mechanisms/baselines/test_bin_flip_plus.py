@@ -6,9 +6,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from tacit.errors import ParameterError
-from tacit.mechanisms import SCALE
-from tacit.mechanisms.baselines import BinFlip, BinFlipPlus
+from reticent.errors import ParameterError
+from reticent.mechanisms import SCALE
+from reticent.mechanisms.baselines import BinFlip, BinFlipPlus
 
 
 def probability_of(bits: tuple[int, ...], ones: list[float]) -> float:

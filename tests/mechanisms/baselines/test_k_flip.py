@@ -6,8 +6,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from tacit.errors import ParameterError
-from tacit.mechanisms.baselines import BinFlip, KFlip
+from reticent.errors import ParameterError
+from reticent.mechanisms.baselines import BinFlip, KFlip
 
 
 @pytest.mark.parametrize("epsilon", ["0.01", "1", "5", "20"])

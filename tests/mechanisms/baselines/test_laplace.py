@@ -7,8 +7,8 @@ import pytest
 from scipy import integrate, stats
 from scipy.optimize import brentq
 
-from tacit.errors import ParameterError
-from tacit.mechanisms.baselines import Laplace
+from reticent.errors import ParameterError
+from reticent.mechanisms.baselines import Laplace
 
 
 def one_bit_variance(epsilon: float, share: float) -> float:

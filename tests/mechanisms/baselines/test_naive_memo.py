@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from tacit.mechanisms import Buckets, DBitFlip
-from tacit.mechanisms.baselines import BinFlip, NaiveMemo
+from reticent.mechanisms import Buckets, DBitFlip
+from reticent.mechanisms.baselines import BinFlip, NaiveMemo
 
 
 def responses(epsilon: float, buckets: int) -> list[dict[tuple[int, ...], float]]:

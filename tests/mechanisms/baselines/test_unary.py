@@ -10,9 +10,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from tacit.errors import ParameterError
-from tacit.mechanisms import Buckets, Channel, DBitFlip
-from tacit.mechanisms.baselines import OUE, BinFlip
+from reticent.errors import ParameterError
+from reticent.mechanisms import Buckets, Channel, DBitFlip
+from reticent.mechanisms.baselines import OUE, BinFlip
 
 UNARY = [BinFlip, OUE]
 LIGHT = {

@@ -1,0 +1,155 @@
+"""`reticent demo`: a collector, a fleet and a dashboard on this machine, truth beside estimates."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from reticent.cli.listening import check_free
+from reticent.cli.output import as_json, console, figure, found_problems, make_folder, print_json
+from reticent.errors import ReticentError
+
+FALSE_ALARM = 1e-6
+"""How often a sound demo ends with exit code 3, over all its figures together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure of the demo: what is true, what was estimated, and whether the interval holds it."""
+
+    round: int
+    metric: str
+    bucket: int | None
+    truth: float
+    estimate: dict[str, Any]
+    absurd: bool
+    """Outside even an interval that chance leaves once in a million demos."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether the interval holds the truth."""
+        return bool(self.estimate["lower"] <= self.truth <= self.estimate["upper"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        place = {} if self.bucket is None else {"bucket": self.bucket}
+        where = {"round": self.round, "metric": self.metric, **place}
+        return {**where, "truth": self.truth, "inside": self.inside, **self.estimate}
+
+
+@click.command(short_help="Run the whole system on this machine.")
+@click.option("--devices", type=click.IntRange(100, 5_000_000), default=200_000, show_default=True,
+              metavar="N", help="Simulated devices; a few of them run the real SDK.")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(1, 1000), default=31, show_default=True, metavar="N",
+              help="Rounds of six hours to live through.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, metavar="PORT",
+              help="Of the dashboard; 0 for any that is free.")  # fmt: skip
+@click.option("--once", is_flag=True, help="Exit when done instead of serving the dashboard.")
+@click.option(
+    "--keep", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Keep the store there."
+)
+@click.option("--seed", type=click.IntRange(0), metavar="SEED",
+              help="Repeat a run's values and noise; drawn anew when left out.")  # fmt: skip
+@as_json
+def demo(
+    devices: int, rounds: int, port: int, once: bool, keep: Path | None, seed: int | None, as_json: bool
+) -> None:
+    """
+    Run the whole system on this machine: a collector on an embedded store, a fleet of simulated devices, and
+    the dashboard. Time is sped up: a round of six hours takes a moment.
+
+    Each device sends a few noisy bits per round. As rounds are sealed, the truth, which no collector ever
+    sees, is shown beside what the bits say.
+
+    \b
+    Example:
+      reticent demo --devices 200000 --once
+
+    Exit code 3 when truth and estimates differ by more than chance allows, once in a million runs.
+    """
+    screen = console()
+    chosen = secrets.randbelow(2**32) if seed is None else seed
+    check_free("127.0.0.1", port, "--port; 0 takes any that is free")
+    with _folder(keep) as folder:
+        from reticent.cli.stage import Stage
+
+        with Stage(folder, devices, rounds, port, chosen) as stage:
+            if not as_json:
+                _introduce(screen, stage, devices, rounds, chosen)
+            rows = []
+            for sealed in stage.play():
+                rows += sealed
+                if not as_json:
+                    _print_round(screen, sealed)
+            if as_json:
+                answer = {"seed": chosen, "devices": devices, "rounds": rounds, "url": stage.url}
+                print_json({**answer, "rows": [row.to_dict() for row in rows]})
+            else:
+                _conclude(screen, rows)
+            if not once:
+                screen.print(f"\nThe dashboard is at [bold]{stage.url}[/bold]  (Ctrl-C ends the demo)")
+                _wait()
+    if any(row.absurd for row in rows):
+        screen.print("[red]Some figures are further off than chance allows.[/red]")
+        found_problems()
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        make_folder(keep)
+        if (keep / "collector.db").exists():
+            raise ReticentError(f"{keep}: holds an earlier demo.\n  Hint: give --keep another folder")
+        yield keep
+    else:
+        with tempfile.TemporaryDirectory(prefix="reticent-demo-") as folder:
+            yield Path(folder)
+
+
+def _introduce(screen: Console, stage: Any, devices: int, rounds: int, seed: int) -> None:
+    screen.print(
+        f"{devices:,} devices, {stage.sdk_devices} of them with the real SDK; {rounds} rounds of six hours; "
+        f"{stage.plan.bits} noisy bits per report [dim](seed {seed})[/dim]"
+    )
+    screen.print(f"Collector and dashboard: [bold]{stage.url}[/bold]\n")
+    screen.print("Mean seconds in the editor, and how many shares of its two histograms are inside:\n")
+    head = f"{'round':>6}  {'truth':>8}  {'estimate':>16}  {'95 % interval':>18}  {'':8}  histograms"
+    screen.print(f"[bold]{head}[/bold]")
+
+
+def _print_round(screen: Console, rows: list[Row]) -> None:
+    mean = next(row for row in rows if row.bucket is None)
+    buckets = [row for row in rows if row.bucket is not None]
+    found = mean.estimate
+    mark = "[green]inside[/green]  " if mean.inside else "[yellow]outside[/yellow] "
+    screen.print(
+        f"{mean.round:>6}  {figure(mean.truth):>8}  "
+        f"{figure(found['value']) + ' ± ' + figure(found['half_width']):>16}  "
+        f"{figure(found['lower']) + ' to ' + figure(found['upper']):>18}  {mark}  "
+        f"{sum(row.inside for row in buckets)} of {len(buckets)}"
+    )
+
+
+def _conclude(screen: Console, rows: list[Row]) -> None:
+    inside = sum(row.inside for row in rows)
+    screen.print(f"\n{inside} of {len(rows)} true figures are inside their 95 % intervals.")
+    screen.print(
+        "[dim]Misses come in runs: remembered answers do not average out, so an error lasts for rounds.[/dim]"
+    )
+
+
+def _wait() -> None:
+    try:
+        while True:
+            time.sleep(3600)
+    except KeyboardInterrupt:
+        return

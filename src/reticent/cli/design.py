@@ -1,0 +1,311 @@
+"""`reticent design`: from what is wanted to the section of a plan."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from reticent.cli.output import as_json, console, figure, found_problems, make_folder, print_json, table
+from reticent.errors import ParameterError, PlanError
+from reticent.mechanisms import exact
+from reticent.plan import Plan
+
+if TYPE_CHECKING:
+    from reticent.design import Choice, Design, Neighbour, WayOut, Wish
+
+OPTIONS = {"max_value": "--range", "half_width": "--half-width", "change_time": "--change-time"}
+"""What a part of a wish is called on the command line, where it is not just --part."""
+
+WORDS = {
+    "devices": "number of devices",
+    "epsilon": "epsilon",
+    "lifetime": "loss for life",
+    "half_width": "half-width",
+    "flip": "flip",
+    "change_time": "loss of a moved change",
+}
+"""The parts of a wish, for people."""
+
+COLUMNS = ("mechanism", "epsilon", "flip", "bits", "half-width", "per round", "steady", "for life", "change")
+
+
+def _number(context: click.Context, parameter: click.Parameter, text: str | None) -> Fraction | None:
+    """A number taken as it is written: 0.1 is one tenth."""
+    try:
+        return None if text is None else exact(text)
+    except ParameterError:
+        raise click.BadParameter(f"expected a number such as 0.2 or 1/3, got {text!r}.") from None
+
+
+@click.command(short_help="Find mechanism, epsilon and flip for a wish.")
+@click.option("--range", "max_value", callback=_number, required=True, metavar="M",
+              help="Top of the counter's range; it begins at 0.")  # fmt: skip
+@click.option("--devices", type=int, required=True, metavar="N", help="How many answer a round.")
+@click.option("--half-width", callback=_number, metavar="H",
+              help="Wanted of a round's interval: in units for a mean, a share for a histogram.")  # fmt: skip
+@click.option("--epsilon", callback=_number, metavar="E",
+              help="Most that a steady device may lose, and half of what may be lost for life; 4 if "
+                   "there is no limit.")  # fmt: skip
+@click.option("--lifetime", callback=_number, metavar="L", help="Most that may be lost for life, instead.")
+@click.option("--flip", callback=_number, metavar="P",
+              help="Flip probability of each answer bit; 0.2 when left out.")  # fmt: skip
+@click.option("--change-time", callback=_number, metavar="X",
+              help="Most that a change may lose per round by which it is moved, instead; 1.387 is a flip "
+                   "of 0.2.")  # fmt: skip
+@click.option("--kind", type=click.Choice(["mean", "histogram"]), default="mean", show_default=True,
+              help="What is wanted of the counter.")  # fmt: skip
+@click.option("--buckets", type=int, metavar="K", help="Of the histogram.")
+@click.option(
+    "--expected-mean", callback=_number, metavar="X", help="Be precise there; else at the worst mean."
+)
+@click.option(
+    "--expected-share", callback=_number, metavar="P", help="Be precise there; else at the worst share."
+)
+@click.option("--segments", type=int, default=1, show_default=True, metavar="S",
+              help="Equal parts of the fleet, each to be that precise.")  # fmt: skip
+@click.option("--confidence", type=float, default=0.95, show_default=True, metavar="C",
+              help="Of the intervals.")  # fmt: skip
+@click.option("--name", default="counter", show_default=True, metavar="NAME", help="Of the metric.")
+@click.option("--unit", default="", metavar="UNIT", help="Of the counter, such as second.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+              help="Write the plan and a picture of the trade-off there.")  # fmt: skip
+@as_json
+def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
+    """
+    Choose mechanism, epsilon and flip for a counter: the least loss for life that reaches a half-width.
+
+    Without --half-width, the narrowest interval within --epsilon or --lifetime. Epsilon has three
+    significant digits and never passes the limit. Prints the design and its neighbours, and the section
+    for plan.toml, whose figures reticent plan check repeats.
+
+    \b
+    Example:
+      reticent design --range 21600 --devices 100000 --half-width 250 --epsilon 1 --unit second
+
+    Exit code 3 when the wish cannot be met: then the nearest design is shown, and what to give up.
+    """
+    from reticent.design import choose, neighbours, plan_text, ways_out
+
+    choice = choose(_wish(wanted))
+    make_folder(out)
+    _check_names(choice.wish, plan_text(choice))
+    around, outs = neighbours(choice), ways_out(choice)
+    files = _write(choice, out) if out else []
+    if as_json:
+        print_json(_answer(choice, outs, around, files))
+    else:
+        screen = console()
+        _print_choice(screen, choice, outs)
+        _print_neighbours(screen, choice, around)
+        _print_section(screen, choice, files)
+    if not choice.met:
+        found_problems()
+
+
+def _wish(wanted: dict[str, Any]) -> Wish:
+    from reticent.design import Wish
+
+    kind, mean, share = (wanted.pop(key) for key in ("kind", "expected_mean", "expected_share"))
+    if (kind == "histogram") != (wanted["buckets"] is not None):
+        raise click.UsageError("--kind histogram and --buckets K go together.")
+    if kind == "mean" and share is not None:
+        raise click.UsageError("--expected-share is for --kind histogram; a mean has --expected-mean.")
+    if kind == "histogram" and mean is not None:
+        raise click.UsageError("--expected-mean is for --kind mean; a histogram has --expected-share.")
+    try:
+        return Wish(**wanted, expected=share if kind == "histogram" else mean)
+    except ParameterError as error:
+        name = f"--expected-{'share' if kind == 'histogram' else 'mean'}"
+        option = name if error.name == "expected" else OPTIONS.get(error.name, f"--{error.name}")
+        hint = f"\n  Hint: {_as_options(error.hint)}" if error.hint else ""
+        raise click.UsageError(f"{option}: expected {error.expected}, got {error.got}.{hint}") from None
+
+
+def _as_options(hint: str) -> str:
+    """
+    A hint that speaks of parts of a wish, in terms of options.
+
+    >>> _as_options("give half_width, or epsilon")
+    'give --half-width, or --epsilon'
+    """
+    names = "|".join(["half_width", "change_time", "epsilon", "lifetime"])
+    return re.sub(rf"\b({names})\b", lambda found: f"--{found[0].replace('_', '-')}", hint)
+
+
+def _check_names(wish: Wish, text: str) -> None:
+    """All numbers are a plan's by now; a name or a unit may still not be."""
+    try:
+        suits, reason = Plan.from_toml(text).name == wish.name, "expected a plain name."
+    except PlanError as error:
+        suits, reason = False, str(error.problems[0])
+    if not suits:
+        raise click.UsageError(f"--name or --unit does not suit a plan: {reason}")
+
+
+def _write(choice: Choice, folder: Path) -> list[Path]:
+    from reticent import plots
+    from reticent.design import plan_text
+    from reticent.design.picture import draw
+    from reticent.design.section import file_name
+
+    plan = folder / f"{file_name(choice)}.toml"
+    plan.write_text(plan_text(choice), encoding="utf-8")
+    return [plan, *plots.save(draw(choice), folder, file_name(choice))]
+
+
+def _answer(
+    choice: Choice, outs: tuple[WayOut, ...], around: tuple[Neighbour, ...], files: list[Path]
+) -> dict[str, object]:
+    from reticent.design import plan_text, section
+
+    return {
+        "met": choice.met,
+        "wish": {**_numbers(asdict(choice.wish)), "kind": choice.wish.kind},
+        "chosen": _figures(choice.chosen),
+        "give_up": [_numbers(asdict(way)) for way in outs],
+        "neighbours": [{"label": each.label, **_figures(each.design)} for each in around],
+        "section": section(choice),
+        "plan": plan_text(choice),
+        "files": [str(file) for file in files],
+    }
+
+
+def _numbers(fields: dict[str, Any]) -> dict[str, Any]:
+    """Rationals as floats, for JSON."""
+    return {key: float(value) if isinstance(value, Fraction) else value for key, value in fields.items()}
+
+
+def _figures(shown: Design) -> dict[str, object]:
+    return {
+        "mechanism": shown.metric.mechanism_name,
+        "epsilon": float(shown.epsilon),
+        "flip": float(shown.flip),
+        "bits": shown.metric.bits,
+        "steps": shown.candidate.steps,
+        "devices": shown.devices,
+        "half_width": shown.half_width,
+        "worst_half_width": shown.worst_half_width,
+        "loss": asdict(shown.losses),
+    }
+
+
+def _print_choice(screen: Console, choice: Choice, outs: tuple[WayOut, ...]) -> None:
+    wish, chosen = choice.wish, choice.chosen
+    asked = "the mean" if wish.buckets is None else f"{wish.buckets} buckets"
+    parts = f" in {wish.segments} segments" if wish.segments > 1 else ""
+    screen.print(
+        f"[bold]{escape(wish.name)}[/bold]: {asked} of 0 to {_amount(wish, wish.max_value, mean=True)}, "
+        f"from {wish.devices:,} devices{parts}"
+    )
+    if wish.half_width is None:
+        verdict = "[green]The narrowest interval within the limit[/green]"
+    elif choice.met:
+        verdict = f"[green]±{_amount(wish, wish.half_width)} can be had[/green]"
+    else:
+        verdict = (
+            f"[red]±{_amount(wish, wish.half_width)} cannot be had[/red] within {_limit(wish)}; the nearest"
+        )
+    screen.print(
+        f"{verdict}: {chosen.metric.mechanism_name} with epsilon {figure(float(chosen.epsilon))} "
+        f"and flip {float(chosen.flip):g}."
+    )
+    share = f" ({chosen.half_width / float(wish.top):.2%} of the range)" if wish.buckets is None else ""
+    screen.print(
+        f"  {wish.confidence * 100:g} % half-width   ±{_amount(wish, chosen.half_width)}{share}{_at(choice)}"
+    )
+    loss = chosen.losses
+    screen.print(
+        f"  epsilon spent     {figure(loss.round)} per round, {figure(loss.constant)} steady, "
+        f"{figure(loss.lifetime)} for life, {figure(loss.change_per_round)} per round that a change is moved"
+    )
+    if outs:
+        screen.print("\nTo have it, give up one of these and keep the others:")
+    for way in outs:
+        screen.print(f"  {_way_out(choice, way)}")
+
+
+def _at(choice: Choice) -> str:
+    """Which truth a half-width is for."""
+    wish = choice.wish
+    if wish.expected is None:
+        return ", at worst"
+    kind = "a mean" if wish.buckets is None else "a share"
+    worst = _amount(wish, choice.chosen.worst_half_width)
+    return f", at {kind} of {_amount(wish, wish.expected)}; ±{worst} at worst"
+
+
+def _way_out(choice: Choice, way: WayOut) -> str:
+    if way.instead is None:
+        return f"[dim]no {WORDS[way.part]} alone would do[/dim]"
+    instead, wished = _part(choice.wish, way, way.instead), _part(choice.wish, way, way.wished)
+    unit = " devices" if way.part == "devices" else ""
+    sign = f"{WORDS[way.part]} " if way.part in ("epsilon", "lifetime", "flip", "change_time") else ""
+    return f"{sign}{instead}{unit} instead of {wished}"
+
+
+def _part(wish: Wish, way: WayOut, number: Fraction | int) -> str:
+    if way.part == "half_width":
+        return f"±{_amount(wish, number)}"
+    return f"{number:,}" if isinstance(number, int) else f"{float(number):g}"
+
+
+def _limit(wish: Wish) -> str:
+    if wish.lifetime is not None:
+        return f"{figure(float(wish.lifetime))} for life"
+    usual = " (the limit when none is given)" if wish.epsilon is None else ""
+    return f"epsilon {figure(float(wish.limit / 2))}{usual}"
+
+
+def _amount(wish: Wish, number: Fraction | float, mean: bool = False) -> str:
+    """A value in its unit, or a share."""
+    unit = f" {escape(wish.unit)}" if wish.unit and (mean or wish.buckets is None) else ""
+    return f"{figure(float(number))}{unit}"
+
+
+def _print_neighbours(screen: Console, choice: Choice, around: tuple[Neighbour, ...]) -> None:
+    from reticent.design.wish import MOST_BUCKETS
+
+    rows = table("", *COLUMNS, title="\nAround it")
+    for each in around:
+        shown, loss = each.design, each.design.losses
+        paper = " paper" if shown.candidate.variant == "paper" else ""
+        rows.add_row(
+            each.label,
+            f"{shown.candidate.mechanism}{paper}",
+            figure(float(shown.epsilon)),
+            f"{float(shown.flip):g}",
+            str(shown.metric.bits),
+            f"±{figure(shown.half_width)}",
+            *(figure(part) for part in (loss.round, loss.constant, loss.lifetime, loss.change_per_round)),
+        )
+    screen.print(rows)
+    others = "A finer step is" if choice.wish.buckets is None else "Other mechanisms are"
+    screen.print(f"[dim]{others} shown at the same loss for life.[/dim]")
+    if choice.wish.buckets == MOST_BUCKETS:
+        screen.print(
+            "[dim]255 buckets or fewer could be asked about by hadamard-bit, which needs fewer devices.[/dim]"
+        )
+
+
+def _print_section(screen: Console, choice: Choice, files: list[Path]) -> None:
+    from reticent.design import section
+    from reticent.design.section import check_command
+
+    screen.print("\n[bold]For plan.toml[/bold]")
+    screen.print(escape(section(choice)))
+    if files:
+        for file in files:
+            screen.print(f"Written: {escape(str(file))}", soft_wrap=True)
+        screen.print(f"The same figures: {escape(check_command(choice, str(files[0])))}", soft_wrap=True)
+    else:
+        screen.print("[dim]--out DIR writes it as a plan, with a picture of the trade-off.[/dim]")
+    screen.print(
+        "[dim]Between whom each loss holds, and what is open: docs/explanation/not-protected.md[/dim]"
+    )

@@ -1,0 +1,103 @@
+"""`reticent keys create|list|revoke`: who may write, read or administer."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+import click
+
+from reticent.cli.options import opened_store, store_option
+from reticent.cli.output import as_json, console, print_json, table
+from reticent.errors import ReticentError
+
+
+@click.group()
+def keys() -> None:
+    """Make, list and revoke the keys of a store."""
+
+
+@keys.command()
+@store_option
+@click.option("--role", type=click.Choice(["ingest", "reader", "admin"]), required=True,
+              help="ingest only writes, reader only reads, admin does both.")  # fmt: skip
+@click.option("--label", default="", metavar="TEXT", help="What or whom it is for.")
+@as_json
+def create(store: str, role: str, label: str, as_json: bool) -> None:
+    """
+    Make a key. It is shown once and kept only as a hash.
+
+    \b
+    Example:
+      reticent keys create --store sqlite:///reticent.db --role ingest
+    """
+    from reticent.stores import create_key, open_store
+
+    opened = open_store(store)
+    text, key = create_key(role, label, int(time.time()))
+    opened.add_key(key)
+    opened.close()
+    if as_json:
+        print_json({"key": text, "id": key.id, "role": key.role})
+    else:
+        click.echo(text)
+        click.echo(f"This {role} key is shown only now. Its id is {key.id}.", err=True)
+
+
+@keys.command("list")
+@store_option
+@as_json
+def list_(store: str, as_json: bool) -> None:
+    """
+    List the keys of a store: ids, roles and dates, never the keys.
+
+    \b
+    Example:
+      reticent keys list --store sqlite:///reticent.db
+    """
+    with opened_store(store) as opened:
+        found = opened.keys()
+    if as_json:
+        print_json(
+            {
+                "keys": [
+                    {"id": key.id, "role": key.role, "label": key.label, "created_at": key.created_at,
+                     "revoked_at": key.revoked_at}
+                    for key in found
+                ]
+            }
+        )  # fmt: skip
+        return
+    if not found:
+        click.echo("No keys yet: reticent keys create makes one.")
+        return
+    shown = table("id", "role", "label", "made", "revoked")
+    for key in found:
+        shown.add_row(key.id, key.role, key.label, _date(key.created_at), _date(key.revoked_at))
+    console().print(shown)
+
+
+@keys.command()
+@click.argument("key_id", metavar="ID")
+@store_option
+@as_json
+def revoke(key_id: str, store: str, as_json: bool) -> None:
+    """
+    Revoke the key with this ID; collectors notice within seconds.
+
+    \b
+    Example:
+      reticent keys revoke 1f2e3d4c --store sqlite:///reticent.db
+    """
+    with opened_store(store) as opened:
+        done = opened.revoke_key(key_id, int(time.time()))
+    if not done:
+        raise ReticentError(f"no key has the id {key_id}.\n  Hint: reticent keys list shows them")
+    if as_json:
+        print_json({"id": key_id, "revoked": True})
+    else:
+        click.echo(f"Key {key_id} is revoked.")
+
+
+def _date(seconds: int | None) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M") if seconds else ""

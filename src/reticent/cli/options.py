@@ -1,0 +1,128 @@
+"""Options that several verbs share: one name, one metavar and one wording for one thing."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reticent.cli.completing import StoreUrl, complete_metric, complete_plan, complete_segment
+from reticent.errors import ParameterError, ReticentError, StoreError
+
+if TYPE_CHECKING:
+    from reticent.stores import Store
+
+
+def given_store(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """A store by option, variable, or a file that a variable names: an address may hold a password."""
+    file = os.environ.get("RETICENT_STORE_FILE")
+    if value is None and file:
+        value = Path(file).read_text().strip()
+    return value or None
+
+
+def _needed_store(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    found = given_store(context, parameter, value)
+    if found is None:
+        raise click.MissingParameter(ctx=context, param=parameter)
+    return found
+
+
+def _segment(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    if not all(":" in pair for pair in pairs):
+        raise click.BadParameter("expected NAME:TAG, such as os:linux.")
+    return dict(pair.split(":", 1) for pair in pairs)
+
+
+STORE_HELP = (
+    "sqlite:///PATH, postgresql://USER@HOST/DATABASE or lake:///FOLDER; or in file RETICENT_STORE_FILE."
+)
+
+store_option = click.option(
+    "--store",
+    envvar="RETICENT_STORE",
+    callback=_needed_store,
+    type=StoreUrl(),
+    metavar="URL",
+    help=STORE_HELP,
+)
+either_store_option = click.option(
+    "--store", envvar="RETICENT_STORE", callback=given_store, type=StoreUrl(), metavar="URL", help=STORE_HELP
+)
+"""Of verbs that can do without, given --counts."""
+
+counts_option = click.option(
+    "--counts",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="COUNTS",
+    help="Instead of a store: a file of counts that reticent count wrote.",
+)
+plan_option = click.option(
+    "--plan", metavar="NAME", shell_complete=complete_plan, help="Rounds of this plan only."
+)
+metric_option = click.option(
+    "--metric", metavar="NAME", shell_complete=complete_metric, help="This metric only."
+)
+last_option = click.option(
+    "--last", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Latest rounds."
+)
+segment_option = click.option(
+    "--segment", multiple=True, callback=_segment, metavar="NAME:TAG", shell_complete=complete_segment,
+    help="Devices with this tag only; may be given several times.",
+)  # fmt: skip
+by_option = click.option(
+    "--by", metavar="NAME", shell_complete=complete_segment, help="Estimate the tags of this segment apart."
+)
+confidence_option = click.option(
+    "--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
+    show_default=True, metavar="C", help="Of the intervals.",
+)  # fmt: skip
+
+
+@contextmanager
+def opened_store(url: str) -> Iterator[Store]:
+    """A store that exists; one that is only mistyped is not made."""
+    from reticent.stores import open_store
+
+    file, folder = url.removeprefix("sqlite:///"), url.removeprefix("lake:///")
+    is_file, is_lake = Path(file).is_file(), (Path(folder) / "lake.json").is_file()
+    if (file != url and not is_file) or (folder != url and not is_lake):
+        raise StoreError(
+            f"{url}: there is no such store.\n  Hint: reticent serve and reticent keys create make a new one"
+        )
+    store = open_store(url)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@contextmanager
+def near_names(**known: list[str]) -> Iterator[None]:
+    """
+    An error about a name says which names there are, and which one may have been meant.
+
+    >>> with near_names(metric=["editor_seconds", "editor_hours"]):
+    ...     raise ParameterError("metric", "one of a, b", "editor_second")
+    Traceback (most recent call last):
+    ...
+    reticent.errors.ReticentError: metric: expected one of editor_seconds, editor_hours, got editor_second.
+      Hint: --metric editor_seconds?
+    """
+    try:
+        yield
+    except ParameterError as error:
+        if error.name not in known:
+            raise
+        raise ReticentError(_unknown_name(error.name, known[error.name], str(error.got))) from error
+
+
+def _unknown_name(option: str, known: list[str], got: str) -> str:
+    near = difflib.get_close_matches(got, known, n=1)
+    hint = f"\n  Hint: --{option} {near[0]}?" if near else ""
+    return f"{option}: expected one of {', '.join(known) or '(none)'}, got {got}.{hint}"

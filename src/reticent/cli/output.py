@@ -1,0 +1,77 @@
+"""How verbs answer: tables for people, JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import NoReturn
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from reticent.cli.completing import PlanFile
+
+FOUND_PROBLEMS = 3
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for scripts.")
+plan_file = PlanFile(exists=True, dir_okay=False, path_type=Path)
+
+
+def console() -> Console:
+    """Where people read; wide enough for a table when the output is a file."""
+    found = Console(highlight=False)
+    return found if found.is_terminal else Console(highlight=False, width=max(found.width, 110))
+
+
+def print_json(answer: object) -> None:
+    """An answer as JSON; what has no bound is null, since JSON has no infinity."""
+    click.echo(json.dumps(_finite(answer), indent=2, ensure_ascii=False, default=str))
+
+
+def found_problems() -> NoReturn:
+    """End with the exit code of a check that found problems."""
+    raise SystemExit(FOUND_PROBLEMS)
+
+
+def make_folder(folder: Path | None) -> None:
+    """Make the folder of --out before the work begins, so that nothing is worked out in vain."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    """A plain table; the first column is text, the others are figures."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for place, column in enumerate(columns):
+        made.add_column(column, justify="left" if place == 0 else "right", style="bold" if place == 0 else "")
+    return made
+
+
+def figure(number: float, digits: int = 4) -> str:
+    """A figure for people, to `digits` significant digits; JSON has all of them."""
+    if math.isinf(number):
+        return "no bound"
+    text = f"{number:,.{digits}g}" if abs(number) < 1000 else f"{number:,.0f}"
+    return f"{text}.0" if text.lstrip("-").isdigit() and abs(number) < 10 else text
+
+
+def counted(number: int, word: str) -> str:
+    """
+    A number of things.
+
+    >>> counted(1, "round"), counted(1_460, "round"), counted(0, "note")
+    ('1 round', '1,460 rounds', 'no notes')
+    """
+    return f"{number:,} {word}{'s' * (number != 1)}" if number else f"no {word}s"
+
+
+def _finite(answer: object) -> object:
+    if isinstance(answer, float) and not math.isfinite(answer):
+        return None
+    if isinstance(answer, dict):
+        return {key: _finite(value) for key, value in answer.items()}
+    if isinstance(answer, list | tuple):
+        return [_finite(value) for value in answer]
+    return answer

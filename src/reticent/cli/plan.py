@@ -1,0 +1,224 @@
+"""`reticent plan check` and `reticent plan diff`: a plan before it ships."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from reticent.cli.options import confidence_option
+from reticent.cli.output import as_json, console, figure, found_problems, plan_file, print_json, table
+from reticent.errors import PlanError
+from reticent.mechanisms import DBitFlip, HadamardBit, OneBitMean
+from reticent.plan import Metric, Plan
+from reticent.plan.card import PrivacyCard, privacy_card
+from reticent.plan.diff import diff as diff_plans
+from reticent.plan.lint import lint, lint_succession
+from reticent.plan.problems import Problem
+from reticent.privacy import losses
+
+NOT_COVERED = """\
+Per round holds for any two values. Steady is a device whose values never change, over all rounds.
+For life holds between devices that change at the same times. That a device changed, and when, is
+hidden by flips only: each round by which a change moves costs the last figure.
+docs/explanation/not-protected.md says what else is open."""
+
+POOR = 0.05
+"""A half-width above this part of the range calls for another design."""
+
+
+@click.group()
+def plan() -> None:
+    """Check a plan before it ships, or compare two versions."""
+
+
+@plan.command()
+@click.argument("path", metavar="PLAN", type=plan_file)
+@click.option("--devices", type=click.IntRange(1, 10**12), default=100_000, show_default=True, metavar="N",
+              help="How many devices answer a round.")  # fmt: skip
+@confidence_option
+@click.option("--previous", type=plan_file, metavar="PLAN", help="The version before: refuse silent changes.")
+@as_json
+def check(path: Path, devices: int, confidence: float, previous: Path | None, as_json: bool) -> None:
+    """
+    Name every problem of PLAN, what answering it costs a device, and how sure the estimates will be.
+
+    \b
+    Example:
+      reticent plan check examples/plan.toml --devices 1000000
+
+    Exit code 3 when the plan breaks a rule; warnings alone leave it at 0.
+    """
+    found, problems = _inspect(path, previous)
+    answer: dict[str, object] = {"metrics": {}, "groups": {}, "loss": None}
+    card = privacy_card(found) if found else None
+    if found and card:
+        answer = _answer(found, card, devices, confidence)
+    if as_json:
+        print_json({**answer, "problems": [problem.to_dict() for problem in problems]})
+    else:
+        screen = console()
+        _print_problems(screen, path, problems)
+        if found and card:
+            _print_card(screen, found, card)
+            _print_widths(screen, found, devices, confidence)
+            screen.print(f"\n[dim]{NOT_COVERED}[/dim]")
+    if any(problem.severity == "error" for problem in problems):
+        found_problems()
+
+
+@plan.command()
+@click.argument("before", metavar="BEFORE", type=plan_file)
+@click.argument("after", metavar="AFTER", type=plan_file)
+@as_json
+def diff(before: Path, after: Path, as_json: bool) -> None:
+    """
+    Say what changes from plan BEFORE to plan AFTER, and whether devices draw remembered answers anew.
+
+    \b
+    Example:
+      reticent plan diff plan-v1.toml plan-v2.toml
+
+    Exit code 3 when AFTER may not follow BEFORE (changed parameters under the same version).
+    """
+    old, new = Plan.load(before), Plan.load(after)
+    found = diff_plans(old, new)
+    problems = lint_succession(old, new)
+    if as_json:
+        print_json({**found.to_dict(), "problems": [problem.to_dict() for problem in problems]})
+    else:
+        screen = console()
+        _print_problems(screen, after, problems)
+        for change in found.changes:
+            cost = (
+                f"  [yellow]new memo, up to {figure(change.loss)} more for life[/yellow]"
+                if change.new_memo
+                else ""
+            )
+            screen.print(f"{escape(change.where)}: {escape(change.message)}{cost}")
+        screen.print(
+            f"Adds up to {figure(found.lifetime_added)} to the loss for life."
+            if found.new_memos
+            else "Costs no new memo epoch."
+        )
+    if problems:
+        found_problems()
+
+
+def _inspect(path: Path, previous: Path | None) -> tuple[Plan | None, list[Problem]]:
+    try:
+        found = Plan.load(path)
+    except PlanError as error:
+        return None, [problem for problem in error.problems if isinstance(problem, Problem)]
+    problems = lint_succession(Plan.load(previous), found) if previous else []
+    return found, problems + lint(found, today=datetime.now(UTC).date())
+
+
+def _answer(found: Plan, card: PrivacyCard, devices: int, confidence: float) -> dict[str, object]:
+    metrics = {}
+    for metric in found.metrics:
+        other = _other(metric)
+        metrics[metric.name] = {
+            **_figures(metric, devices, confidence),
+            "unit": metric.unit,
+            "alternative": _figures(other, devices, confidence) if other else None,
+        }
+    return {
+        "plan": found.name,
+        "version": found.version,
+        "devices": devices,
+        "confidence": confidence,
+        "metrics": metrics,
+        "groups": {name: {"loss": asdict(loss)} for name, loss in card.groups.items()},
+        "loss": {"round": card.round, "constant": card.constant, "lifetime": card.lifetime},
+    }
+
+
+def _figures(metric: Metric, devices: int, confidence: float) -> dict[str, object]:
+    from reticent.estimates import expected_half_width, paper_bound
+
+    return {
+        "kind": metric.kind,
+        "mechanism": metric.mechanism_name,
+        "loss": asdict(losses(metric.mechanism, metric.flip)),
+        "half_width": expected_half_width(metric, devices, confidence),
+        "paper_bound": paper_bound(metric, devices, confidence),
+    }
+
+
+def _other(metric: Metric) -> Metric | None:
+    """The same histogram by the other mechanism, to compare with."""
+    mechanism = metric.mechanism
+    if isinstance(mechanism, OneBitMean):
+        return None
+    if isinstance(mechanism, HadamardBit):
+        return replace(metric, mechanism=DBitFlip(mechanism.epsilon, mechanism.buckets, 1))
+    if len(mechanism.buckets) > 255:
+        return None
+    return replace(metric, mechanism=HadamardBit(mechanism.epsilon, mechanism.buckets))
+
+
+def _print_problems(screen: Console, path: Path, problems: list[Problem]) -> None:
+    for problem in problems:
+        style = "red" if problem.severity == "error" else "yellow"
+        screen.print(f"[{style}]{problem.severity}[/{style}] {escape(path.name)}: {escape(str(problem))}")
+    errors = sum(problem.severity == "error" for problem in problems)
+    if errors:
+        screen.print(f"\n{errors} problem{'s' * (errors > 1)} to mend before this plan can be used.")
+    elif problems:
+        screen.print()
+
+
+def _print_card(screen: Console, found: Plan, card: PrivacyCard) -> None:
+    losses_table = table(
+        "epsilon spent", "per round", "steady", "for life", "change, per round",
+        title=f"What answering {found.name} (version {found.version}) costs a device",
+    )  # fmt: skip
+    for name, loss in card.metrics.items():
+        row = (loss.round, loss.constant, loss.lifetime, loss.change_per_round)
+        losses_table.add_row(name, *(figure(each) for each in row))
+    for name, together in card.groups.items():
+        losses_table.add_row(f"  group {name}", figure(together.round), figure(together.constant), "", "")
+    losses_table.add_section()
+    losses_table.add_row("whole plan", figure(card.round), figure(card.constant), figure(card.lifetime), "")
+    screen.print(losses_table)
+
+
+def _print_widths(screen: Console, found: Plan, devices: int, confidence: float) -> None:
+    from reticent.estimates import expected_half_width, paper_bound
+
+    widths = table(
+        f"{confidence:.0%} half-width", "mechanism", "at worst", "of range", "paper's bound",
+        title=f"\nHow sure a round will be with {devices:,} devices",
+    )  # fmt: skip
+    for metric in found.metrics:
+        for label, each in ((metric.name, metric), ("  instead", _other(metric))):
+            if each:
+                half, bound = (
+                    expected_half_width(each, devices, confidence),
+                    paper_bound(each, devices, confidence),
+                )
+                top = float(metric.max_value) if metric.kind == "mean" else 1.0
+                unit = f" {metric.unit}" if metric.kind == "mean" and metric.unit else ""
+                widths.add_row(
+                    label,
+                    each.mechanism_name,
+                    f"±{figure(half)}{unit}",
+                    f"{half / top:.2%}",
+                    f"±{figure(bound)}",
+                )
+    screen.print(widths)
+    if any(_share_of_range(metric, devices, confidence) > POOR for metric in found.metrics):
+        screen.print("\nreticent design helps to choose epsilon, flip and mechanism for a half-width.")
+
+
+def _share_of_range(metric: Metric, devices: int, confidence: float) -> float:
+    """The half-width to expect, as a part of the range."""
+    from reticent.estimates import expected_half_width
+
+    top = float(metric.max_value) if metric.kind == "mean" else 1.0
+    return expected_half_width(metric, devices, confidence) / top

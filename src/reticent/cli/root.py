@@ -1,0 +1,102 @@
+"""The `reticent` command and what its verbs share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any
+
+import click
+
+from reticent.cli import STOPPED
+from reticent.cli.audit import audit
+from reticent.cli.completion import completion
+from reticent.cli.count import count
+from reticent.cli.demo import demo
+from reticent.cli.design import design
+from reticent.cli.device import device
+from reticent.cli.doctor import doctor
+from reticent.cli.extras import extra_of
+from reticent.cli.keys import keys
+from reticent.cli.plan import plan
+from reticent.cli.reading import estimate, export, rounds
+from reticent.cli.reproduce import reproduce
+from reticent.cli.serve import serve
+from reticent.cli.simulate import simulate
+from reticent.cli.store import store
+from reticent.errors import MissingExtraError, ReticentError
+
+
+class Verbs(click.Group):
+    """Turns what may go wrong into a line or two on standard error, and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb."""
+        with _plain_faults():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _plain_faults() -> Iterator[None]:
+    """What reticent raises on purpose, what the system refuses, what is not installed, and Ctrl-C."""
+    try:
+        yield
+    except ReticentError as error:
+        raise click.ClickException(str(error)) from error
+    except ModuleNotFoundError as error:
+        extra = extra_of(error.name or "")
+        if extra is None:
+            raise
+        raise click.ClickException(str(MissingExtraError(extra, str(error.name)))) from error
+    except BrokenPipeError:
+        raise  # the reader has seen enough; click ends quietly
+    except OSError as error:
+        if error.strerror is None:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        raise click.ClickException(f"{place}{error.strerror}.") from error
+    except KeyboardInterrupt:
+        click.echo("Stopped.", err=True)
+        raise SystemExit(STOPPED) from None
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(version("reticent"), prog_name="reticent")
+def reticent() -> None:
+    """
+    Private telemetry for counters.
+
+    A device answers with noisy bits; bits add up to counts; counts, un-biased, are estimates.
+
+    \b
+    Start here:
+      reticent demo                                   collector, fleet and dashboard on this machine
+      reticent plan check plan.toml --devices 100000  what a plan costs and what it yields
+      reticent simulate plan.toml --values usage.csv  the plan on your own data
+      reticent serve plan.toml --store sqlite:///reticent.db
+      reticent doctor --store sqlite:///reticent.db      what to fix on this machine
+
+    Exit codes: 0 ok, 1 failure, 2 wrong usage, 3 a check found problems, 130 stopped by Ctrl-C.
+    """
+
+
+for command in (
+    audit,
+    completion,
+    count,
+    demo,
+    design,
+    device,
+    doctor,
+    estimate,
+    export,
+    keys,
+    plan,
+    reproduce,
+    rounds,
+    serve,
+    simulate,
+    store,
+):
+    reticent.add_command(command)

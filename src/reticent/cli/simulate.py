@@ -1,0 +1,246 @@
+"""`reticent simulate`: a plan on your own data, before it ships."""
+
+from __future__ import annotations
+
+import csv
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reticent.cli.options import confidence_option
+from reticent.cli.output import (
+    as_json,
+    console,
+    counted,
+    figure,
+    found_problems,
+    make_folder,
+    plan_file,
+    print_json,
+    table,
+)
+from reticent.plan import Plan
+
+if TYPE_CHECKING:
+    from reticent.fleet.simulation import Simulation
+
+FALSE_ALARM = 1e-6
+"""How often sound intervals end with exit code 3."""
+READING = """\
+Losses hold between devices that change at the same times. A lonely device shares its times with at most one
+other; flips blur them. docs/how-to/simulate.md says how to read this."""
+
+DEVICES, ROUNDS = 100_000, 31
+DAY = 86_400
+
+
+@click.command(short_help="Run a plan on values of your own.")
+@click.argument("path", metavar="PLAN", type=plan_file)
+@click.option("--values", "files", multiple=True, metavar="[METRIC=]FILE",
+              help="CSV or Parquet with individual, day, value; for all metrics, or one each.")  # fmt: skip
+@click.option("--population", "name", metavar="NAME", help="Made-up values instead; named above.")
+@click.option("--devices", type=click.IntRange(1, 100_000_000), metavar="N",
+              help="As many as there are individuals in the file, or 100,000.")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(1, 100_000), metavar="N",
+              help="As many as there are days in the file, or 31.")  # fmt: skip
+@click.option("--repetitions", type=click.IntRange(1, 100_000), default=20, show_default=True, metavar="N",
+              help="The same values with other chance, to see how often intervals hold.")  # fmt: skip
+@confidence_option
+@click.option("--seed", type=click.IntRange(0, 2**31), metavar="SEED",
+              help="Repeat a run; drawn anew when left out.")  # fmt: skip
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+              help="Write pictures, CSV and JSON there.")  # fmt: skip
+@as_json
+def simulate(
+    path: Path,
+    files: tuple[str, ...],
+    name: str | None,
+    devices: int | None,
+    rounds: int | None,
+    repetitions: int,
+    confidence: float,
+    seed: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """
+    Run PLAN on values of your own and show what it would have told: each metric's truth beside its
+    estimate, how often the intervals hold, and what the people in the data would have given away.
+
+    One day of a file is one round, whatever the plan's rounds are. Devices answer as the SDK does, bit for
+    bit.
+
+    \b
+    Populations:
+      age-in-days, constant, editor, forza-horizon-4, gran-turismo-sport, the-crew-2, truncated-normal,
+      uniform
+
+    \b
+    Example:
+      reticent simulate examples/plan.toml --population editor --devices 20000 --out simulated
+
+    Exit code 3 when intervals miss the truth more often than they promise, by more than chance allows.
+    """
+    from reticent.fleet.simulation import simulate as run
+
+    plan = Plan.load(path)
+    make_folder(out)
+    chosen = secrets.randbelow(2**31) if seed is None else seed
+    values = _values(plan, files, name, devices, rounds, chosen)
+    with _progress(as_json) as progress:
+        found = run(plan, values, repetitions, chosen, confidence, progress)
+    if out is not None:
+        _write(found, out)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _show(found, out)
+    if any(each.misses_too_often(FALSE_ALARM / len(found.metrics)) for each in found.metrics.values()):
+        found_problems()
+
+
+def _values(
+    plan: Plan, files: tuple[str, ...], name: str | None, devices: int | None, rounds: int | None, seed: int
+) -> dict[str, Any]:
+    """A table of values per metric."""
+    import numpy as np
+
+    from reticent.fleet import Population, Recorded, population, read_values
+
+    if bool(files) == bool(name):
+        raise click.UsageError("Give either --values FILE, or --population NAME.")
+    sources: dict[str, Population] = {}
+    if name is not None:
+        per_day = max(1, DAY // plan.round_seconds)
+        sources = {
+            metric.name: population(name, metric.mechanism.max_value, per_day) for metric in plan.metrics
+        }
+    else:
+        by_file = {file: read_values(file) for file in dict.fromkeys(_by_metric(plan, files).values())}
+        sources = {each: by_file[file] for each, file in _by_metric(plan, files).items()}
+    recorded = [each for each in sources.values() if isinstance(each, Recorded)]
+    count = devices or min((len(each.individuals) for each in recorded), default=DEVICES)
+    length = rounds or min((len(each.days) for each in recorded), default=ROUNDS)
+    # Metrics of one file keep each individual together: all of them draw alike.
+    return {
+        each: source.values(count, length, np.random.default_rng([seed, 0 if recorded else place]))
+        for place, (each, source) in enumerate(sources.items())
+    }
+
+
+def _by_metric(plan: Plan, files: tuple[str, ...]) -> dict[str, str]:
+    """The file of each metric."""
+    named: dict[str, str] = {}
+    rest: list[str] = []
+    for each in files:
+        before, equals, after = each.partition("=")
+        if equals and before in plan.by_name:
+            named[before] = after
+        elif equals and not Path(each).exists():
+            raise click.UsageError(
+                f"--values {each}: no metric {before}; there are {', '.join(plan.by_name)}."
+            )
+        else:
+            rest.append(each)
+    missing = [each for each in plan.by_name if each not in named]
+    if len(rest) > 1:
+        raise click.UsageError(f"--values {rest[1]}: say for which metric: --values {missing[0]}={rest[1]}")
+    if missing and not rest:
+        raise click.UsageError(f"No values for {', '.join(missing)}: add --values {missing[0]}=FILE.")
+    return {each: named.get(each) or rest[0] for each in plan.by_name}
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    shown = Console(stderr=True)
+    with Progress(console=shown, transient=True, disable=quiet or not shown.is_terminal) as bar:
+        task = bar.add_task("Simulating")
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _show(found: Simulation, out: Path | None) -> None:
+    screen = console()
+    sizes = (
+        f"{found.devices:,} devices, {counted(found.rounds, 'round')},"
+        f" {counted(found.repetitions, 'repetition')}"
+    )
+    told = table(
+        "over all rounds",
+        "truth",
+        "estimate",
+        "error",
+        "half-width",
+        "covered",
+        title=f"{found.plan.name}: {sizes}, seed {found.seed}",
+    )
+    for name, each in found.metrics.items():
+        low, high = each.coverage_interval
+        mean = each.truth.shape[1] == 1
+        told.add_row(
+            name if mean else f"{name}, {each.truth.shape[1]} buckets",
+            figure(float(each.truth.mean())) if mean else "",
+            figure(float(each.value[0].mean())) if mean else "",
+            figure(float(each.absolute_error.mean())),
+            f"±{figure(float(each.half_width.mean()))}",
+            f"{each.inside.mean():.1%} ({low:.1%} to {high:.1%})",
+        )
+    screen.print(told)
+    promised = next(iter(found.metrics.values())).confidence
+    screen.print(f"Promised: at least {promised:.1%}, of a histogram for all buckets at once.\n")
+    columns = ("never change", "lonely", "widest", "steady loss", "mean loss", "largest loss")
+    lost = table("over these rounds", *columns, title="What the people in the data give away")
+    for name, people in found.people.items():
+        lost.add_row(
+            name,
+            f"{people.supports.share_constant:.1%}",
+            f"{people.supports.share_lonely:.1%}",
+            str(max(people.share_by_width)),
+            figure(people.constant_loss),
+            figure(people.mean_loss),
+            figure(max(people.loss_by_width.values())),
+        )
+    screen.print(lost)
+    screen.print(READING)
+    for name, kept in found.kept.items():
+        if kept < 0.9995:
+            screen.print(
+                f"{name}: {1 - kept:.1%} of all that was counted is above its range or a joint limit: cut."
+            )
+    if out is not None:
+        screen.print(f"\nPictures, rounds.csv, people.csv and results.json are in {out}.")
+    else:
+        screen.print("\nAdd --out DIR for pictures and every round.")
+
+
+def _write(found: Simulation, out: Path) -> None:
+    from reticent.fleet.simulation.pictures import pictures
+    from reticent.plots import save
+
+    (out / "results.json").write_text(json.dumps(found.to_dict(), indent=1) + "\n")
+    _write_csv(out / "rounds.csv", [row for each in found.metrics.values() for row in each.rows()])
+    _write_csv(
+        out / "people.csv",
+        [
+            {"metric": name, "width": width, "share": share, "loss": people.loss_by_width[width]}
+            for name, people in found.people.items()
+            for width, share in people.share_by_width.items()
+        ],
+    )
+    for name, draw in pictures(found).items():
+        save(draw(), out, name)
+
+
+def _write_csv(file: Path, rows: list[dict[str, Any]]) -> None:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with file.open("w", newline="", encoding="utf-8") as text:
+        writer = csv.DictWriter(text, names, restval="")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,162 @@
+"""Who may do what: keys in headers, sessions in cookies, and how fast each key may send."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from reticent.collector.problems import ProblemError
+from reticent.errors import StoreError
+from reticent.stores import Key, Store
+
+REFRESH_SECONDS = 5.0
+SESSION_SECONDS = 12 * 3600
+COOKIE = "reticent_session"
+
+Header = tuple[bytes, bytes]
+
+
+@dataclass(slots=True)
+class _Bucket:
+    level: float
+    at: float
+
+
+class Access:
+    """
+    The keys of a store, looked up by hash and read anew every few seconds.
+
+    Where a store never had a key, everything is open; `serve` refuses that beyond loopback. Revoking the
+    last one opens nothing. What is looked up is the SHA-256 of what was sent, so that neither the look-up
+    nor the comparison takes a time that tells of the right key.
+    """
+
+    def __init__(self, store: Store, rate: float = 0.0, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self.rate = rate
+        """Reports a second that each key may send; 0 for as many as it likes."""
+        self._clock = clock
+        self._keys: dict[bytes, Key] = {}
+        self._all: tuple[Key, ...] = ()
+        self._is_open = False
+        self._secret = secrets.token_bytes(32)
+        self._read_at = float("-inf")
+        self._lock = threading.Lock()
+        self._buckets: dict[str, _Bucket] = {}
+        self.refresh()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no key is needed."""
+        return self._is_open
+
+    @property
+    def all_keys(self) -> tuple[Key, ...]:
+        """What is kept of every key of the store, those revoked among them."""
+        return self._all
+
+    def refresh(self) -> None:
+        """Read the keys anew; those known stay when the store cannot be read."""
+        try:
+            keys = self._store.keys()
+        except StoreError:
+            return
+        finally:
+            self._read_at = time.monotonic()
+        self._keys = {key.hash: key for key in keys if key.active}
+        self._all = tuple(keys)
+        self._is_open = not keys
+
+    def is_stale(self) -> bool:
+        """Whether it is time to refresh."""
+        return time.monotonic() - self._read_at > REFRESH_SECONDS
+
+    def key_of(self, headers: Iterable[Header]) -> Key | None:
+        """The key in the Authorization header; None when there is none or it is not known."""
+        for name, value in headers:
+            if name == b"authorization":
+                scheme, _, text = value.partition(b" ")
+                if scheme.lower() == b"bearer":
+                    return self.known(text.strip())
+        return None
+
+    def known(self, text: bytes) -> Key | None:
+        """The active key that a text is."""
+        digest = sha256(text).digest()
+        key = self._keys.get(digest)
+        return key if key is not None and hmac.compare_digest(key.hash, digest) else None
+
+    def require(self, headers: Iterable[Header], roles: tuple[str, ...]) -> Key | None:
+        """
+        The key that allows a request, in its header or behind a session; None where everything is open.
+
+        Raises 401 or 403. For those who read: a cookie comes with whatever a browser is made to send.
+        """
+        if self.is_open:
+            return None
+        key = self.key_of(headers) or self._session_of(headers)
+        self.allow(key, roles)
+        return key
+
+    def allow(self, key: Key | None, roles: tuple[str, ...]) -> None:
+        """Raise 401 without a key, 403 with one of another role; nothing where everything is open."""
+        if self.is_open:
+            return
+        if key is None:
+            raise ProblemError(401, "unauthorized")
+        if key.role not in roles:
+            raise ProblemError(403, "forbidden")
+
+    def spend(self, key: Key | None, reports: int) -> None:
+        """Take reports from a key's allowance; raises 429 when there is none left."""
+        if not self.rate:
+            return
+        name, now = key.id if key else "", time.monotonic()
+        with self._lock:
+            bucket = self._buckets.setdefault(name, _Bucket(self.rate, now))
+            bucket.level = min(self.rate, bucket.level + (now - bucket.at) * self.rate)
+            bucket.at = now
+            if bucket.level <= 0:
+                wait = int(-bucket.level / self.rate) + 1
+                raise ProblemError(429, "rate_limited", retry_after=wait)
+            bucket.level -= reports
+
+    # Sessions of the dashboard
+
+    def session(self, key: Key) -> str:
+        """
+        A cookie for a key: its id, an end, and a seal made with a secret of this process.
+
+        A revoked key ends its sessions, and so does a restart. The secret is not in the store: whoever gets
+        hold of a copy of the store can make no sessions with the hashes in it.
+        """
+        end = int(self._clock()) + SESSION_SECONDS
+        return f"{key.id}.{end}.{self._seal(key, end)}"
+
+    def _session_of(self, headers: Iterable[Header]) -> Key | None:
+        for name, value in headers:
+            if name == b"cookie":
+                for part in value.split(b";"):
+                    label, _, text = part.strip().partition(b"=")
+                    if label == COOKIE.encode():
+                        return self._valid_session(text)
+        return None
+
+    def _valid_session(self, text: bytes) -> Key | None:
+        parts = text.decode("ascii", "replace").split(".")
+        if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdigit()) or len(parts[1]) > 12:
+            return None
+        for key in self._keys.values():
+            if key.id == parts[0]:
+                right = hmac.compare_digest(self._seal(key, int(parts[1])).encode(), parts[2].encode())
+                return key if right and int(parts[1]) > self._clock() else None
+        return None
+
+    def _seal(self, key: Key, end: int) -> str:
+        said = b"session %s %d " % (key.id.encode(), end)
+        return hmac.new(self._secret, said + key.hash, sha256).hexdigest()

@@ -1,0 +1,160 @@
+"""Group commit: all that queued up during the last commit goes into the next transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from reticent.collector.log import log, log_fault
+from reticent.errors import StoreError
+from reticent.stores import Appended, RoundKey, Store
+
+Records: TypeAlias = Mapping[RoundKey, Sequence[bytes]]
+Done: TypeAlias = Callable[[bool | StoreError], None]
+
+MANY = 16
+PACE_SECONDS = 0.005
+"""
+After a group that many waited for, the next one begins no sooner than this after it began.
+
+Without it groups stay small just when there is much to do: each commit costs the same whatever it holds, and
+takes Python's lock from the thread that reads requests.
+"""
+
+LATENCIES = 4096
+"""How many commits the latency figures look back on."""
+
+
+class BusyError(Exception):
+    """More is waiting than may wait."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of reports since the start."""
+
+    accepted: int = 0
+    duplicate: int = 0
+    late: int = 0
+    commits: int = 0
+    failed_commits: int = 0
+
+
+@dataclass(slots=True)
+class _Group:
+    """What waits for the next commit."""
+
+    records: dict[RoundKey, list[bytes]] = field(default_factory=dict)
+    waiting: list[tuple[Done, Records]] = field(default_factory=list)
+    reports: int = 0
+
+
+class Committer:
+    """
+    One thread that writes to the store, and the queue before it.
+
+    Whoever submits is called back, in the loop's thread, once the records are durable: with True, or False
+    when one of their rounds was sealed meanwhile, or with the `StoreError` of a commit that failed.
+    """
+
+    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, most_waiting: int) -> None:
+        self._store = store
+        self._loop = loop
+        self._most = most_waiting
+        self._group = _Group()
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._failing_since: float | None = None
+        self.tally = Tally()
+        self.latencies: deque[float] = deque(maxlen=LATENCIES)
+        self._thread = threading.Thread(target=self._run, name="reticent-commit", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Reports in the queue."""
+        return self._group.reports
+
+    def submit(self, records: Records, reports: int, done: Done) -> None:
+        """Queue records for the next commit; raises `BusyError` when too much is waiting beside them."""
+        with self._wake:
+            group = self._group
+            if self._stopping or (group.reports and group.reports + reports > self._most):
+                raise BusyError
+            for key, parts in records.items():
+                group.records.setdefault(key, []).extend(parts)
+            group.waiting.append((done, records))
+            group.reports += reports
+            if len(group.waiting) == 1:
+                self._wake.notify()
+
+    def stop(self) -> None:
+        """Write what waits, then end; blocks."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._group.waiting and not self._stopping:
+                    self._wake.wait()
+                group, self._group = self._group, _Group()
+            if not group.waiting:
+                return
+            begun = time.perf_counter()
+            self._commit(group)
+            if len(group.waiting) >= MANY:
+                time.sleep(max(0.0, begun + PACE_SECONDS - time.perf_counter()))
+
+    def _commit(self, group: _Group) -> None:
+        start = time.perf_counter()
+        try:
+            done = self._store.append({key: b"".join(parts) for key, parts in group.records.items()})
+        except StoreError as error:
+            self._failed(group, error)
+            return
+        except BaseException as error:  # the thread must live on: whoever waits gets an answer
+            self._failed(group, StoreError(f"the commit failed: {type(error).__name__}"))
+            return
+        self._worked()
+        self.latencies.append(time.perf_counter() - start)
+        self.tally.commits += 1
+        for appended in done.values():
+            self.tally.accepted += appended.accepted
+            self.tally.duplicate += appended.duplicate
+            self.tally.late += appended.late
+        self._answer(group, done)
+
+    def _failed(self, group: _Group, error: StoreError) -> None:
+        self.tally.failed_commits += 1
+        if self._failing_since is None:  # one line for an outage, not one for each commit
+            self._failing_since = time.monotonic()
+            log("commits-fail", reason=str(error))
+        self._answer(group, error)
+
+    def _worked(self) -> None:
+        if self._failing_since is not None:
+            log("commits-work", after_seconds=round(time.monotonic() - self._failing_since, 1))
+            self._failing_since = None
+
+    def _answer(self, group: _Group, done: dict[RoundKey, Appended] | StoreError) -> None:
+        try:
+            self._loop.call_soon_threadsafe(_call_back, group.waiting, done)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            return
+
+
+def _call_back(waiting: list[tuple[Done, Records]], result: dict[RoundKey, Appended] | StoreError) -> None:
+    late = set() if isinstance(result, StoreError) else {key for key, each in result.items() if each.late}
+    for done, records in waiting:
+        try:
+            done(result if isinstance(result, StoreError) else not late or late.isdisjoint(records))
+        except Exception as error:  # whoever comes after gets an answer all the same
+            log_fault("answer-failed", error)

@@ -1,0 +1,200 @@
+"""`POST /v1/reports`: the one path that every device takes, as callbacks, whatever server it runs in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from reticent.collector.access import Access
+from reticent.collector.commits import BusyError, Committer, Records
+from reticent.collector.log import log_fault
+from reticent.collector.problems import ProblemError, of_verdict
+from reticent.collector.traffic import Traffic
+from reticent.collector.wire import Batch, Wire
+from reticent.errors import StoreError
+from reticent.reports import Verdict
+from reticent.stores import Key
+
+SENDERS = ("ingest", "admin")
+JSON, NDJSON, PACKED = b"application/json", b"application/x-ndjson", b"application/vnd.reticent.packed"
+
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What one request may bring."""
+
+    body: int = 16 << 20
+    """Bytes."""
+    batch: int = 200_000
+    """Reports."""
+    seconds: float = 20.0
+    """From its first byte to its last."""
+    head: int = 32 << 10
+    """Bytes of the request line and headers."""
+
+
+class Admission(NamedTuple):
+    """What a request's headers say, once they are found in order."""
+
+    kind: bytes
+    key: Key | None
+
+
+class Accepted(NamedTuple):
+    """202: durable, and counted once each."""
+
+    body: bytes
+
+
+ONE_ACCEPTED = Accepted(b'{"accepted":1}')
+
+Finish: TypeAlias = Callable[[Accepted | ProblemError], None]
+
+
+class Ingest:
+    """
+    Takes reports: checks them, queues them, and says so once they are durable.
+
+    `admit` looks at the headers before the body is read; `take` starts with the whole body and calls
+    `finish`, at once or after the next commit. Nothing is awaited, so a server needs no task per request.
+    """
+
+    def __init__(
+        self, wire: Wire, committer: Committer, access: Access, limits: Limits, clock: Callable[[], float]
+    ) -> None:
+        self._wire = wire
+        self._committer = committer
+        self._access = access
+        self._clock = clock
+        self.limits = limits
+        self.refused: Counter[str] = Counter()
+        self.traffic = Traffic()
+        self.requests = 0
+
+    def admit(self, headers: Headers) -> Admission:
+        """
+        Check key, type and size; raises `ProblemError`.
+
+        A key is taken from its header alone. Reports are sent by devices, which have no sessions; and a
+        browser sends the cookie of one along with whatever a page makes it send.
+        """
+        self.requests += 1
+        key = self._access.key_of(headers)
+        self.traffic.request(key)
+        try:
+            kind = self._content_type(headers)
+            self._access.allow(key, SENDERS)
+        except ProblemError as problem:
+            self._note(problem.code, key)
+            raise
+        return Admission(kind, key)
+
+    def take(self, admission: Admission, body: bytes, finish: Finish) -> None:
+        """Take the reports in a body; `finish` is called once, perhaps later, in the same thread."""
+
+        def refuse(problem: ProblemError) -> None:
+            self._note(problem.code, admission.key)
+            finish(problem)
+
+        try:
+            if admission.kind == JSON:
+                self._one(body, admission.key, finish, refuse)
+            else:
+                self._many(self._batch(body, admission.kind), admission.key, finish, refuse)
+        except ProblemError as problem:
+            refuse(problem)
+        except Exception as error:  # whoever waits gets an answer; what went wrong may quote the body
+            log_fault("internal-error", error)
+            refuse(ProblemError(500, "internal"))
+
+    def _note(self, code: str, key: Key | None, count: int = 1) -> None:
+        """Count what was refused, and whose it was."""
+        self.refused[code] += count
+        self.traffic.refused(key, code, count)
+
+    def _one(
+        self, body: bytes, key: Key | None, finish: Finish, refuse: Callable[[ProblemError], None]
+    ) -> None:
+        found = self._wire.one(body, self._clock())
+        if isinstance(found, Verdict):
+            raise of_verdict(found)
+        self._access.spend(key, 1)
+
+        def done(result: bool | StoreError) -> None:
+            if result is True:
+                self.traffic.reports(key, 1)
+                finish(ONE_ACCEPTED)
+            elif result is False:
+                refuse(of_verdict(Verdict.LATE))
+            else:
+                refuse(ProblemError(503, "unavailable", retry_after=5))
+
+        self._submit({found[0]: (found[1],)}, 1, done)
+
+    def _batch(self, body: bytes, kind: bytes) -> Batch:
+        read = self._wire.lines if kind == NDJSON else self._wire.packed
+        batch = read(body, self._clock(), self.limits.batch)
+        if batch is None:
+            raise ProblemError(413, "too_large", f"A batch holds at most {self.limits.batch:,} reports.")
+        if isinstance(batch, Verdict):
+            raise of_verdict(batch)
+        return batch
+
+    def _many(
+        self, batch: Batch, key: Key | None, finish: Finish, refuse: Callable[[ProblemError], None]
+    ) -> None:
+        self._access.spend(key, batch.accepted)
+        answer = Accepted(
+            msgspec.json.encode(
+                {
+                    "accepted": batch.accepted,
+                    "rejected": [
+                        {"index": place, "code": verdict.value} for place, verdict in batch.rejected
+                    ],
+                }
+            )
+        )
+
+        def done(result: bool | StoreError) -> None:
+            if result is True:
+                self.traffic.reports(key, batch.accepted)
+                for code, count in Counter(verdict.value for _, verdict in batch.rejected).items():
+                    self._note(code, key, count)
+                finish(answer)
+            elif result is False:
+                text = "A round was sealed just now; send the batch again."
+                refuse(ProblemError(503, "busy", text, retry_after=1))
+            else:
+                refuse(ProblemError(503, "unavailable", retry_after=5))
+
+        if batch.accepted:
+            self._submit(batch.records, batch.accepted, done)
+        else:
+            done(True)
+
+    def _submit(self, records: Records, reports: int, done: Callable[[bool | StoreError], None]) -> None:
+        try:
+            self._committer.submit(records, reports, done)
+        except BusyError:
+            raise ProblemError(503, "busy", retry_after=1) from None
+
+    def _content_type(self, headers: Headers) -> bytes:
+        kind = b""
+        for name, value in headers:
+            if name == b"content-type":
+                kind = value if value == JSON else value.partition(b";")[0].strip().lower()
+            elif name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
+                raise ProblemError(415, "unsupported_media_type")
+            elif name == b"content-length" and (not value.isdigit() or int(value) > self.limits.body):
+                raise self.too_large()
+        if kind not in (JSON, NDJSON, PACKED):
+            raise ProblemError(415, "unsupported_media_type")
+        return kind
+
+    def too_large(self) -> ProblemError:
+        """The problem of a body that is."""
+        return ProblemError(413, "too_large", f"A body has at most {self.limits.body:,} bytes.")

@@ -1,0 +1,51 @@
+"""Structured logs: one JSON object a line on standard error; never an address, a body, a key or an id."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from traceback import walk_tb
+
+from reticent.errors import StoreError
+
+_HOME = Path(__file__).parents[2]
+
+quiet = False
+"""Set where a program has its own way of telling."""
+
+
+def log(event: str, **fields: str | int | float) -> None:
+    """Write an event."""
+    if not quiet:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        sys.stderr.write(json.dumps({"time": stamp, "event": event, **fields}) + "\n")
+        sys.stderr.flush()
+
+
+def log_fault(event: str, error: BaseException, **fields: str | int | float) -> None:
+    """
+    Write what went wrong.
+
+    A store's own words quote nothing of a request. Others' might: of them the log has the kind, and the last
+    line of reticent that they came through.
+    """
+    if isinstance(error, StoreError):
+        log(event, reason=str(error), **fields)
+    else:
+        log(event, kind=type(error).__name__, at=_place(error), **fields)
+
+
+def _place(error: BaseException) -> str:
+    """
+    The last line of reticent that an error came through, such as `reticent/collector/api.py:120`.
+
+    Walked without reading any source: a place is worth little when the disk is what failed.
+    """
+    places = [
+        f"{path.relative_to(_HOME).as_posix()}:{line}"
+        for frame, line in walk_tb(error.__traceback__)
+        if (path := Path(frame.f_code.co_filename)).is_relative_to(_HOME / "reticent")
+    ]
+    return places[-1] if places else "elsewhere"

@@ -1,0 +1,81 @@
+"""Problem documents (RFC 9457): one shape for everything that is refused."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import msgspec
+
+from reticent.reports import Verdict
+
+CONTENT_TYPE = b"application/problem+json"
+NO_SNIFFING = (b"x-content-type-options", b"nosniff")
+
+STATUS_OF_VERDICT = {
+    Verdict.MALFORMED: 400,
+    Verdict.UNKNOWN_PLAN: 404,
+    Verdict.VERSION_MISMATCH: 409,
+    Verdict.LATE: 410,
+    Verdict.EARLY: 425,
+}
+
+DETAILS = {
+    "malformed": "The body is not exactly a report of this plan.",
+    "unknown_plan": "This collector does not serve that plan.",
+    "version_mismatch": "This collector serves other versions of that plan.",
+    "late": "The round no longer takes reports.",
+    "early": "The round has not begun; check the device's clock.",
+    "unauthorized": "A key is needed: Authorization: Bearer KEY.",
+    "forbidden": "This key may not do that.",
+    "not_found": "There is nothing at this address.",
+    "method_not_allowed": "This address does not take that method.",
+    "bad_request": "The request cannot be understood.",
+    "not_acceptable": "The answer cannot be given in that form.",
+    "unsupported_media_type": "Send JSON, NDJSON or a packed batch, under its own type and not compressed.",
+    "too_large": "The body or the batch is larger than this collector takes.",
+    "timeout": "The body did not arrive in time.",
+    "rate_limited": "This key sends more than it may; wait and send again.",
+    "busy": "More is waiting than can be written; wait and send again.",
+    "unavailable": "The store cannot be used just now; nothing that was acknowledged is lost. Try again.",
+    "internal": "Something went wrong here; it has been noted.",
+}
+"""Every code there is, and what it means."""
+
+
+class ProblemError(Exception):
+    """A request that is refused, with its status and its stable code."""
+
+    def __init__(self, status: int, code: str, detail: str = "", retry_after: int | None = None) -> None:
+        super().__init__(code)
+        self.status = status
+        self.code = code
+        self.detail = detail or DETAILS[code]
+        self.retry_after = retry_after
+
+    @property
+    def body(self) -> bytes:
+        """The document."""
+        return msgspec.json.encode(
+            {
+                "type": "about:blank",
+                "title": HTTPStatus(self.status).phrase,
+                "status": self.status,
+                "code": self.code,
+                "detail": self.detail,
+            }
+        )
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers that go with it."""
+        headers = [(b"content-type", CONTENT_TYPE), (b"content-length", b"%d" % len(self.body))]
+        if self.retry_after is not None:
+            headers.append((b"retry-after", b"%d" % self.retry_after))
+        if self.status == 401:
+            headers.append((b"www-authenticate", b'Bearer realm="reticent"'))
+        return headers
+
+
+def of_verdict(verdict: Verdict) -> ProblemError:
+    """The problem of a report that does not count."""
+    return ProblemError(STATUS_OF_VERDICT[verdict], verdict.value)

@@ -1,0 +1,183 @@
+"""How many answered, and how many of them with 1: per metric, and per row for a histogram."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import add
+
+from reticent.errors import ParameterError
+from reticent.mechanisms import DBitFlip, OneBitMean
+from reticent.plan import Metric
+
+
+@dataclass(frozen=True, slots=True)
+class MeanCounts:
+    """
+    The reports on a mean, and how many of them said 1.
+
+    Counts add, in any order and from anywhere: a shard, a partition, a late batch.
+
+    >>> sum([MeanCounts(3, 1), MeanCounts(2, 2)])
+    MeanCounts(reports=5, ones=3)
+    """
+
+    reports: int
+    ones: int
+
+    def __post_init__(self) -> None:
+        _check(self.reports, self.ones)
+
+    def __add__(self, other: object) -> MeanCounts:
+        if not isinstance(other, MeanCounts):
+            return NotImplemented
+        return MeanCounts(self.reports + other.reports, self.ones + other.ones)
+
+    def __radd__(self, other: object) -> MeanCounts:
+        return self if other == 0 else NotImplemented
+
+    @property
+    def devices(self) -> int:
+        """How many devices answered: one report each."""
+        return self.reports
+
+    def rows(self) -> Iterator[tuple[int, int, int]]:
+        """(row, reports, ones) for a table of counts; a mean has the one row 0."""
+        yield 0, self.reports, self.ones
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramCounts:
+    """
+    Per row, the reports that speak of it and how many of them said 1.
+
+    For the Hadamard bit a row is a row of the matrix, and each report speaks of one. For dBitFlip a row is
+    a bucket, and a report of *d* bits speaks of *d* of them: `rows_per_report` says so, since without it
+    nobody could tell how many devices there were.
+
+    >>> two_bits = HistogramCounts(reports=(2, 1, 1), ones=(1, 0, 1), rows_per_report=2)
+    >>> (two_bits + two_bits).devices
+    4
+    """
+
+    reports: tuple[int, ...]
+    ones: tuple[int, ...]
+    rows_per_report: int = 1
+
+    def __post_init__(self) -> None:
+        if len(self.reports) != len(self.ones):
+            raise ParameterError("ones", f"{len(self.reports)} rows, as many as reports", len(self.ones))
+        if not 1 <= self.rows_per_report <= len(self.reports):
+            raise ParameterError(
+                "rows_per_report", f"a whole number from 1 to {len(self.reports)}", self.rows_per_report
+            )
+        for reports, ones in zip(self.reports, self.ones, strict=True):
+            _check(reports, ones)
+        devices, rest = divmod(sum(self.reports), self.rows_per_report)
+        if rest or max(self.reports) > devices:
+            raise ParameterError(
+                "reports",
+                f"whole reports, each on {self.rows_per_report} different rows",
+                f"{sum(self.reports)} answers, {max(self.reports)} of them on one row",
+            )
+
+    def __add__(self, other: object) -> HistogramCounts:
+        if not isinstance(other, HistogramCounts):
+            return NotImplemented
+        if (len(self.reports), self.rows_per_report) != (len(other.reports), other.rows_per_report):
+            raise ParameterError(
+                "counts",
+                f"{len(self.reports)} rows, {self.rows_per_report} per report",
+                f"{len(other.reports)} rows, {other.rows_per_report} per report",
+                "only counts of the same metric add",
+            )
+        return HistogramCounts(
+            tuple(map(add, self.reports, other.reports)),
+            tuple(map(add, self.ones, other.ones)),
+            self.rows_per_report,
+        )
+
+    def __radd__(self, other: object) -> HistogramCounts:
+        return self if other == 0 else NotImplemented
+
+    @property
+    def devices(self) -> int:
+        """How many devices answered, one report each: the answers, divided by the answers per report."""
+        return sum(self.reports) // self.rows_per_report
+
+    def rows(self) -> Iterator[tuple[int, int, int]]:
+        """(row, reports, ones) for a table of counts."""
+        for row, (reports, ones) in enumerate(zip(self.reports, self.ones, strict=True)):
+            yield row, reports, ones
+
+
+Counts = MeanCounts | HistogramCounts
+
+
+def zero(metric: Metric) -> Counts:
+    """
+    The counts of `metric` before any report: what every sum of its counts can start from.
+
+    >>> from reticent.mechanisms import Buckets, HadamardBit
+    >>> zero(Metric("hours", HadamardBit(1, Buckets.even(24, 3)))).reports
+    (0, 0, 0, 0)
+    """
+    return counts_from_rows(metric, ())
+
+
+def counts_from_rows(metric: Metric, rows: Iterable[tuple[int, int, int]]) -> Counts:
+    """
+    The counts of `metric` from (row, reports, ones), as `rows()` writes them; rows may be missing or repeat.
+
+    >>> counts_from_rows(Metric("minutes", OneBitMean(1, 60)), [(0, 3, 1), (0, 2, 2)])
+    MeanCounts(reports=5, ones=3)
+    """
+    size = row_count(metric)
+    reports, ones = [0] * size, [0] * size
+    for row, row_reports, row_ones in rows:
+        if not 0 <= row < size:
+            raise ParameterError(f"{metric.name}: row", f"a whole number from 0 to {size - 1}", row)
+        reports[row] += row_reports
+        ones[row] += row_ones
+    if isinstance(metric.mechanism, OneBitMean):
+        return MeanCounts(reports[0], ones[0])
+    return HistogramCounts(tuple(reports), tuple(ones), metric.bits)
+
+
+def row_count(metric: Metric) -> int:
+    """How many rows the counts of `metric` have: 1, the buckets of dBitFlip, or the size of the matrix."""
+    mechanism = metric.mechanism
+    if isinstance(mechanism, OneBitMean):
+        return 1
+    return len(mechanism.buckets) if isinstance(mechanism, DBitFlip) else mechanism.size
+
+
+def fold(metric: Metric, offset: int, reports: Mapping[int, int], ones: Mapping[int, list[int]]) -> Counts:
+    """
+    The counts of `metric` from tallies per cohort: reports, and ones at each place of the report.
+
+    `offset` is the place of the metric's first bit. What a bit speaks of depends on the cohort alone, so
+    reports can be tallied per cohort first and sorted into rows once.
+    """
+    return counts_from_rows(metric, _folded(metric, offset, reports, ones))
+
+
+def _folded(
+    metric: Metric, offset: int, reports: Mapping[int, int], ones: Mapping[int, list[int]]
+) -> Iterator[tuple[int, int, int]]:
+    for cohort, number in reports.items():
+        for position, row in enumerate(rows_of(metric, cohort)):
+            yield row, number, ones[cohort][offset + position]
+
+
+def rows_of(metric: Metric, cohort: int) -> tuple[int, ...]:
+    """The row that each answer bit of a device of this cohort speaks of."""
+    mechanism = metric.mechanism
+    if isinstance(mechanism, OneBitMean):
+        return (0,)
+    return mechanism.window(cohort) if isinstance(mechanism, DBitFlip) else (mechanism.row(cohort),)
+
+
+def _check(reports: int, ones: int) -> None:
+    if not 0 <= ones <= reports:
+        raise ParameterError("ones", f"a whole number from 0 to reports ({reports})", ones)

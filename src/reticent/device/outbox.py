@@ -1,0 +1,172 @@
+"""The reports of a device: waiting, or kept as receipts of what it has told."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+from reticent.reports import Report, to_json
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_COLUMNS = (
+    "round, version, epoch, id, cohort, bits, segment, checksum, state, code, attempts, next_try, closes"
+)
+
+
+class Kept(NamedTuple):
+    """A report and what became of it."""
+
+    report: Report
+    epoch: int
+    state: str
+    """waiting, accepted, rejected or expired."""
+    code: str
+    """Why it was rejected."""
+    attempts: int
+    next_try: float
+    closes: int
+    intact: bool
+    """Whether it is what was written. What is not is never sent: its id may have gone out with other bits."""
+
+
+def put(
+    connection: sqlite3.Connection, report: Report, epoch: int, send_at: float, closes: int, *, told: bool
+) -> None:
+    """Keep a new report, to be sent at a time."""
+    connection.execute(
+        f"INSERT INTO reports (told, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', 0, ?, ?)",  # noqa: S608
+        (
+            told,
+            report.round,
+            report.version,
+            epoch,
+            report.id,
+            report.cohort,
+            report.bits,
+            json.dumps(dict(report.segment)),
+            _checksum(report),
+            send_at,
+            closes,
+        ),
+    )
+
+
+def get(connection: sqlite3.Connection, plan: str, round_number: int) -> Kept | None:
+    """The report of a round."""
+    found = _select(connection, plan, "WHERE round = ?", round_number)
+    return found[0] if found else None
+
+
+def everything(connection: sqlite3.Connection, plan: str) -> list[Kept]:
+    """Every report, oldest round first."""
+    return _select(connection, plan, "")
+
+
+def waiting(connection: sqlite3.Connection, plan: str) -> list[Kept]:
+    """What is still to be sent, oldest round first."""
+    return _select(connection, plan, "WHERE state = 'waiting'")
+
+
+def answered(connection: sqlite3.Connection, first: int, last: int) -> set[int]:
+    """Which rounds from `first` to `last` have a report."""
+    rows = connection.execute("SELECT round FROM reports WHERE round BETWEEN ? AND ?", (first, last))
+    return {number for (number,) in rows}
+
+
+def due(connection: sqlite3.Connection, plan: str, now: float, *, early: bool) -> list[Kept]:
+    """
+    What to send now, in the order of rounds.
+
+    `early`: also what was never tried and would be spread over the round; a retry waits for its time always.
+    """
+    untried = "OR attempts = 0" if early else ""
+    found = _select(
+        connection, plan, f"WHERE state = 'waiting' AND closes > ? AND (next_try <= ? {untried})", now, now
+    )
+    return [kept for kept in found if kept.intact]
+
+
+def next_time(connection: sqlite3.Connection) -> float | None:
+    """When the next report is to be sent."""
+    [(earliest,)] = connection.execute("SELECT min(next_try) FROM reports WHERE state = 'waiting'")
+    return None if earliest is None else float(earliest)
+
+
+def mark_told(connection: sqlite3.Connection, round_number: int) -> None:
+    """Its bytes are about to be handed out."""
+    connection.execute("UPDATE reports SET told = 1 WHERE round = ?", (round_number,))
+
+
+def claim(connection: sqlite3.Connection, kept: Kept, until: float) -> bool:
+    """Take a report for sending, unless somebody else has; nobody else tries it before `until`."""
+    cursor = connection.execute(
+        "UPDATE reports SET told = 1, attempts = attempts + 1, next_try = ?"
+        " WHERE round = ? AND id = ? AND state = 'waiting' AND attempts = ?",
+        (until, kept.report.round, kept.report.id, kept.attempts),
+    )
+    return cursor.rowcount == 1
+
+
+def settle(connection: sqlite3.Connection, kept: Kept, state: str, code: str = "") -> None:
+    """It was accepted or rejected."""
+    connection.execute(
+        "UPDATE reports SET state = ?, code = ? WHERE round = ? AND id = ?",
+        (state, code, kept.report.round, kept.report.id),
+    )
+
+
+def postpone(connection: sqlite3.Connection, kept: Kept, until: float) -> None:
+    """It will be tried again."""
+    connection.execute(
+        "UPDATE reports SET next_try = ? WHERE round = ? AND id = ? AND state = 'waiting'",
+        (until, kept.report.round, kept.report.id),
+    )
+
+
+def expire(connection: sqlite3.Connection, now: float) -> int:
+    """Give up what no collector would take any more; returns how many."""
+    cursor = connection.execute(
+        "UPDATE reports SET state = 'expired' WHERE state = 'waiting' AND closes <= ?", (now,)
+    )
+    return cursor.rowcount
+
+
+def drop_waiting(connection: sqlite3.Connection) -> None:
+    """Send nothing of what waits. What may have left the device already stays, as a receipt."""
+    connection.execute("DELETE FROM reports WHERE state = 'waiting' AND told = 0")
+    connection.execute("UPDATE reports SET state = 'expired' WHERE state = 'waiting'")
+
+
+def count_by_state(connection: sqlite3.Connection) -> dict[str, int]:
+    """How many reports are in each state."""
+    return dict(connection.execute("SELECT state, count(*) FROM reports GROUP BY state").fetchall())
+
+
+def _select(connection: sqlite3.Connection, plan: str, clause: str, *parameters: object) -> list[Kept]:
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM reports {clause} ORDER BY round", parameters)  # noqa: S608
+    return [_kept(plan, *row) for row in rows]
+
+
+def _kept(
+    plan: str,
+    number: int,
+    version: int,
+    epoch: int,
+    identifier: bytes,
+    cohort: int | None,
+    bits: bytes,
+    segment: str,
+    checksum: bytes,
+    *rest: str | float,
+) -> Kept:
+    report = Report(plan, version, number, bytes(identifier), bytes(bits), cohort, json.loads(segment))
+    state, code, attempts, next_try, closes = rest
+    intact = checksum == _checksum(report)
+    return Kept(report, epoch, str(state), str(code), int(attempts), float(next_try), int(closes), intact)
+
+
+def _checksum(report: Report) -> bytes:
+    return blake2b(to_json(report), digest_size=8).digest()

@@ -1,0 +1,208 @@
+"""
+Where a device's randomness comes from: a keyed function of its secret, so that nothing is ever redrawn.
+
+Every draw is a 64-bit word of BLAKE2b, keyed with the device's 32-byte secret, over the fields
+
+    scheme | plan | metric | digest | epoch | purpose | index | block
+
+each preceded by its length in four bytes, which makes the encoding injective: two different lists of fields
+never give the same input. A block gives eight words; draw *j* is word j mod 8 of block ⌊j/8⌋.
+
+Why each field is there:
+
+- *metric*: the counters of a group must be drawn independently of each other.
+- *digest* of the privacy parameters: the same draw compared with two thresholds (ε = 1/2, then ε = 1) has an
+  outcome that is possible for one value and impossible for another, which is an infinite loss.
+- *epoch*: after `forget`, nothing before it may be drawn again.
+- *purpose* and *index*: one draw per remembered answer. A draw shared by two cells would tell the history
+  (0, m) from (m, 0) with certainty.
+
+What is left out matters as much: a description, a date or the address of a collector would let whoever
+writes the plan ask for fresh answers, and average them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import blake2b
+from struct import Struct, unpack_from
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reticent.plan import Metric
+
+SCHEME = b"reticent-1"
+SECRET_BYTES = 32
+ID_BYTES = 16
+
+_PLACE = Struct(">IQIQ")
+_WORDS_PER_BLOCK = 8
+
+
+class Draws(Protocol):
+    """
+    A source of draws, each uniform in {0, …, 2⁶⁴ - 1} and fixed for as long as its arguments are.
+
+    A device's source is `SecretDraws`; a simulator may bring another.
+    """
+
+    def alpha(self, metric: Metric) -> int:
+        """Where this device rounds up instead of down."""
+
+    def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
+        """One draw per answer bit of the remembered answer of a class."""
+
+    def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
+        """One draw per answer bit, fresh in each round."""
+
+    def cohort(self) -> int:
+        """The device's public byte."""
+
+    def report_id(self, version: int, round_number: int) -> bytes:
+        """Sixteen bytes that name a report."""
+
+
+def checksum(secret: bytes, plan: str, round_seconds: int, epoch: int) -> bytes:
+    """
+    Sixteen bytes kept beside what decides every draw.
+
+    A secret has no wrong values: without it, a bit that flipped on the disk would make another device.
+    """
+    content = encode(
+        SCHEME, b"checksum", plan.encode(), *(str(number).encode() for number in (round_seconds, epoch))
+    )
+    return blake2b(content, key=secret, digest_size=16).digest()
+
+
+def encode(*fields: bytes) -> bytes:
+    """
+    Fields to bytes, each preceded by its length; no two lists of fields share an encoding.
+
+    >>> encode(b"ab", b"c").hex(), encode(b"a", b"bc").hex()
+    ('0000000261620000000163', '0000000161000000026263')
+    """
+    return b"".join([len(field).to_bytes(4, "big") + field for field in fields])
+
+
+_ALPHA, _MEMO, _FLIP, _COHORT, _ID, _DELAY = (
+    encode(purpose) for purpose in (b"alpha", b"memo", b"flip", b"cohort", b"id", b"delay")
+)
+
+
+class SecretDraws:
+    """
+    The draws of one device, plan and epoch.
+
+    What is value-independent (hash states, alphas) is kept between reports. Remembered answers are *not*
+    kept in memory: they are computed anew from the secret each time, so that a report costs the same
+    number of hashes whatever the values are and whichever classes were visited before.
+
+    >>> draws = SecretDraws(bytes(32), plan="app-usage", epoch=0)
+    >>> draws.report_id(version=1, round_number=81652) == draws.report_id(version=1, round_number=81652)
+    True
+    >>> draws
+    SecretDraws(plan='app-usage', epoch=0)
+    """
+
+    __slots__ = ("_cohort", "_epoch", "_epoch_field", "_metrics", "_plan", "_root")
+
+    def __init__(self, secret: bytes, plan: str, epoch: int) -> None:
+        if len(secret) != SECRET_BYTES:
+            raise ValueError(f"a secret has {SECRET_BYTES} bytes")
+        self._plan = plan
+        self._epoch = epoch
+        self._root = blake2b(encode(SCHEME, plan.encode()), key=secret, digest_size=64)
+        self._epoch_field = encode(epoch.to_bytes(8, "big"))
+        self._cohort: int | None = None
+        self._metrics: dict[int, tuple[Metric, blake2b, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"SecretDraws(plan={self._plan!r}, epoch={self._epoch})"
+
+    def alpha(self, metric: Metric) -> int:
+        """Purpose "alpha", index 0: one draw per metric and digest, for ever."""
+        return self._prepared(metric)[2]
+
+    def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
+        """Purpose "memo", index the class."""
+        return self._draws(metric, _MEMO, memo_class)
+
+    def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
+        """Purpose "flip", index the round."""
+        return self._draws(metric, _FLIP, round_number)
+
+    def cohort(self) -> int:
+        """
+        Purpose "cohort", index 0: the top byte of the draw.
+
+        Metric and digest are empty, so that all histograms of the plan share it in every version: what it
+        tells about which device this is never exceeds eight bits.
+        """
+        if self._cohort is None:
+            self._cohort = _words(self._base(b"", b""), _COHORT, 0, 1)[0] >> 56
+        return self._cohort
+
+    def report_id(self, version: int, round_number: int) -> bytes:
+        """
+        Purpose "id", index the round: the first 16 bytes of the block.
+
+        The metric is empty and the field of the digest carries the plan's version in eight bytes. The purpose
+        is written after it, so no other draw has this input.
+        """
+        base = self._base(b"", version.to_bytes(8, "big"))
+        return _block(base, _ID, round_number, 0)[:ID_BYTES]
+
+    def delay(self, round_number: int) -> int:
+        """Purpose "delay", index the round: when the report of a round is sent. Never a matter of values."""
+        return _words(self._base(b"", b""), _DELAY, round_number, 1)[0]
+
+    def _draws(self, metric: Metric, purpose: bytes, index: int) -> Sequence[int]:
+        """One draw per answer bit; the common case of one bit without a detour."""
+        known = self._metrics.get(id(metric))
+        if known is None or known[0] is not metric:
+            known = self._prepared(metric)
+        count = metric.mechanism.bits
+        if count != 1:
+            return _words(known[1], purpose, index, count)
+        state = known[1].copy()
+        state.update(purpose + _PLACE.pack(8, index, 8, 0))
+        return (int.from_bytes(state.digest()[:8], "big"),)
+
+    def _prepared(self, metric: Metric) -> tuple[Metric, blake2b, int]:
+        """What a metric's draws start from: the hash up to and including the epoch; and its alpha."""
+        known = self._metrics.get(id(metric))
+        if known is None or known[0] is not metric:
+            base = self._base(metric.name.encode(), metric.digest)
+            known = self._metrics[id(metric)] = metric, base, _words(base, _ALPHA, 0, 1)[0]
+        return known
+
+    def _base(self, metric: bytes, digest: bytes) -> blake2b:
+        """The hash up to and including the epoch."""
+        state = self._root.copy()
+        state.update(_named(metric, digest) + self._epoch_field)
+        return state
+
+
+@lru_cache(maxsize=4096)
+def _named(metric: bytes, digest: bytes) -> bytes:
+    """The two fields that say what is drawn for: the plan's, hence the same for every device."""
+    return encode(metric, digest)
+
+
+def _block(base: blake2b, purpose: bytes, index: int, number: int) -> bytes:
+    """64 bytes: the hash after its last three fields."""
+    state = base.copy()
+    state.update(purpose + _PLACE.pack(8, index, 8, number))
+    return state.digest()
+
+
+def _words(base: blake2b, purpose: bytes, index: int, count: int) -> Sequence[int]:
+    """`count` draws at an index."""
+    if count == 1:
+        state = base.copy()
+        state.update(purpose + _PLACE.pack(8, index, 8, 0))
+        return (int.from_bytes(state.digest()[:8], "big"),)
+    blocks = [_block(base, purpose, index, number) for number in range(-(-count // _WORDS_PER_BLOCK))]
+    return unpack_from(f">{count}Q", b"".join(blocks))

@@ -1,0 +1,87 @@
+"""
+The state file: one SQLite database per device and plan. Every column says what it holds and in which unit.
+
+Rounds are numbered as on the wire: floor(unix seconds / round length).
+"""
+
+from __future__ import annotations
+
+APPLICATION_ID = 0x74616369
+"""Tells reticent's files from other programs' ("taci"); in the header of the file, at byte 68."""
+
+LAYOUT = 1
+"""The version of the tables below, kept as `user_version`."""
+
+TABLES = {
+    "device": """
+        CREATE TABLE device (                   -- one row
+            only           INTEGER PRIMARY KEY CHECK (only = 1),
+            plan           TEXT    NOT NULL,    -- the plan's name; a file serves one plan
+            round_seconds  INTEGER NOT NULL,    -- length of a round, s; fixed for the life of the file
+            secret         BLOB    NOT NULL,    -- 32 bytes from the operating system; never leaves the file
+            epoch          INTEGER NOT NULL,    -- memo epoch; 1 more after each forget or quarantine
+            checksum       BLOB    NOT NULL,    -- digest of the four above: they decide every draw
+            silent_through INTEGER NOT NULL,    -- no round up to this one is answered: the secret is younger
+            enrolled_from  INTEGER,             -- first full round after the first plan was taken up
+            changed_in     INTEGER              -- round in which the remembered answers last changed by plan
+        )""",
+    "epochs": """
+        CREATE TABLE epochs (
+            epoch       INTEGER PRIMARY KEY,    -- its number
+            began_in    INTEGER NOT NULL,       -- round under way when it began
+            reason      TEXT    NOT NULL        -- "enrolled", "forgotten" or "quarantined: ..."
+        )""",
+    "plans": """
+        CREATE TABLE plans (                    -- every version this device has held
+            version     INTEGER PRIMARY KEY,    -- the plan's version
+            fingerprint BLOB    NOT NULL,       -- SHA-256 of all that decides what a report means
+            from_round  INTEGER NOT NULL,       -- first round answered under it
+            layout      TEXT    NOT NULL,       -- JSON: [[metric, answer bits, digest], ...] in plan order
+            text        TEXT    NOT NULL        -- plan.toml, or empty for a plan built by hand
+        )""",
+    "pauses": """
+        CREATE TABLE pauses (                   -- rounds that a pause overlapped are not answered
+            from_round    INTEGER PRIMARY KEY,  -- round under way when it began
+            through_round INTEGER               -- round under way when it ended; NULL: still paused
+        )""",
+    "totals": """
+        CREATE TABLE totals (                   -- raw values; deleted when their round is answered
+            round       INTEGER NOT NULL,       -- the round they belong to
+            metric      TEXT    NOT NULL,       -- the metric's name
+            value       TEXT    NOT NULL,       -- the total so far, exact: "3" or "1/2", in the metric's unit
+            PRIMARY KEY (round, metric)
+        ) WITHOUT ROWID""",
+    "reports": """
+        CREATE TABLE reports (                  -- outbox and receipts
+            round       INTEGER PRIMARY KEY,    -- the round answered; there is one report per round
+            version     INTEGER NOT NULL,       -- the plan's version
+            epoch       INTEGER NOT NULL,       -- the memo epoch
+            id          BLOB    NOT NULL,       -- 16 bytes
+            cohort      INTEGER,                -- 0..255, NULL when the plan has no use for it
+            bits        BLOB    NOT NULL,       -- the answers in plan order, packed
+            segment     TEXT    NOT NULL,       -- JSON: the public tags
+            checksum    BLOB    NOT NULL,       -- of all above but the epoch: a flipped bit is not sent
+            state       TEXT    NOT NULL CHECK (state IN ('waiting', 'accepted', 'rejected', 'expired')),
+            code        TEXT    NOT NULL,       -- why the collector rejected it, or empty
+            told        INTEGER NOT NULL,       -- 1 once its bytes may have left: handed out, or sent
+            attempts    INTEGER NOT NULL,       -- how often it was sent
+            next_try    REAL    NOT NULL,       -- when to send it (again), unix seconds
+            closes      INTEGER NOT NULL        -- when the collector stops taking it, unix seconds
+        )""",
+    "ledger": """
+        CREATE TABLE ledger (
+            metric      TEXT    NOT NULL,       -- the metric's name
+            digest      BLOB    NOT NULL,       -- digest of its privacy parameters
+            epoch       INTEGER NOT NULL,       -- the memo epoch
+            classes     TEXT    NOT NULL,       -- JSON: remembered answers used so far; stays on the device
+            loss        REAL    NOT NULL,       -- bound on the loss so far, nats
+            lifetime    REAL    NOT NULL,       -- bound on the loss whatever happens, nats
+            lost        INTEGER NOT NULL,       -- 1: its file was lost, so all of `lifetime` is counted
+            PRIMARY KEY (metric, digest, epoch)
+        ) WITHOUT ROWID""",
+    "notes": """
+        CREATE TABLE notes (                    -- what went wrong, by kind; stays on the device
+            kind        TEXT    PRIMARY KEY,
+            count       INTEGER NOT NULL        -- how often
+        ) WITHOUT ROWID""",
+}

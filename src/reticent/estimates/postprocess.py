@@ -1,0 +1,181 @@
+"""
+Shares that look like shares: opt-in, biased, for display.
+
+Raw estimates are unbiased, may be negative and need not add up to 1. Each function here trades that away for
+a smaller squared error. None of them touches an interval: intervals come from the raw estimate alone.
+
+Squared error as a part of the raw one, Hadamard bit, k = 32, ε = 1, from 20 to 200 thousand devices:
+
+    population                          flat   85 % in one bucket   geometric or bell-shaped
+    clip                                 1.0        .55 - .77              .7 - .8
+    norm_sub                             .95        .3  - .7               .6 - .8
+    expectation_maximisation             .95        .25 - .65              .55 - .75
+    the same with smoothing = 1          .25         2  - 24               .2 - .45
+
+Clipping and then dividing by the sum is not offered: with 85 % in one bucket it doubles the largest error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from reticent.counts import HistogramCounts
+from reticent.errors import ParameterError
+from reticent.estimates.estimate import HistogramEstimate
+from reticent.estimates.interval import Floats
+from reticent.estimates.scale import intervals, variances
+from reticent.mechanisms import HadamardBit, OneBitMean
+from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.plan import Metric
+
+
+def clip(histogram: HistogramEstimate) -> tuple[float, ...]:
+    """Each share cut to [0, 1]. Biased upwards on light buckets; the sum stays above 1."""
+    return tuple(min(max(value, 0.0), 1.0) for value in histogram.values)
+
+
+def norm_sub(histogram: HistogramEstimate) -> tuple[float, ...]:
+    """
+    The nearest histogram: the Euclidean projection of the raw shares onto {h ≥ 0, Σ h = 1}.
+
+    One number is subtracted from every share and what falls below 0 becomes 0, the number being such that
+    the rest adds up to 1. Biased, most of all on light buckets.
+    """
+    shares = np.array(histogram.values)
+    falling = np.sort(shares)[::-1]
+    excess = (np.cumsum(falling) - 1) / np.arange(1, len(falling) + 1)
+    subtracted = excess[np.nonzero(falling > excess)[0][-1]]
+    return tuple(np.maximum(shares - subtracted, 0.0).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What `expectation_maximisation` found, and how sure it is to have found it."""
+
+    shares: tuple[float, ...]
+    iterations: int
+    gap: float
+    """Nats that the log-likelihood can at most gain yet; nan with smoothing, which maximises nothing."""
+
+
+def expectation_maximisation(
+    metric: Metric,
+    counts: HistogramCounts,
+    smoothing: float = 0.0,
+    gap: float = 0.01,
+    most_iterations: int = 20_000,
+) -> Fitted:
+    """
+    The histogram under which the counts are most likely.
+
+    A device in bucket u says 1 in row r with a known probability A[r, u]. Starting from equal shares,
+
+        h_u  ←  h_u · g_u,     g_u = 1/N · Σ_r ( ones_r · A[r,u]/(A h)_r + zeros_r · (1-A[r,u])/(1-(A h)_r) ),
+
+    never lowers the likelihood, keeps h ≥ 0 and Σ h = 1, and converges to the maximum, since the
+    log-likelihood is concave; N (max_u g_u - 1) bounds what is left to gain, and the iteration stops when
+    that is below `gap` nats. Steps are short where bits are noisy, so g is raised to a power that grows as
+    long as the likelihood does, and falls back to 1 when it does not. For the Hadamard bit this is the
+    likelihood of what was received. For dBitFlip the d bits of a report are taken as if from d devices (a
+    composite likelihood): still consistent.
+
+    With `smoothing` = b > 0 every step also averages neighbours ("EMS"), for ordered buckets whose shares
+    change slowly: each keeps 1 - 2w and gives w to either side. One step brings the shares only a part ρ of
+    the way to the maximum, ρ = h/(n·Var) for a share h = 1/k, and there are hundreds of steps; so
+    w = b² ρ, which blurs over about b buckets in the end, whatever ε. (The fixed w = 1/4 of other mechanisms
+    would blur over 6 of 32 buckets here at ε = 1.) A spike is blurred all the same. Biased either way.
+    """
+    fit = _Fit.of(metric, counts)
+    shares = np.full(fit.chance.shape[1], 1 / fit.chance.shape[1])
+    if not smoothing >= 0:
+        raise ParameterError("smoothing", "a number of buckets >= 0", smoothing)
+    progress = _progress(metric)
+    weight = min(smoothing**2 * progress, 0.25)
+    iterations, left, power = 0, float("inf"), 1.0
+    while iterations < most_iterations:
+        iterations += 1
+        gain = fit.gain(shares)
+        left = fit.total * float(gain.max() - 1)
+        if weight:
+            previous, shares = shares, _smooth(shares * gain, weight)
+            if np.abs(shares - previous).max() < 1e-5 * progress:
+                break
+            continue
+        if left < gap:
+            break
+        further = _powered(shares, gain, power)
+        rises = fit.likelihood(further) > fit.likelihood(shares)
+        shares, power = (further, power * 1.5) if rises else (shares * gain, 1.0)
+    return Fitted(tuple(shares.tolist()), iterations, float("nan") if weight else left)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """The counts, and the chance of a 1 in each row from a device in each bucket."""
+
+    chance: Floats
+    ones: Floats
+    zeros: Floats
+    total: float
+
+    @classmethod
+    def of(cls, metric: Metric, counts: HistogramCounts) -> _Fit:
+        chance = _chances(metric)
+        ones = np.array(counts.ones, dtype=np.float64)
+        zeros = np.array(counts.reports, dtype=np.float64) - ones
+        total = float(ones.sum() + zeros.sum())
+        if len(ones) != len(chance) or total == 0:
+            raise ParameterError(
+                f"counts of {metric.name}",
+                f"{len(chance)} rows with reports",
+                f"{len(ones)} rows with {total:g} answers",
+            )
+        return cls(chance, ones, zeros, total)
+
+    def gain(self, shares: Floats) -> Floats:
+        """g: the factor by which one step multiplies each share."""
+        one, zero = self.chance, 1 - self.chance
+        return (one.T @ (self.ones / (one @ shares)) + zero.T @ (self.zeros / (zero @ shares))) / self.total
+
+    def likelihood(self, shares: Floats) -> float:
+        """The log-likelihood of the counts, up to a constant."""
+        one, zero = self.chance @ shares, (1 - self.chance) @ shares
+        return float(self.ones @ np.log(one) + self.zeros @ np.log(zero))
+
+
+def _powered(shares: Floats, gain: Floats, power: float) -> Floats:
+    """Shares times gain^power, scaled to sum to 1; none shrinks to less than e⁻⁵ of itself in one step."""
+    exponent = power * np.log(gain)
+    longer: Floats = shares * np.exp(np.maximum(exponent - exponent.max(), -5.0))
+    return np.asarray(longer / longer.sum())
+
+
+def _chances(metric: Metric) -> Floats:
+    """A[row, bucket]: the chance of a 1 in the row from a device in the bucket, after the flip."""
+    mechanism = metric.mechanism
+    if isinstance(mechanism, OneBitMean):
+        raise ParameterError(metric.name, "a histogram", "a mean")
+    channel = metric.flip.channel(mechanism.response)
+    buckets = np.arange(len(mechanism.buckets))
+    if isinstance(mechanism, HadamardBit):
+        sides = hadamard_sign(np.arange(mechanism.size)[:, None], buckets[None, :] + 1)
+        truth = (1 + sides) / 2
+    else:
+        truth = np.eye(len(buckets))
+    return np.asarray(channel.share(truth), dtype=np.float64)
+
+
+def _progress(metric: Metric) -> float:
+    """ρ: the part of the way to the maximum that one step goes, about, for a share of 1/k."""
+    count = intervals(metric)
+    noise, sampling = variances(metric, 1 / count)
+    reports_per_share = 1 if isinstance(metric.mechanism, HadamardBit) else count
+    return 1 / count / float((noise + sampling) * reports_per_share)
+
+
+def _smooth(shares: Floats, weight: float) -> Floats:
+    """Each share averaged with its neighbours; the ends keep what has nowhere to go, so the sum stays 1."""
+    padded = np.concatenate((shares[:1], shares, shares[-1:]))
+    return weight * padded[:-2] + (1 - 2 * weight) * padded[1:-1] + weight * padded[2:]

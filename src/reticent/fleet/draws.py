@@ -1,0 +1,178 @@
+"""
+The chance of a simulated fleet: a hash of seed, device and purpose, as numbers and as arrays.
+
+Every draw is one 64-bit word,
+
+    draw(device, what)  =  mix( state(device) ⊕ place(what) ),
+    state(device)       =  mix( key + device · γ  mod 2⁶⁴ ),      γ = ⌊2⁶⁴/φ⌋, which is odd,
+
+where `place` is a word of BLAKE2b over (seed, plan, metric, digest, purpose, index, bit), each with its
+length before it, `key` is such a word too, and `mix` is the finaliser of SplitMix64 (Steele, Lea and Flood,
+"Fast splittable pseudorandom number generators", OOPSLA 2014), which is a bijection. So at one place no two
+devices share a draw, and two draws of one device are the same only if two words of BLAKE2b are.
+
+Nothing here is secret, nor meant to be: whoever knows the seed knows every draw. A real device draws from its
+own secret, with `reticent.device.SecretDraws`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.device.prf import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reticent.plan import Metric
+
+SCHEME = b"reticent-fleet-1"
+
+_WORD = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+Words = NDArray[np.uint64]
+
+
+def mix(word: int) -> int:
+    """
+    The finaliser of SplitMix64: every bit of the result depends on every bit of `word`.
+
+    The first word that SplitMix64 gives from seed 0 is
+
+    >>> hex(mix(0x9E3779B97F4A7C15))
+    '0xe220a8397b1dcdaf'
+    """
+    word = (word ^ word >> 30) * _FIRST & _WORD
+    word = (word ^ word >> 27) * _SECOND & _WORD
+    return word ^ word >> 31
+
+
+def mix_words(words: Words, scratch: Words) -> Words:
+    """`mix` of each word, in place; `scratch` is of the same size."""
+    for shift, factor in ((30, _FIRST), (27, _SECOND)):
+        np.right_shift(words, np.uint64(shift), out=scratch)
+        np.bitwise_xor(words, scratch, out=words)
+        np.multiply(words, np.uint64(factor), out=words)
+    np.right_shift(words, np.uint64(31), out=scratch)
+    return np.bitwise_xor(words, scratch, out=words)
+
+
+class Places:
+    """The places of a fleet's draws: one word per purpose, index and bit, the same for every device."""
+
+    def __init__(self, seed: int, plan: str) -> None:
+        self._root = blake2b(encode(SCHEME, str(seed).encode(), plan.encode()), digest_size=16)
+        self.key = self._words(b"", b"", b"device", 0, 0)[0]
+
+    def alpha(self, metric: Metric) -> int:
+        """Where the rounding draw of a metric is."""
+        return self._words(metric.name.encode(), metric.digest, b"alpha", 0, 0)[0]
+
+    def memo(self, metric: Metric, memo_class: int, bit: int) -> int:
+        """Where the draw of one bit of a remembered answer is."""
+        return self._words(metric.name.encode(), metric.digest, b"memo", memo_class, bit)[0]
+
+    def flip(self, metric: Metric, round_number: int, bit: int) -> int:
+        """Where the draw of one bit's flip in a round is."""
+        return self._words(metric.name.encode(), metric.digest, b"flip", round_number, bit)[0]
+
+    def cohort(self) -> int:
+        """Where the draw is whose top byte is the cohort."""
+        return self._words(b"", b"", b"cohort", 0, 0)[0]
+
+    def report_id(self, version: int, round_number: int) -> tuple[int, int]:
+        """Where the two halves of a report's id are."""
+        return self._words(b"", version.to_bytes(8, "big"), b"id", round_number, 0)
+
+    def _words(self, metric: bytes, digest: bytes, purpose: bytes, index: int, bit: int) -> tuple[int, int]:
+        state = self._root.copy()
+        state.update(encode(metric, digest, purpose, index.to_bytes(8, "big"), bit.to_bytes(8, "big")))
+        block = state.digest()
+        return int.from_bytes(block[:8], "big"), int.from_bytes(block[8:], "big")
+
+
+@lru_cache(maxsize=64)
+def _places(seed: int, plan: str) -> Places:
+    return Places(seed, plan)
+
+
+class HashDraws:
+    """
+    The draws of one simulated device, number by number: a `reticent.device.prf.Draws`.
+
+    `reticent.device.answer.answer` with these gives, bit for bit, the reports that `VectorisedFleet` gives for
+    the same seed and device.
+
+    >>> draws = HashDraws(seed=1, device=7, plan="app-usage")
+    >>> draws.cohort() == HashDraws(1, 7, "app-usage").cohort()
+    True
+    """
+
+    __slots__ = ("_places", "_state")
+
+    def __init__(self, seed: int, device: int, plan: str) -> None:
+        self._places = _places(seed, plan)
+        self._state = mix(self._places.key + device * _GOLDEN & _WORD)
+
+    def alpha(self, metric: Metric) -> int:
+        """Where this device rounds up instead of down."""
+        return self._at(self._places.alpha(metric))
+
+    def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
+        """One draw per answer bit of the remembered answer of a class."""
+        return [self._at(self._places.memo(metric, memo_class, bit)) for bit in range(metric.bits)]
+
+    def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
+        """One draw per answer bit, fresh in each round."""
+        return [self._at(self._places.flip(metric, round_number, bit)) for bit in range(metric.bits)]
+
+    def cohort(self) -> int:
+        """The device's public byte."""
+        return self._at(self._places.cohort()) >> 56
+
+    def report_id(self, version: int, round_number: int) -> bytes:
+        """Sixteen bytes that name a report."""
+        halves = self._places.report_id(version, round_number)
+        return b"".join(self._at(place).to_bytes(8, "big") for place in halves)
+
+    def _at(self, place: int) -> int:
+        return mix(self._state ^ place)
+
+
+class FleetDraws:
+    """The same draws for many devices at once: `words(place, part)[i]` is that of device first + part[i]."""
+
+    def __init__(self, places: Places, devices: int, first: int = 0) -> None:
+        self.places = places
+        numbers = np.arange(devices, dtype=np.uint64)
+        numbers += np.uint64(first)
+        numbers *= np.uint64(_GOLDEN)
+        numbers += np.uint64(places.key)
+        self.states = mix_words(numbers, np.empty_like(numbers))
+
+    def words(
+        self, place: int | Words, part: slice | NDArray[np.intp], scratch: Scratch | None = None
+    ) -> Words:
+        """The draws of some devices at a place (or one place each); valid until `scratch` is used again."""
+        states = self.states[part]
+        words, spare = (scratch or Scratch(len(states))).words(len(states))
+        np.bitwise_xor(states, np.uint64(place) if isinstance(place, int) else place, out=words)
+        return mix_words(words, spare)
+
+
+class Scratch:
+    """Memory for one thread's hashes, used again for every block."""
+
+    def __init__(self, size: int) -> None:
+        self._words, self._spare = np.empty((2, size), np.uint64)
+
+    def words(self, count: int) -> tuple[Words, Words]:
+        """Two arrays of `count` words."""
+        return self._words[:count], self._spare[:count]

@@ -1,0 +1,46 @@
+"""
+Counting anywhere: the same counts, to the integer, from whatever frame or engine holds the reports.
+
+`count` takes a frame of pandas, Polars, PyArrow, DuckDB or PySpark; `count_lake` the rounds of a lake. Which
+engine when, the schema and what was measured: `docs/how-to/counting.md`.
+"""
+
+from __future__ import annotations
+
+from reticent.errors import MissingExtraError
+
+try:
+    import narwhals as _narwhals  # noqa: F401
+    import pyarrow as _pyarrow  # noqa: F401
+except ImportError as missing:
+    raise MissingExtraError("lake", (missing.name or "narwhals").partition(".")[0]) from missing
+
+from reticent.frames.counting import count
+from reticent.frames.counts_file import CountsFile, counts_table, read_counts, write_counts
+from reticent.frames.engines import Arrow, DuckDB, Engine, Spark, engine
+from reticent.frames.errors import BadFileError, FrameError
+from reticent.frames.estimates import Estimated, estimates_from_frame, estimates_to_frame
+from reticent.frames.lake import RoundCount, count_lake, lake_rounds
+from reticent.frames.reports import to_arrow
+
+__all__ = [
+    "Arrow",
+    "BadFileError",
+    "CountsFile",
+    "DuckDB",
+    "Engine",
+    "Estimated",
+    "FrameError",
+    "RoundCount",
+    "Spark",
+    "count",
+    "count_lake",
+    "counts_table",
+    "engine",
+    "estimates_from_frame",
+    "estimates_to_frame",
+    "lake_rounds",
+    "read_counts",
+    "to_arrow",
+    "write_counts",
+]

@@ -1,0 +1,1 @@
+"""reticent behind instruments that a program already has: swap one part, and what leaves is noisy bits."""

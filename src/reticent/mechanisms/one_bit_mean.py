@@ -1,0 +1,91 @@
+"""1BitMean, on a grid: with a memo per cell it is the paper's 1BitRRPM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from reticent.errors import ParameterError
+from reticent.mechanisms.exact import SCALE, Number
+from reticent.mechanisms.response import RandomizedResponse
+from reticent.mechanisms.rounding import Grid
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class OneBitMean:
+    """
+    One noisy bit about one counter.
+
+    A device holding a value *x* in [0, *max_value*] answers 1 with probability
+
+        1 / (e^ε + 1)  +  (x / m) · (e^ε - 1) / (e^ε + 1)          (Eq. 1)
+
+    which is ε-LDP (Lemma 1). The value is first rounded to a point of `grid` by the device's own alpha
+    (which leaves Eq. 1 true over alphas, Theorem 3); the bit is then drawn once per point and kept.
+
+    >>> day = OneBitMean(epsilon=1.0, max_value=86_400)
+    >>> [round(day.probability_of_one(x), 4) for x in (0, 43_200, 86_400)]
+    [0.2689, 0.5, 0.7311]
+    """
+
+    response: RandomizedResponse
+    grid: Grid
+    cell_thresholds: tuple[int, ...] = field(repr=False)
+
+    def __init__(
+        self,
+        epsilon: Number,
+        max_value: Number | None = None,
+        step: Number | None = None,
+        grid: Grid | None = None,
+    ) -> None:
+        response = RandomizedResponse(epsilon)
+        points = _points(max_value, step, grid)
+        spread, top = response.high - response.low, points.max_value
+        object.__setattr__(self, "response", response)
+        object.__setattr__(self, "grid", points)
+        object.__setattr__(
+            self,
+            "cell_thresholds",
+            tuple(response.low + point * spread // top for point in points.points),
+        )
+
+    bits = 1
+    uses_cohort = False
+
+    @property
+    def epsilon(self) -> Fraction:
+        """ε of the remembered bit."""
+        return self.response.epsilon
+
+    @property
+    def max_value(self) -> int | Fraction:
+        """m, the top of the range."""
+        return self.grid.max_value
+
+    @property
+    def classes(self) -> int:
+        """How many answers a device may ever have to remember: one per grid point."""
+        return len(self.grid.points)
+
+    def probability_of_one(self, value: Any) -> Any:
+        """Eq. 1, for a number or an array."""
+        low = self.response.low / SCALE
+        return low + value / float(self.max_value) * (1 - 2 * low)
+
+    def memo_class(self, value: int | Fraction, alpha: int, cohort: int = 0) -> int:
+        """Which remembered answer `value` calls for: its cell."""
+        return self.grid.cell(value, alpha)
+
+    def thresholds(self, memo_class: int, cohort: int = 0) -> tuple[int, ...]:
+        """What each answer bit's draw is compared with."""
+        return (self.cell_thresholds[memo_class],)
+
+
+def _points(max_value: Number | None, step: Number | None, grid: Grid | None) -> Grid:
+    if grid is not None and max_value is None and step is None:
+        return grid
+    if grid is None and max_value is not None:
+        return Grid.even(max_value, step)
+    raise ParameterError("grid", "either max_value (and step) or grid", "both" if grid else "neither")

@@ -1,0 +1,179 @@
+"""What counters lose together when their values share a limit, as the seconds of a day do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Literal
+
+from reticent.errors import ParameterError
+from reticent.mechanisms import Flip, Number, OneBitMean, exact
+from reticent.privacy.figures import decimal, precise, upward
+from reticent.privacy.rounds import bit_loss
+
+Rounds = Literal["one", "all"]
+
+
+def joint_limit_loss(
+    mechanisms: Sequence[OneBitMean],
+    flips: Sequence[Flip],
+    max_total: Number,
+    *,
+    rounds: Rounds = "one",
+) -> float:
+    """
+    What t means lose together when their values add up to `max_total` at most (Theorem 7, exact).
+
+    Claim: for every pair of vectors x, y with 0 ≤ x_i, y_i ≤ m_i and Σx_i, Σy_i ≤ M, and every vector of
+    answers, probabilities differ by a factor of at most e^loss. `rounds="one"`: one round, with τ_i the loss
+    of counter i in one round. `rounds="all"`: any number of rounds of devices whose whole vector never
+    changes, with τ_i = ε_i.
+
+    When all counters share m and τ, the figure is exact. Of answers with r ones, the best numerator spreads
+    the limit evenly over the ones (the logarithm is concave there), the best denominator heaps it on as few
+    zeros as possible (convex there), and as these are different counters both are attained together:
+
+        max over r of   ⌊b⌋τ - ln(1 - {b}(1-e^-τ))  +  r ln(1 + min(B, r)(e^τ-1)/r),
+
+    with B = M/m, b = min(B, t-r) and {b} = b - ⌊b⌋. For M = m this is τ + (t-1) ln(1 + (e^τ-1)/(t-1)), below
+    the paper's τ + e^τ - 1. Otherwise it is the Lagrangian bound: for any prices λ, μ ≥ 0 of the two limits,
+
+        (λ + μ) M + Σ_i max( max_x ln(1 + (x/m_i)(e^τ_i-1)) - λx,   max_y -ln(1 - (y/m_i)(1-e^-τ_i)) - μy )
+
+    is not below the truth; good prices are searched for. Both prices 0 give Σ τ_i, so it never exceeds that.
+
+    Conditions: alphas, memos and flips are independent between counters, and the limit is enforced on the
+    device. Observer: sees all counters of the round (or rounds), not the alphas: *given* alphas, rounded
+    values need not keep the limit. Not covered: vectors that change over rounds; for those losses add over
+    counters and over their changes.
+
+    >>> apps = [OneBitMean(1, 21_600)] * 10
+    >>> round(joint_limit_loss(apps, [Flip(0.2)] * 10, 21_600), 3)
+    1.306
+    """
+    if not mechanisms or len(mechanisms) != len(flips):
+        raise ParameterError(
+            "flips", f"one for each of {len(mechanisms)} mechanisms (at least 1)", len(flips)
+        )
+    limit = exact(max_total, "max_total")
+    if limit <= 0:
+        raise ParameterError("max_total", "a number > 0", max_total)
+    ranges = [Fraction(mechanism.max_value) for mechanism in mechanisms]
+    taus = [_single_loss(mechanism, flip, rounds) for mechanism, flip in zip(mechanisms, flips, strict=True)]
+    if len(set(ranges)) == len(set(taus)) == 1:
+        figure = _shared(taus[0], len(taus), limit / ranges[0])
+    else:
+        figure = _lagrangian([_Counter(*each) for each in zip(ranges, taus, strict=True)], limit)
+    return min(upward(figure), upward(sum((each.epsilon for each in mechanisms), Fraction(0))))
+
+
+@precise
+def paper_joint_limit_loss(mechanism: OneBitMean, flip: Flip, *, rounds: Rounds = "one") -> float:
+    """
+    τ + e^τ - 1: the paper's bound for any number of counters like this one whose values add up to m.
+
+    Claim, conditions and limits as for `joint_limit_loss` with M = m, which tends to it as t grows.
+
+    >>> round(paper_joint_limit_loss(OneBitMean(1, 21_600), Flip(0.2)), 4)
+    1.3367
+    """
+    tau = _single_loss(mechanism, flip, rounds)
+    return upward(tau + tau.exp() - 1)
+
+
+def _single_loss(mechanism: OneBitMean, flip: Flip, rounds: Rounds) -> Decimal:
+    """τ of one counter."""
+    if rounds not in ("one", "all"):
+        raise ParameterError("rounds", '"one" or "all"', repr(rounds))
+    return bit_loss(mechanism.epsilon, flip.probability if rounds == "one" else Fraction(0))
+
+
+@precise
+def _shared(tau: Decimal, counters: int, share: Fraction) -> Decimal:
+    """The exact worst case of `counters` alike with a limit of `share` times their range."""
+    growth, decay = tau.exp() - 1, 1 - (-tau).exp()
+
+    def with_ones(ones: int) -> Decimal:
+        heaped = min(share, Fraction(counters - ones))
+        whole = math.floor(heaped)
+        zeros = whole * tau - (1 - decimal(heaped - whole) * decay).ln()
+        return zeros + ones * (1 + decimal(min(share, Fraction(ones)) / max(ones, 1)) * growth).ln()
+
+    return max(with_ones(ones) for ones in range(counters + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Counter:
+    """One counter of a group: its range m and its loss τ."""
+
+    top: Fraction
+    tau: Decimal
+
+    @precise
+    def best_one(self, price: Decimal, limit: Fraction) -> Decimal:
+        """The most that an answer 1 can gain, less the price of the value that makes it: concave."""
+        slope = (self.tau.exp() - 1) / decimal(self.top)
+        top = decimal(min(self.top, limit))
+        value = top if price * top * slope <= slope - price else max(1 / price - 1 / slope, Decimal(0))
+        return (1 + slope * value).ln() - price * value
+
+    @precise
+    def best_zero(self, price: Decimal, limit: Fraction) -> Decimal:
+        """The same for an answer 0: convex, so nothing or all."""
+        top = min(self.top, limit)
+        share = decimal(top / self.top)
+        return max(Decimal(0), -(1 - share * (1 - (-self.tau).exp())).ln() - price * decimal(top))
+
+
+@precise
+def _lagrangian(counters: Sequence[_Counter], limit: Fraction) -> Decimal:
+    """The bound at the best prices found; any prices give a bound, so the search need not be exact."""
+    size = decimal(limit)
+
+    def bound(one: Decimal, zero: Decimal) -> Decimal:
+        gains = (max(each.best_one(one, limit), each.best_zero(zero, limit)) for each in counters)
+        return (one + zero) * size + sum(gains, Decimal(0))
+
+    def rough(one: float, zero: float) -> float:
+        gains = (max(_rough_one(*each, one), each[2] - zero * each[1]) for each in sketch)
+        return (one + zero) * float(limit) + math.fsum(gains)
+
+    sketch = [
+        (
+            math.expm1(float(each.tau)) / float(each.top),
+            float(min(each.top, limit)),
+            float(each.best_zero(Decimal(0), limit)),
+        )
+        for each in counters
+    ]
+    highest = max(slope for slope, _, _ in sketch)
+    one = _lowest(lambda price: rough(price, _lowest(lambda other: rough(price, other), highest)), highest)
+    zero = _lowest(lambda price: rough(one, price), highest)
+    return min(bound(Decimal(one), Decimal(zero)), bound(Decimal(0), Decimal(0)))
+
+
+def _rough_one(slope: float, top: float, _: float, price: float) -> float:
+    """`_Counter.best_one`, in floating point, for the search."""
+    value = top if price <= 0 else min(max(1 / price - 1 / slope, 0.0), top)
+    return math.log1p(slope * value) - price * value
+
+
+def _lowest(function: Callable[[float], float], highest: float) -> float:
+    """Where a convex function on [0, highest] is least, by golden section."""
+    ratio = (math.sqrt(5) - 1) / 2
+    left, right = 0.0, highest
+    inner, outer = right - ratio * right, ratio * right
+    at_inner, at_outer = function(inner), function(outer)
+    for _ in range(48):
+        if at_inner <= at_outer:
+            right, outer, at_outer = outer, inner, at_inner
+            inner = right - ratio * (right - left)
+            at_inner = function(inner)
+        else:
+            left, inner, at_inner = inner, outer, at_outer
+            outer = left + ratio * (right - left)
+            at_outer = function(outer)
+    return (left + right) / 2

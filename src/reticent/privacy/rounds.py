@@ -1,0 +1,90 @@
+"""What one round loses, and what all rounds of a device lose whose value never changes."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+from reticent.errors import ParameterError
+from reticent.mechanisms import Flip, Mechanism
+from reticent.privacy.figures import decimal, precise, upward
+
+
+def loss_per_round(mechanism: Mechanism, flip: Flip) -> float:
+    """
+    ε' of one round, after the flip (Theorem 6, Eq. 16).
+
+    Claim: for every pair of values, every cohort and every answer, the probabilities that a device gives this
+    answer in one given round differ by a factor of at most e^ε'. With h the exponent of one answer bit and γ
+    the flip probability, one bit loses
+
+        h' = ln( (e^h (1-γ) + γ) / ((1-γ) + e^h γ) ),
+
+    and two values change the law of one bit (mean, Hadamard, dBitFlip with d = 1) or of two (dBitFlip with
+    d ≥ 2), hence ε' = h' or 2h'. Attained: by the values 0 and m of a mean, by two of the d buckets.
+
+    Observer: sees this round only, and the cohort; not the device's alpha, memo or other rounds. Not covered:
+    a second round. The memo is the same in both, so losses add up to `loss_of_constant_device` for a value
+    that stays, and to more for one that changes; this figure is never one for a lifetime.
+
+    >>> from reticent.mechanisms import OneBitMean
+    >>> round(loss_per_round(OneBitMean(1, 24), Flip(0.2)), 5)
+    0.56945
+    """
+    return loss_of_constant_device(mechanism, flip, rounds=1)
+
+
+def loss_of_constant_device(mechanism: Mechanism, flip: Flip, rounds: int) -> float:
+    """
+    ε_T: what T rounds lose of a device whose value never changes.
+
+    Claim: for every pair of values, each held through all T rounds, every cohort and every sequence of
+    answers, probabilities differ by a factor of at most e^ε_T, where one answer bit contributes
+
+        h_T = ln( (e^h (1-γ)^T + γ^T) / ((1-γ)^T + e^h γ^T) )
+
+    and one or two independent bits differ, as in `loss_per_round`. It grows with T from ε' to h (or 2h) and
+    never beyond: all rounds are noisy copies of one remembered answer. Attained, by the answer that is the
+    same in every round. Without flips it is h (or 2h) from the first round on.
+
+    Observer: sees all T rounds and knows they are one device's (the ids of a report do not say so, a network
+    might). Not covered: a device that changes, compared with anybody: `loss_by_width`, `loss_of_switch`,
+    `loss_of_any_histories`.
+
+    >>> from reticent.mechanisms import OneBitMean
+    >>> day = OneBitMean(1, 24)
+    >>> [round(loss_of_constant_device(day, Flip(0.2), rounds), 3) for rounds in (1, 2, 3, 5, 10)]
+    [0.569, 0.866, 0.964, 0.998, 1.0]
+    """
+    if rounds < 1:
+        raise ParameterError("rounds", "a whole number >= 1", rounds)
+    epsilon, bits = mechanism.response.epsilon, bits_that_differ(mechanism)
+    limit = upward(bits * epsilon)
+    return min(limit, upward(_bits_loss(bits, epsilon, flip.probability, rounds)))
+
+
+def bits_that_differ(mechanism: Mechanism) -> int:
+    """How many answer bits of one round have a law that depends on the value: 1, or 2 of d ≥ 2 buckets."""
+    return min(mechanism.bits, 2)
+
+
+@precise
+def _bits_loss(bits: int, epsilon: Fraction, gamma: Fraction, rounds: int) -> Decimal:
+    """The loss of `bits` independent remembered bits."""
+    return bits * bit_loss(epsilon, gamma, rounds)
+
+
+@precise
+def bit_loss(epsilon: Fraction, gamma: Fraction, rounds: int = 1) -> Decimal:
+    """h_T of one remembered bit of exponent h, seen through `rounds` flips of probability γ."""
+    if gamma == 0:
+        return decimal(epsilon)
+    odds = decimal(epsilon).exp()
+    turned = decimal(gamma / (1 - gamma)) ** rounds
+    return ((odds + turned) / (1 + odds * turned)).ln()
+
+
+@precise
+def change_odds(gamma: Fraction) -> Decimal:
+    """Λ = ln((1-γ)/γ): how much one answer bit tells about the remembered one; infinite without flips."""
+    return decimal((1 - gamma) / gamma).ln() if gamma else Decimal("Infinity")

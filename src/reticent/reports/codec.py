@@ -1,0 +1,234 @@
+"""
+Reports as bytes: one JSON object, many as lines of JSON, or a packed batch of fixed-width records.
+
+JSON, exactly one way to write a report (keys in this order, no spaces, unpadded base64url):
+
+    {"plan":"app-usage","version":1,"round":81652,"id":"<22 characters>",
+     "cohort":17,"bits":"…","segment":{"os":"linux"}}        (on one line)
+
+`cohort` is left out when the plan has no histogram that needs it, `segment` when the plan has no segments.
+
+Packed, all of one plan and version, big-endian; what relays and replays send:
+
+    9 bytes    "reticent" and the format number 1
+    1          length of the plan's name
+    …          the plan's name
+    4          plan version
+    2          width of a record
+    then per report:  8 round · 16 id · 1 cohort (if the plan uses it) · 1 per segment (index of its tag,
+                      "other" last) · the bits
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from base64 import b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+from reticent.errors import ReportError
+from reticent.plan import Plan
+from reticent.reports.report import Report
+
+ID_BYTES = 16
+MAX_JSON = 8192
+MAX_ROUND = 2**53
+MAGIC = b"reticent\x01"
+
+_KEYS = {"plan", "version", "round", "id", "cohort", "bits", "segment"}
+_REQUIRED = {"plan", "version", "round", "id", "bits"}
+_FROM_URL = bytes.maketrans(b"-_", b"+/")
+
+
+def to_json(report: Report) -> bytes:
+    """One report as JSON."""
+    fields: dict[str, object] = {
+        "plan": report.plan,
+        "version": report.version,
+        "round": report.round,
+        "id": _base64(report.id),
+    }
+    if report.cohort is not None:
+        fields["cohort"] = report.cohort
+    fields["bits"] = _base64(report.bits)
+    if report.segment:
+        fields["segment"] = dict(report.segment)
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def from_json(data: bytes) -> Report:
+    """
+    One report from JSON; raises `ReportError` for anything that is not exactly a report.
+
+    >>> from_json(b'{"plan":"a","version":1}')
+    Traceback (most recent call last):
+    ...
+    reticent.errors.ReportError: a report has the keys plan, version, round, id, bits
+    """
+    if len(data) > MAX_JSON:
+        _malformed(f"a report is at most {MAX_JSON:,} bytes")
+    try:
+        fields = json.loads(data.decode(), object_pairs_hook=_no_duplicates)
+    except (ValueError, RecursionError):
+        _malformed("not JSON")
+    if not isinstance(fields, dict):
+        _malformed("a report is a JSON object")
+    if not fields.keys() <= _KEYS:
+        _malformed("a report has no other keys than plan, version, round, id, cohort, bits, segment")
+    if not fields.keys() >= _REQUIRED:
+        _malformed("a report has the keys plan, version, round, id, bits")
+    return Report(
+        plan=_text(fields["plan"], "plan"),
+        version=_whole(fields["version"], "version", 2**31),
+        round=_whole(fields["round"], "round", MAX_ROUND),
+        id=_bytes(fields["id"], "id", ID_BYTES),
+        bits=_bytes(fields["bits"], "bits"),
+        cohort=_whole(fields["cohort"], "cohort", 256) if "cohort" in fields else None,
+        segment=_segment(fields["segment"]) if "segment" in fields else {},
+    )
+
+
+def to_ndjson(reports: Iterable[Report]) -> bytes:
+    """Many reports, a line of JSON each."""
+    return b"".join(to_json(report) + b"\n" for report in reports)
+
+
+def from_ndjson(data: bytes) -> Iterator[Report | ReportError]:
+    """Each line's report, or the error that says why it is none; empty lines are passed over."""
+    for line in data.split(b"\n"):
+        if line.strip():
+            try:
+                yield from_json(line)
+            except ReportError as error:
+                yield error
+
+
+@dataclass(frozen=True, slots=True)
+class PackedHeader:
+    """What stands before the records of a packed batch."""
+
+    plan: str
+    version: int
+    width: int
+    start: int
+    """Where the first record begins."""
+    reports: int
+
+
+def record_width(plan: Plan) -> int:
+    """Bytes per report in a packed batch."""
+    return 8 + ID_BYTES + plan.uses_cohort + len(plan.segments) + plan.report_bytes
+
+
+def to_packed(reports: Iterable[Report], plan: Plan) -> bytes:
+    """Many reports of one plan and version, packed."""
+    name = plan.name.encode()
+    parts = [MAGIC, bytes([len(name)]), name, struct.pack(">IH", plan.version, record_width(plan))]
+    for report in reports:
+        if (report.plan, report.version) != (plan.name, plan.version):
+            raise ReportError(
+                "version_mismatch", f"a packed batch holds {plan.name} version {plan.version} only"
+            )
+        parts += [struct.pack(">Q", report.round), report.id]
+        if plan.uses_cohort:
+            parts.append(bytes([report.cohort or 0]))
+        tags = plan.tags(report.segment)
+        parts.append(bytes(segment.tags.index(tags[segment.name]) for segment in plan.segments))
+        parts.append(report.bits)
+    return b"".join(parts)
+
+
+def packed_header(data: bytes) -> PackedHeader:
+    """Read the start of a packed batch; raises `ReportError` unless whole records follow."""
+    if data[: len(MAGIC)] != MAGIC:
+        _malformed("a packed batch starts with reticent and the format number 1")
+    length = data[len(MAGIC)] if len(data) > len(MAGIC) else 0
+    start = len(MAGIC) + 1 + length + 6
+    if len(data) < start or not length:
+        _malformed("a packed batch is cut off in its header")
+    name = data[start - 6 - length : start - 6]
+    version, width = struct.unpack_from(">IH", data, start - 6)
+    if not name.isascii() or width <= 8 + ID_BYTES or (len(data) - start) % width:
+        _malformed("a packed batch is made of whole records")
+    return PackedHeader(name.decode(), version, width, start, (len(data) - start) // width)
+
+
+def from_packed(data: bytes, plan: Plan) -> list[Report]:
+    """The reports of a packed batch of `plan`; raises `ReportError` when it is not one."""
+    header = packed_header(data)
+    if (header.plan, header.version) != (plan.name, plan.version):
+        raise ReportError("version_mismatch", f"expected a batch of {plan.name} version {plan.version}")
+    if header.width != record_width(plan):
+        _malformed(f"a record of this plan has {record_width(plan)} bytes")
+    records = range(header.start, len(data), header.width)
+    return [_record(data[place : place + header.width], plan) for place in records]
+
+
+def _record(record: bytes, plan: Plan) -> Report:
+    place = 8 + ID_BYTES
+    number = int.from_bytes(record[:8], "big")
+    if number >= MAX_ROUND:
+        _malformed("round: expected a whole number below 2^53")
+    cohort = record[place] if plan.uses_cohort else None
+    place += plan.uses_cohort
+    tags = {}
+    for segment, index in zip(plan.segments, record[place:], strict=False):
+        if index >= len(segment.tags):
+            _malformed(f"segment {segment.name}: no such tag")
+        tags[segment.name] = segment.tags[index]
+    bits = record[place + len(plan.segments) :]
+    return Report(plan.name, plan.version, number, record[8 : 8 + ID_BYTES], bits, cohort, tags)
+
+
+def _malformed(message: str) -> NoReturn:
+    raise ReportError("malformed", message) from None
+
+
+def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError
+    return fields
+
+
+def _base64(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _bytes(value: object, name: str, size: int | None = None) -> bytes:
+    """Strict: the one unpadded base64url text of some bytes, of the right size."""
+    if isinstance(value, str) and value.isascii() and "=" not in value:
+        try:
+            padded = value.encode().translate(_FROM_URL) + b"=" * (-len(value) % 4)
+            data = b64decode(padded, validate=True)
+        except ValueError:
+            data = b""
+        if data and _base64(data) == value and (size is None or len(data) == size):
+            return data
+    _malformed(f"{name}: expected {f'{size} bytes' if size else 'bytes'} as unpadded base64url")
+
+
+def _whole(value: object, name: str, below: int) -> int:
+    if type(value) is not int or not 0 <= value < below:
+        _malformed(f"{name}: expected a whole number from 0 to below {below}")
+    return value
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= 64:
+        _malformed(f"{name}: expected a text of 1 to 64 characters")
+    if any("\ud800" <= sign <= "\udfff" for sign in value):
+        _malformed(f"{name}: expected a text without lone surrogates")
+    return value
+
+
+def _segment(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(tag, str) for tag in value.values()):
+        _malformed("segment: expected an object of texts")
+    try:
+        "".join([*value, *value.values()]).encode()
+    except UnicodeEncodeError:
+        _malformed("segment: expected texts without lone surrogates")
+    return value

@@ -1,0 +1,60 @@
+"""Which reports answer a question that was asked: the collector's rules, as a pure function of the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from reticent.mechanisms.cohort import COHORTS
+from reticent.plan import Plan
+from reticent.reports.codec import ID_BYTES
+from reticent.reports.report import Report
+
+
+class Verdict(StrEnum):
+    """What becomes of a report; the words are stable and stand on the wire."""
+
+    ACCEPTED = "accepted"
+    UNKNOWN_PLAN = "unknown_plan"
+    VERSION_MISMATCH = "version_mismatch"
+    MALFORMED = "malformed"
+    EARLY = "early"
+    LATE = "late"
+
+
+class Intake:
+    """
+    The questions that are open: known plans in their versions, and the rounds that still take answers.
+
+    A round is open from its start, less `skew` seconds for clocks that run fast, until its end plus grace.
+    Nothing here looks at what the bits say: every answer of the right shape is as good as any other.
+    """
+
+    def __init__(self, plans: Iterable[Plan], skew: int = 300) -> None:
+        self._plans = {(plan.name, plan.version): plan for plan in plans}
+        self._names = {name for name, _ in self._plans}
+        self._skew = skew
+
+    def verdict(self, report: Report, now: float) -> Verdict:
+        """Whether a report counts, at unix time `now`."""
+        plan = self._plans.get((report.plan, report.version))
+        if plan is None:
+            return Verdict.VERSION_MISMATCH if report.plan in self._names else Verdict.UNKNOWN_PLAN
+        if not fits(report, plan):
+            return Verdict.MALFORMED
+        asked = plan.round(report.round)
+        if now < asked.start - self._skew:
+            return Verdict.EARLY
+        return Verdict.LATE if now >= asked.closes else Verdict.ACCEPTED
+
+
+def fits(report: Report, plan: Plan) -> bool:
+    """Whether a report has the shape its plan asks for: size, padding, cohort and segment names."""
+    if len(report.id) != ID_BYTES or len(report.bits) != plan.report_bytes:
+        return False
+    padding = plan.report_bytes * 8 - plan.bits
+    if report.bits[-1] & ((1 << padding) - 1):
+        return False
+    if (report.cohort is not None) != plan.uses_cohort or not 0 <= (report.cohort or 0) < COHORTS:
+        return False
+    return report.segment.keys() <= {segment.name for segment in plan.segments}

@@ -1,0 +1,153 @@
+"""The workbench of `check_store`: a store with a plan and reports of its own, and how a law is asserted."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from reticent.counts import count_reports
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.reports import Report
+from reticent.stores.records import CountsByTags, Layout, RoundKey
+from reticent.stores.store import Appended, Store
+
+PLAN = """
+[plan]
+name = "{name}"
+version = {version}
+round = "1h"
+[metrics.minutes]
+kind = "mean"
+max_value = 60
+epsilon = 1.0
+[metrics.files]
+kind = "histogram"
+max_value = {top}
+buckets = 5
+mechanism = "hadamard-bit"
+epsilon = 1.0
+[metrics.words]
+kind = "histogram"
+max_value = 100
+buckets = 10
+mechanism = "d-bit-flip"
+bits = 4
+epsilon = 1.0
+[segments]
+os = ["windows", "macos", "linux"]
+channel = ["stable", "beta"]
+"""
+
+
+class BrokenLawError(AssertionError):
+    """A store breaks a law that reticent relies on; the message says which, and what was seen instead."""
+
+
+@dataclass
+class Bench:
+    """A store under test, with a plan of its own and reports on it."""
+
+    open: Callable[[], Store]
+    name: str = field(default_factory=lambda: f"check-{secrets.token_hex(6)}")
+    draws: random.Random = field(default_factory=lambda: random.Random(2017))  # noqa: S311
+
+    def __post_init__(self) -> None:
+        self.store = self.open()
+        self.plan = self.version(1)
+        self.layout = Layout(self.plan)
+        self.store.register(self.plan)
+
+    def version(self, version: int, top: int = 60) -> Plan:
+        """A version of the plan; another `top` is other content."""
+        return Plan.from_toml(PLAN.format(name=self.name, version=version, top=top))
+
+    def key(self, number: int, version: int = 1) -> RoundKey:
+        """A round of the plan."""
+        return RoundKey(self.name, version, number)
+
+    def reports(self, count: int, number: int = 7, plan: Plan | None = None) -> list[Report]:
+        """Reports as devices send them: any id, any tags (some unknown), any bits."""
+        asked = plan or self.plan
+        return [
+            Report(
+                asked.name,
+                asked.version,
+                number,
+                id=self.draws.randbytes(16),
+                bits=(self.draws.getrandbits(asked.bits) << (-asked.bits % 8)).to_bytes(asked.report_bytes),
+                cohort=self.draws.randrange(256),
+                segment={
+                    "os": self.draws.choice(["windows", "macos", "linux", "plan9"]),
+                    "channel": self.draws.choice(["stable", "beta", "canary"]),
+                },
+            )
+            for _ in range(count)
+        ]
+
+    def append(self, reports: Iterable[Report], store: Store | None = None) -> dict[RoundKey, Appended]:
+        """Append reports as one group."""
+        groups: dict[RoundKey, bytes] = {}
+        for report in reports:
+            key = RoundKey(report.plan, report.version, report.round)
+            groups[key] = groups.get(key, b"") + self.layout.pack(report)
+        return (store or self.store).append(groups)
+
+    def expected(self, reports: Iterable[Report], number: int = 7, plan: Plan | None = None) -> CountsByTags:
+        """What `count_reports` makes of the same reports."""
+        cells = count_reports(reports, plan or self.plan)
+        return {tags: counts for (asked, tags), counts in cells.items() if asked == number}
+
+    def states(self, store: Store | None = None) -> dict[RoundKey, tuple[str, int]]:
+        """State and reports of each round of the plan."""
+        return {info.key: (info.state, info.reports) for info in (store or self.store).rounds(self.name)}
+
+
+def law(holds: bool, text: str, seen: object = "") -> None:
+    """Assert a law."""
+    if not holds:
+        raise BrokenLawError(f"{text}; seen: {seen}" if seen != "" else text)
+
+
+def same(seen: object, expected: object, text: str) -> None:
+    """Assert that two things are equal."""
+    law(seen == expected, text, f"{_short(seen)} instead of {_short(expected)}")
+
+
+def _short(value: object, most: int = 300) -> str:
+    text = repr(value)
+    return text if len(text) <= most else text[:most] + "…"
+
+
+def refused(work: Callable[[], object], text: str) -> None:
+    """Assert that something raises `StoreError`."""
+    try:
+        work()
+    except StoreError:
+        return
+    raise BrokenLawError(f"{text}; seen: no StoreError")
+
+
+def all_at_once(*work: Callable[[], None]) -> None:
+    """Run all at once; the first exception of any is raised here."""
+    failed: list[BaseException] = []
+
+    def guarded(each: Callable[[], None]) -> None:
+        try:
+            each()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(each,), daemon=True) for each in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    law(
+        not any(thread.is_alive() for thread in threads), "methods called from several threads come to an end"
+    )
+    for error in failed:
+        raise error

@@ -1,0 +1,207 @@
+"""What a lake asks of a place to keep files, and how a folder of this machine does it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from reticent.errors import StoreError
+
+TEMPORARY = "tmp"
+_FORGOTTEN = 86_400.0
+"""Seconds after which a temporary file belongs to a process that died."""
+
+
+class Files(ABC):
+    """
+    Files that are written once, whole, and never changed; they are there for everyone as soon as they are.
+
+    What a lake relies on:
+
+    - `put` and `put_new` are all or nothing, and durable when they return;
+    - of several `put_new` of one path, exactly one makes the file, whoever tries and whenever;
+    - `names` has every file whose `put` had returned before it was called, whoever put it.
+
+    Paths are relative, with `/` between their parts. Faults of the place are a `StoreError`.
+    """
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """The address, without a password."""
+
+    @abstractmethod
+    def read(self, path: str) -> bytes | None:
+        """A whole file; None when there is none."""
+
+    @abstractmethod
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file under a path that nobody else uses."""
+
+    @abstractmethod
+    def put_new(self, path: str, data: bytes) -> bool:
+        """Write a file if there is none; False when there is one, which stays as it is."""
+
+    @abstractmethod
+    def names(self, folder: str) -> list[str]:
+        """What is in a folder, sorted; nothing when there is no such folder."""
+
+    @abstractmethod
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove files; those that are gone already are fine."""
+
+    def read_all(self, paths: Iterable[str]) -> list[bytes | None]:
+        """Several whole files."""
+        return [self.read(path) for path in paths]
+
+    def settle(self, folder: str) -> None:  # noqa: B027 - nothing to do where what is seen is durable
+        """Make durable what `names` shows of a folder, whoever put it there."""
+
+    def clear(self, folder: str) -> None:  # noqa: B027 - most places have no empty folders
+        """Remove a folder if it is empty."""
+
+    def open(self) -> None:  # noqa: B027 - most places need no preparation
+        """Prepare the place; raises `StoreError` when it cannot do what a lake relies on."""
+
+    def close(self) -> None:  # noqa: B027 - most places hold on to nothing
+        """Let go of connections."""
+
+
+class LocalFiles(Files):
+    """
+    A folder of this machine, or one that several machines mount.
+
+    A file is written under a temporary name, synced, then linked to its own name (`link` fails when there is
+    one: POSIX), and the folder is synced. So the file system must know hard links, as ext4, xfs, btrfs, APFS
+    and NFS do.
+
+    A folder that is made here is for its owner alone. Who may read or write in one that was there before may
+    do so with all that is put into it.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._root = Path(folder)
+        self._mode = 0o700
+
+    @property
+    def url(self) -> str:
+        """The address."""
+        return f"lake:///{self._root}"
+
+    def open(self) -> None:
+        """Make the folder if there is none, and throw away what died in the middle of a write long ago."""
+        with self._errors("cannot be opened"):
+            _make_folder(self._root, 0o700)
+            self._mode = 0o700 | self._root.stat().st_mode & 0o077
+            temporary = self._root / TEMPORARY
+            _make_folder(temporary, self._mode)
+            for file in temporary.iterdir():
+                with suppress(OSError):
+                    if time.time() - file.stat().st_mtime > _FORGOTTEN:
+                        file.unlink()
+
+    def read(self, path: str) -> bytes | None:
+        """A whole file; None when there is none."""
+        with self._errors(path):
+            try:
+                return (self._root / path).read_bytes()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file under a path that nobody else uses."""
+        if not self.put_new(path, data):
+            raise StoreError(f"{self.url}/{path}: is there already, though nobody else may use that name")
+
+    def put_new(self, path: str, data: bytes) -> bool:
+        """Write a file if there is none; False when there is one, which is durable then."""
+        target = self._root / path
+        temporary = self._root / TEMPORARY / secrets.token_hex(16)
+        with self._errors(path):
+            try:
+                _write(temporary, data, self._mode & 0o666)
+                made = self._link(temporary, target)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary)
+            _sync_folder(target.parent)
+        return made
+
+    def _link(self, temporary: Path, target: Path) -> bool:
+        while True:
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                return False
+            except FileNotFoundError:  # no folder yet, or it was empty and `clear` took it away just now
+                if target.parent.exists() and not temporary.exists():
+                    raise
+                _make_folder(target.parent, self._mode)
+            else:
+                return True
+
+    def names(self, folder: str) -> list[str]:
+        """What is in a folder, sorted; nothing when there is no such folder."""
+        with self._errors(folder):
+            try:
+                return sorted(os.listdir(self._root / folder))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove files; those that are gone already are fine."""
+        for path in paths:
+            with self._errors(path), suppress(FileNotFoundError, NotADirectoryError):
+                os.unlink(self._root / path)
+
+    def settle(self, folder: str) -> None:
+        """Sync a folder: a name that another process linked, but has not synced yet, is durable then."""
+        with self._errors(folder), suppress(FileNotFoundError):
+            _sync_folder(self._root / folder)
+
+    def clear(self, folder: str) -> None:
+        """Remove a folder if it is empty."""
+        with suppress(OSError):
+            os.rmdir(self._root / folder)
+
+    @contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(f"{self.url}: {path}: {error.strerror or error}") from error
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        os.fchmod(descriptor, mode)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _make_folder(folder: Path, mode: int) -> None:
+    """Make a folder and those above it; durable on return."""
+    if not folder.is_dir():
+        _make_folder(folder.parent, mode)
+        with suppress(FileExistsError):
+            os.mkdir(folder)
+            os.chmod(folder, mode)
+        _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

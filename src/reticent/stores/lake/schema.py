@@ -1,0 +1,168 @@
+"""The schema of a lake: a report as a row of typed columns, and a segment as the bytes of a Parquet file."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.stores.ids import ID_BYTES
+from reticent.stores.records import Layout, Records, RoundKey
+
+FORMAT = 1
+NUMBER_BYTES = 7
+"""Bytes of answer bits in one column: a number below 2⁵⁶ has no sign in any engine."""
+_ROW_GROUP = 1 << 18
+
+
+class Field(NamedTuple):
+    """A column, and the bytes of a record that it holds as one big-endian number."""
+
+    name: str
+    start: int
+    stop: int
+
+    @property
+    def type(self) -> pa.DataType:
+        """uint8 for a cohort or tag, int64 for all else: the widest that Spark has."""
+        return pa.uint8() if self.stop - self.start == 1 and not self.name.startswith("bits_") else pa.int64()
+
+
+class Columns:
+    """
+    The columns of a plan's reports.
+
+    | column | type | holds |
+    |---|---|---|
+    | `id_high`, `id_low` | int64 | the first and last 8 bytes of the report's id |
+    | `cohort` | uint8 | the cohort, if the plan uses one |
+    | `segment_NAME` | uint8 | the place of the tag among the segment's tags, "other" last |
+    | `bits_0`, `bits_1`, … | int64 | 7 bytes each of the bits as on the wire; the last may have fewer |
+
+    Read from left to right, columns order reports exactly as the bytes of their records do.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.layout = Layout(plan)
+        names = ["cohort"] * plan.uses_cohort + [f"segment_{segment.name}" for segment in plan.segments]
+        bits = ID_BYTES + len(names)
+        self.fields = (
+            Field("id_high", 0, 8),
+            Field("id_low", 8, ID_BYTES),
+            *(Field(name, place, place + 1) for place, name in enumerate(names, ID_BYTES)),
+            *(
+                Field(f"bits_{place}", start, min(start + NUMBER_BYTES, self.layout.width))
+                for place, start in enumerate(range(bits, self.layout.width, NUMBER_BYTES))
+            ),
+        )
+        self._largest = [len(segment.tags) - 1 for segment in plan.segments]
+        self._tags = bits - len(self._largest)
+        self.schema = pa.schema([pa.field(each.name, each.type, nullable=False) for each in self.fields])
+        self._small = [each.name for each in self.fields if each.type == pa.uint8()]
+        self._digest = plan_digest(plan)
+
+    def metadata(self, key: RoundKey) -> dict[str, str]:
+        """What every segment of a round says about itself."""
+        return {
+            "reticent.format": str(FORMAT),
+            "reticent.plan": key.plan,
+            "reticent.version": str(key.version),
+            "reticent.round": str(key.round),
+            "reticent.digest": self._digest,
+        }
+
+    def table(self, records: Records) -> pa.Table:
+        """Records as rows; a tag beyond the last one is "other"."""
+        for place, largest in enumerate(self._largest, self._tags):
+            if len(records) and records[:, place].max() > largest:
+                records = records.copy()
+                records[:, place] = np.minimum(records[:, place], largest)
+        return pa.table([_number(records, field) for field in self.fields], schema=self.schema)
+
+    def records(self, table: pa.Table) -> Records:
+        """Rows as records."""
+        records = np.empty((table.num_rows, self.layout.width), dtype=np.uint8)
+        for field in self.fields:
+            _bytes(table.column(field.name), field, records)
+        return records
+
+    def encode(self, key: RoundKey, records: Records) -> bytes:
+        """A segment: records in the order of their ids, which says nothing of when they came."""
+        order = np.argsort(_number(records, self.fields[0]), kind="stable")
+        sink = pa.BufferOutputStream()
+        with pq.ParquetWriter(
+            sink, self.schema, compression="none", use_dictionary=self._small or False,
+            write_statistics=False, write_page_checksum=True, store_schema=False,
+        ) as writer:  # fmt: skip
+            writer.write_table(self.table(records[order]), row_group_size=_ROW_GROUP)
+            writer.add_key_value_metadata(self.metadata(key))
+        return bytes(sink.getvalue())
+
+    def decode(self, key: RoundKey, data: bytes, rows: int) -> Records:
+        """The records of a segment; raises `StoreError` with the reason when it is not one, or is damaged."""
+        try:
+            with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
+                self._check(file, key, rows)
+                return self.records(file.read())
+        except (pa.ArrowException, OSError) as error:
+            raise StoreError(f"cannot be read as Parquet: {str(error).splitlines()[0]}") from error
+
+    def _check(self, file: pq.ParquetFile, key: RoundKey, rows: int) -> None:
+        found = {name.decode(): text for name, text in (file.metadata.metadata or {}).items()}
+        for name, expected in self.metadata(key).items():
+            got = found.get(name, b"nothing").decode(errors="replace")
+            if got != expected:
+                raise StoreError(f"{name}: expected {expected}, got {got}")
+        if not file.schema_arrow.equals(self.schema):
+            raise StoreError(f"columns: expected {self.schema.names}, got others or of other types")
+        if file.metadata.num_rows != rows:
+            raise StoreError(f"rows: expected {rows} as the name says, got {file.metadata.num_rows}")
+
+
+def schema(plan: Plan) -> pa.Schema:
+    """The columns of a plan's reports, in the order in which they compare."""
+    return Columns(plan).schema
+
+
+def bit_place(plan: Plan, bit: int) -> tuple[str, int]:
+    """
+    Where an answer bit is: a column, and how far to shift it to the right. Bit 0 is the plan's first.
+
+    `plan.offset(metric)` is the first bit of a metric, so its answer is `(column >> shift) & 1`.
+    """
+    column, rest = divmod(bit, 8 * NUMBER_BYTES)
+    size = min(NUMBER_BYTES, plan.report_bytes - column * NUMBER_BYTES)
+    if not 0 <= bit < plan.bits:
+        raise IndexError(f"bit: expected 0 to {plan.bits - 1}, got {bit}")
+    return f"bits_{column}", 8 * size - 1 - rest
+
+
+def plan_digest(plan: Plan) -> str:
+    """SHA-256 of what a row means: name, version, metrics in order, segments with their tags."""
+    metrics = [[metric.name, metric.digest.hex(), str(metric.flip.probability)] for metric in plan.metrics]
+    segments = [[segment.name, *segment.tags] for segment in plan.segments]
+    return sha256(json.dumps([plan.name, plan.version, metrics, segments]).encode()).hexdigest()
+
+
+def _number(records: Records, field: Field) -> NDArray[Any]:
+    if field.type == pa.uint8():
+        return np.ascontiguousarray(records[:, field.start])
+    wide = np.zeros((len(records), 8), dtype=np.uint8)
+    wide[:, 8 - (field.stop - field.start) :] = records[:, field.start : field.stop]
+    return wide.view(">i8").reshape(-1).astype(np.int64)
+
+
+def _bytes(column: pa.ChunkedArray, field: Field, records: Records) -> None:
+    numbers = column.to_numpy()
+    if field.type == pa.uint8():
+        records[:, field.start] = numbers
+    else:
+        wide = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
+        records[:, field.start : field.stop] = wide[:, 8 - (field.stop - field.start) :]

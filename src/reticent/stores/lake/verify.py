@@ -1,0 +1,75 @@
+"""Whether what a lake holds fits together: the part of `reticent store check` that reads files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from reticent.errors import StoreError
+from reticent.stores.lake.counting import Count
+from reticent.stores.lake.paths import COUNTS, LAKE, REPORTS, Segment, folder_of
+from reticent.stores.records import RoundKey
+
+if TYPE_CHECKING:
+    from reticent.stores.lake.reader import LakeReader
+
+
+def problems_of(lake: LakeReader) -> list[str]:
+    """
+    What is wrong, a sentence each. Every segment that counts is read, with its checksums.
+
+    Segments of a sealed round are no problem: they are never counted, and go when the lake is opened.
+    """
+    problems = [] if lake.files.read(LAKE) is not None else [f"{LAKE} is gone"]
+    problems += [problem for path in lake.plan_paths() for problem in _said(lake, lambda: lake.plan_at(path))]  # noqa: B023
+    problems += _said(lake, lake.keys)
+    sealed = set(lake.round_keys(COUNTS))
+    for key in sorted(sealed):
+        problems += _sealed(lake, key)
+    for key in sorted(set(lake.round_keys(REPORTS)) - sealed):
+        problems += _open(lake, key)
+    return problems
+
+
+def _said(lake: LakeReader, work: Callable[[], object]) -> list[str]:
+    """What work complains of, on one line and without the address."""
+    try:
+        work()
+    except StoreError as error:
+        return [str(error).splitlines()[0].removeprefix(f"{lake.url}: ")]
+    return []
+
+
+def _sealed(lake: LakeReader, key: RoundKey) -> Iterator[str]:
+    """A round of counts: every metric was answered by all its reports."""
+    where = f"round {key.round} of {key.plan} version {key.version}"
+    found: list[Count | None] = []
+    yield from _said(lake, lambda: found.append(lake.final(key)))
+    for count in found:
+        if count is None:
+            continue
+        for metric in lake.layout(key).plan.by_name:
+            devices = sum(by_metric[metric].devices for by_metric in count.counts.values())
+            if devices != count.reports:
+                yield f"{where}: {metric}: expected the counts of {count.reports} reports, got {devices}"
+
+
+def _open(lake: LakeReader, key: RoundKey) -> Iterator[str]:
+    """A round with reports: each segment that counts is there, whole, and of this round."""
+    problems = _said(lake, lambda: lake.columns(key))
+    if problems:
+        yield from problems
+        return
+    for name in lake.countable(key):
+        segment = Segment.parse(name)
+        path = f"{folder_of(key)}/{name}"
+        if segment is None:
+            yield f"{path}: is not the name of a segment"
+            continue
+        try:
+            gone = lake.read(key, segment) is None
+        except StoreError as error:
+            yield f"{path}: {error}"
+            continue
+        if gone and lake.seals.kept(key) is not None and not lake.seals.is_sealed(key):
+            yield f"{path}: is gone, and its reports with it"

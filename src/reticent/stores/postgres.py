@@ -1,0 +1,345 @@
+"""The shared store: PostgreSQL, for several collectors."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar, TypeVar
+from urllib.parse import quote
+
+from reticent.errors import MissingExtraError, StoreError
+from reticent.stores.sql import SqlStore, other_version
+from reticent.stores.transactions import Connections, Row, Transaction
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+    from psycopg.pq import TransactionStatus
+except ImportError as missing:
+    raise MissingExtraError("postgres", "psycopg") from missing
+
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE plan (
+    name    TEXT NOT NULL,
+    version BIGINT NOT NULL,
+    text    TEXT NOT NULL,
+    PRIMARY KEY (name, version)
+);
+COMMENT ON TABLE plan IS 'Every plan ever served, as it was written';
+COMMENT ON COLUMN plan.name IS 'plan.name';
+COMMENT ON COLUMN plan.version IS 'plan.version';
+COMMENT ON COLUMN plan.text IS 'plan.toml';
+CREATE TABLE round (
+    id      BIGSERIAL PRIMARY KEY,
+    plan    TEXT NOT NULL,
+    version BIGINT NOT NULL,
+    round   BIGINT NOT NULL,
+    state   TEXT NOT NULL,
+    reports BIGINT NOT NULL,
+    UNIQUE (plan, version, round)
+);
+COMMENT ON TABLE round IS 'Rounds that got at least one report';
+COMMENT ON COLUMN round.id IS 'Names the table of its records, which exists until it is sealed';
+COMMENT ON COLUMN round.plan IS 'plan.name';
+COMMENT ON COLUMN round.version IS 'plan.version';
+COMMENT ON COLUMN round.round IS 'Unix seconds / round length';
+COMMENT ON COLUMN round.state IS 'open, closing (being counted), sealed';
+COMMENT ON COLUMN round.reports IS 'Distinct reports, once sealed; 0 before';
+CREATE TABLE counts (
+    round_id BIGINT NOT NULL REFERENCES round (id),
+    tags     TEXT NOT NULL,
+    metric   TEXT NOT NULL,
+    reports  TEXT NOT NULL,
+    ones     TEXT NOT NULL,
+    PRIMARY KEY (round_id, tags, metric)
+);
+COMMENT ON TABLE counts IS 'Sealed rounds; never changed';
+COMMENT ON COLUMN counts.round_id IS 'round.id';
+COMMENT ON COLUMN counts.tags IS 'JSON list, one public tag per segment of the plan';
+COMMENT ON COLUMN counts.metric IS 'The metric''s name in the plan';
+COMMENT ON COLUMN counts.reports IS 'JSON list per row: reports that speak of it';
+COMMENT ON COLUMN counts.ones IS 'JSON list per row: how many of them said 1';
+CREATE TABLE key (
+    id         TEXT PRIMARY KEY,
+    role       TEXT NOT NULL,
+    hash       BYTEA NOT NULL,
+    label      TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    revoked_at BIGINT
+);
+COMMENT ON TABLE key IS 'Who may write, read or administer';
+COMMENT ON COLUMN key.id IS 'Public part of the key';
+COMMENT ON COLUMN key.role IS 'ingest, reader, admin';
+COMMENT ON COLUMN key.hash IS 'SHA-256 of the whole key';
+COMMENT ON COLUMN key.label IS 'A note for people';
+COMMENT ON COLUMN key.created_at IS 'Unix seconds';
+COMMENT ON COLUMN key.revoked_at IS 'Unix seconds, or NULL while it is active';
+CREATE TABLE reticent_schema (version BIGINT NOT NULL);
+COMMENT ON TABLE reticent_schema IS 'One row: which version of these tables this is';
+COMMENT ON COLUMN reticent_schema.version IS 'Raised by reticent store migrate';
+"""
+RECORDS = (
+    "CREATE TABLE records_{} (number BIGSERIAL PRIMARY KEY, records BYTEA NOT NULL)",
+    "ALTER TABLE records_{} ALTER COLUMN records SET STORAGE EXTERNAL",
+    "COMMENT ON TABLE records_{} IS 'The reports of one open round'",
+    "COMMENT ON COLUMN records_{}.number IS 'Of the commit group; in order of arrival per collector'",
+    "COMMENT ON COLUMN records_{}.records IS 'Reports end to end, of fixed width: id, cohort, tags, bits'",
+)
+"""The bits are noise: stored as they are, since compressing them would be for nothing."""
+MIGRATIONS: dict[int, str] = {}
+"""By version: the statements that bring a schema from it to the next one."""
+
+_MIGRATING = 0x2E71CE01
+"""The advisory lock that one collector holds while it makes or migrates the tables."""
+_READERS = 8
+_CONNECT_SECONDS = 5
+"""To connect; libpq's own limit."""
+_MARGIN_SECONDS = 1.0
+"""In which a server that cuts a statement short says so."""
+_IDLE_SECONDS = 30
+"""After which the server undoes the transaction of a collector that has gone silent, and frees its rows."""
+_REFUSED_SECONDS = 3.0
+"""For which a write that failed, and none that worked since, says that the database cannot be written."""
+_SETTINGS = (
+    "SET default_transaction_isolation TO 'read committed'",
+    "SELECT set_config('synchronous_commit', 'on', false)"
+    " WHERE current_setting('synchronous_commit') = 'off'",
+    f"SET idle_in_transaction_session_timeout TO '{_IDLE_SECONDS}s'",
+)
+"""What the law of the store needs, whatever the database or the role prefers."""
+
+Result = TypeVar("Result")
+
+
+class PostgresStore(SqlStore):
+    """
+    A store in a PostgreSQL database that any number of collectors write at once.
+
+    The row of a round is held shared by every append and changed by the one who seals: so whatever was
+    appended before is counted, and whatever comes after is late. Ids are known to each collector only as far
+    as it has seen them; what two collectors stored twice is counted once when the round is sealed.
+
+    A server that hangs is a fault like any other: nobody waits for it for longer than `statement_seconds`
+    and a little. If it was a COMMIT, it may happen after all when the server wakes up, and by then the same
+    records may have been appended again: once more stored twice, and counted once.
+    """
+
+    statement_seconds: ClassVar[float] = 10.0
+    """That a statement may take. The server is told, and taken for gone when it does not keep to it."""
+
+    records_table = RECORDS
+    held = " FOR SHARE"
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._url = _without_password(url)
+        self._failed_at = -math.inf
+        self._writer, self._readers = (
+            _PostgresConnections(url, 1, self.statement_seconds),
+            _PostgresConnections(url, _READERS, self.statement_seconds),
+        )
+        try:
+            with self._errors("cannot be opened: "), self._writer.transaction() as transaction:
+                version = _version(transaction)
+                if version is None:
+                    _create(transaction)
+                elif version != SCHEMA_VERSION:
+                    raise StoreError(other_version(self.url, SCHEMA_VERSION, version))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def url(self) -> str:
+        """The address of the store, without a password."""
+        return self._url
+
+    @contextmanager
+    def _errors(self, doing: str = "") -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise StoreError(f"{self.url}: {doing}{_reason(error)}") from None
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """A transaction that changes something; durable once it ends. One at a time."""
+        try:
+            with self._errors(), self._writer.transaction() as transaction:
+                yield transaction
+        except StoreError:
+            self._failed_at = time.monotonic()
+            raise
+        self._failed_at = -math.inf
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """A transaction that changes nothing, beside which others read and write."""
+        with self._errors(), self._readers.transaction() as transaction:
+            yield transaction
+
+    def ping(self) -> None:
+        """
+        Raise `StoreError` when the database cannot be reached, or not be written, just now.
+
+        On a full disk it still takes something as small as a ping: so what was refused just now counts too.
+        """
+        if time.monotonic() - self._failed_at < _REFUSED_SECONDS:
+            raise StoreError(f"{self.url}: could not be written just now")
+        with self.reading() as transaction:
+            ((read_only,),) = transaction.execute("SELECT current_setting('transaction_read_only')")
+            if read_only != "off":
+                raise StoreError(f"{self.url}: can only be read just now")
+            transaction.execute("SELECT pg_logical_emit_message(true, 'reticent', 'ping')")
+
+    def record_tables(self, transaction: Transaction) -> set[int]:
+        """The numbers of all tables of records."""
+        rows = transaction.execute(
+            "SELECT substr(tablename, 9) FROM pg_tables"
+            " WHERE schemaname = current_schema() AND tablename ~ '^records_[0-9]+$'"
+        )
+        return {int(number) for (number,) in rows}
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._readers.close()
+        self._writer.close()
+
+
+class _SilentError(psycopg.OperationalError):
+    """The server took a statement and has said nothing since."""
+
+
+class _Connection(psycopg.Connection[Row]):
+    """A connection that does not wait for ever."""
+
+    patience = math.inf
+
+    def wait(self, gen: Generator[Any, Any, Result], *arguments: Any, **named: Any) -> Result:
+        """Talk to the server until a statement is done; raises when it is silent for too long."""
+        return super().wait(_while_heard(gen, self.patience), *arguments, **named)
+
+
+def _while_heard(steps: Generator[Any, Any, Result], patience: float) -> Generator[Any, Any, Result]:
+    """The steps of psycopg, which are told every 0.1 s whether there is news; given up when there is none."""
+    heard = time.monotonic()
+    try:
+        wanted = next(steps)
+        while True:
+            ready = yield wanted
+            if ready:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > patience:
+                raise _SilentError(f"no answer for {patience:g} s")
+            wanted = steps.send(ready)
+    except StopIteration as done:
+        result: Result = done.value
+        return result
+
+
+class _PostgresConnections(Connections[_Connection]):
+    def __init__(self, url: str, most: int, statement_seconds: float) -> None:
+        super().__init__(most)
+        self._url = url
+        self._statement_seconds = statement_seconds
+
+    def connect(self) -> _Connection:
+        connection = _Connection.connect(self._url, autocommit=True, connect_timeout=_CONNECT_SECONDS)
+        connection.patience = self._statement_seconds + _MARGIN_SECONDS
+        limit = 0 if math.isinf(self._statement_seconds) else round(self._statement_seconds * 1000)
+        try:
+            for statement in (*_SETTINGS, f"SET statement_timeout TO {limit}"):
+                connection.execute(statement)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def hopeless(self, error: BaseException) -> bool:
+        return isinstance(error, _SilentError)
+
+    def begin(self, connection: _Connection) -> Transaction:
+        connection.execute("BEGIN")
+        return _PostgresTransaction(connection)
+
+    def commit(self, connection: _Connection) -> None:
+        connection.execute("COMMIT")
+
+    def roll_back(self, connection: _Connection) -> None:
+        with suppress(psycopg.Error):
+            if connection.info.transaction_status != TransactionStatus.ACTIVE:  # else it hangs, and is closed
+                connection.execute("ROLLBACK")
+
+    def usable(self, connection: _Connection) -> bool:
+        return not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
+
+    def disconnect(self, connection: _Connection) -> None:
+        connection.close()
+
+
+class _PostgresTransaction(Transaction):
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
+
+    def execute(self, sql: str, *parameters: object) -> list[Row]:
+        query: Any = sql.replace("%", "%%").replace("?", "%s") if parameters else sql
+        cursor = self._connection.execute(query, parameters or None, binary=bool(parameters))
+        return cursor.fetchall() if cursor.description else []
+
+
+def migrate_postgres(url: str) -> tuple[int, int]:
+    """Bring the schema of a database up to date, in one transaction; returns its version before and after."""
+    connections, shown = _PostgresConnections(url, 1, math.inf), _without_password(url)
+    try:
+        with connections.transaction() as transaction:
+            version = _version(transaction)
+            if version is None:
+                raise StoreError(
+                    f"{shown}: has no tables of reticent.\n  Hint: reticent serve and reticent keys create make them"
+                )
+            for step in range(version, SCHEMA_VERSION):
+                if step not in MIGRATIONS:
+                    raise StoreError(f"{shown}: there is no way from schema version {step} to {step + 1}")
+                transaction.execute(MIGRATIONS[step])
+                transaction.execute("UPDATE reticent_schema SET version = ?", step + 1)
+            return version, max(version, SCHEMA_VERSION)
+    except psycopg.Error as error:
+        raise StoreError(f"{shown}: cannot be migrated: {_reason(error)}") from None
+    finally:
+        connections.close()
+
+
+def _version(transaction: Transaction) -> int | None:
+    """The schema version of a database, with the lock on it held; None when it has no tables of reticent."""
+    transaction.execute("SELECT pg_advisory_xact_lock(?)", _MIGRATING)
+    ((there,),) = transaction.execute("SELECT to_regclass('reticent_schema') IS NOT NULL")
+    return int(transaction.execute("SELECT version FROM reticent_schema")[0][0]) if there else None
+
+
+def _create(transaction: Transaction) -> None:
+    transaction.execute(SCHEMA)
+    transaction.execute("INSERT INTO reticent_schema (version) VALUES (?)", SCHEMA_VERSION)
+
+
+def _reason(error: psycopg.Error) -> str:
+    """What went wrong, in one line; not what an address that cannot be read looked like."""
+    if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
+        return "expected postgresql://user:password@host/database, with special characters percent-encoded"
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _without_password(url: str) -> str:
+    """User, host, port and database of an address, and nothing else: a password may hide anywhere."""
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.Error:
+        return "postgresql:"
+    user, host, port, database = (str(parts.get(name) or "") for name in ("user", "host", "port", "dbname"))
+    if "@" in user + host + port + database:
+        return "postgresql:"
+    place = f"{quote(host, safe='')}{f':{port}' if port else ''}"
+    return f"postgresql://{f'{quote(user)}@' if user else ''}{place}/{quote(database)}"

@@ -1,0 +1,340 @@
+"""The embedded store: one SQLite file, nothing to install, one machine."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from reticent.errors import StoreError
+from reticent.stores.sql import SqlStore, other_version
+from reticent.stores.transactions import Connections, Row, Transaction
+
+APPLICATION_ID = 0x2E71CE01
+OLDEST_SQLITE = (3, 35, 0)
+"""The first one with RETURNING."""
+
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE plan (                -- every plan ever served, as it was written
+    name    TEXT NOT NULL,         -- plan.name
+    version INTEGER NOT NULL,      -- plan.version
+    text    TEXT NOT NULL,         -- plan.toml
+    PRIMARY KEY (name, version)
+);
+CREATE TABLE round (               -- rounds that got at least one report
+    id      INTEGER PRIMARY KEY,   -- names the table of its records, which exists until it is sealed
+    plan    TEXT NOT NULL,         -- plan.name
+    version INTEGER NOT NULL,      -- plan.version
+    round   INTEGER NOT NULL,      -- unix seconds / round length
+    state   TEXT NOT NULL,         -- open, closing (being counted), sealed
+    reports INTEGER NOT NULL,      -- distinct reports, once sealed; 0 before
+    UNIQUE (plan, version, round)
+);
+CREATE TABLE counts (              -- sealed rounds; never changed
+    round_id INTEGER NOT NULL REFERENCES round (id),
+    tags     TEXT NOT NULL,        -- JSON list, one public tag per segment of the plan
+    metric   TEXT NOT NULL,        -- the metric's name in the plan
+    reports  TEXT NOT NULL,        -- JSON list per row: reports that speak of it
+    ones     TEXT NOT NULL,        -- JSON list per row: how many of them said 1
+    PRIMARY KEY (round_id, tags, metric)
+) WITHOUT ROWID;
+CREATE TABLE key (                 -- who may write, read or administer
+    id         TEXT PRIMARY KEY,   -- public part of the key
+    role       TEXT NOT NULL,      -- ingest, reader, admin
+    hash       BLOB NOT NULL,      -- SHA-256 of the whole key
+    label      TEXT NOT NULL,      -- a note for people
+    created_at INTEGER NOT NULL,   -- unix seconds
+    revoked_at INTEGER             -- unix seconds, or NULL while it is active
+);
+"""
+RECORDS = """
+CREATE TABLE records_{} (          -- the reports of one open round
+    number  INTEGER PRIMARY KEY,   -- of the commit group, in order of arrival
+    records BLOB NOT NULL          -- reports end to end, of fixed width: id, cohort, tags, bits
+)
+"""
+MIGRATIONS: dict[int, str] = {}
+"""By version: the statements that bring a schema from it to the next one."""
+
+PRAGMAS = (
+    "synchronous = FULL",
+    "foreign_keys = ON",
+    "wal_autocheckpoint = 4000",
+    "journal_size_limit = 67108864",
+)
+_SHORT_LOG = "PRAGMA wal_autocheckpoint = 250"
+"""A megabyte, where there is little room."""
+_PATIENCE = 10.0
+"""Seconds to wait for another process that writes."""
+_READERS = 8
+
+
+class SqliteStore(SqlStore):
+    """
+    A store in one SQLite file: WAL, synchronous=FULL, a connection to write and some to read.
+
+    The file is made with mode 0600. A file that is not reticent's, or of another schema version, is refused
+    before anything is written to it.
+
+    On a full disk nothing is written, and nothing is lost. The write-ahead log alone may have filled it: so
+    the first use of a little room is to empty the log into the file, and from then on the log is kept short.
+    """
+
+    records_table = (RECORDS,)
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+        self._is_full = False
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise StoreError(
+                f"{self.url}: expected SQLite 3.35 or newer, got {sqlite3.sqlite_version}.\n"
+                "  Hint: it comes with Python; use a newer build of it"
+            )
+        with self._errors("cannot be opened: "):
+            in_memory = path == ":memory:"
+            if not in_memory:
+                _make_file(Path(path))
+                self._refuse_others()
+            self._writer = _SqliteConnections(path, "BEGIN IMMEDIATE", most=1)
+            self._readers = self._writer if in_memory else _SqliteConnections(path, "BEGIN", most=_READERS)
+            with self._writer.transaction() as transaction:
+                _create(transaction)
+            self._file = None if in_memory else _identity(path)
+
+    @property
+    def url(self) -> str:
+        """The address of the store."""
+        return "memory:" if self._path == ":memory:" else f"sqlite:///{self._path}"
+
+    def _refuse_others(self) -> None:
+        """Look before anything is written: another program's file stays as it is."""
+        version, application, tables = _described_unchanged(self._path)
+        if tables and application != APPLICATION_ID:
+            raise StoreError(_another_programs(self.url))
+        if tables and version != SCHEMA_VERSION:
+            raise StoreError(other_version(self.url, SCHEMA_VERSION, version))
+
+    @contextmanager
+    def _errors(self, doing: str = "") -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            self._is_full |= getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            hint = (
+                "\n  Hint: it is the file that reticent serve uses" if "not a database" in str(error) else ""
+            )
+            raise StoreError(f"{self.url}: {doing}{error}{hint}") from error
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """A transaction that changes something; durable once it ends. One at a time."""
+        was_full, self._is_full = self._is_full, False
+        if was_full:
+            self._empty_log()
+        with self._errors(), self._writer.transaction() as transaction:
+            if was_full:
+                transaction.execute(_SHORT_LOG)
+            yield transaction
+
+    def _empty_log(self) -> None:
+        """Write the log into the file if there is room; whether there was, the next transaction finds out."""
+        with suppress(sqlite3.Error), closing(_connected(self._path)) as connection:
+            connection.execute("PRAGMA busy_timeout = 100")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """A transaction that sees one state of the file, beside which others read and write."""
+        with self._errors(), self._readers.transaction() as transaction:
+            yield transaction
+
+    def ping(self) -> None:
+        """Raise `StoreError` when the file cannot be written just now, or is not where it was."""
+        with self._errors():
+            if self._file is not None and _identity(self._path) != self._file:
+                raise StoreError(f"{self.url}: was replaced by another file while it was open")
+        with self.writing() as transaction:
+            transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the whole store into a new file of mode 0600, while it is being written; durable on return."""
+        if self._path == ":memory:":
+            raise StoreError("memory: has no file to copy; a backup is of a sqlite:/// store")
+        copy = Path(path)
+        if os.path.lexists(copy):
+            raise StoreError(f"{copy}: is there already; a backup never overwrites")
+        try:
+            _make_file(copy)
+            with closing(_connected(self._path)) as source, closing(sqlite3.connect(copy)) as target:
+                source.backup(target)
+        except (sqlite3.Error, OSError) as error:
+            copy.unlink(missing_ok=True)
+            raise StoreError(f"{copy}: backup failed: {error}") from error
+
+    def record_tables(self, transaction: Transaction) -> set[int]:
+        """The numbers of all tables of records."""
+        rows = transaction.execute(
+            "SELECT substr(name, 9) FROM sqlite_master WHERE type = 'table' AND name GLOB 'records_[0-9]*'"
+        )
+        return {int(number) for (number,) in rows}
+
+    def verify(self) -> list[str]:
+        """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""
+        with self.reading() as transaction:
+            damage = [f"damaged: {text}" for (text,) in transaction.execute("PRAGMA integrity_check(20)")]
+            loose = transaction.execute("PRAGMA foreign_key_check")
+        if damage != ["damaged: ok"]:
+            return damage
+        return [f"counts of round_id {row} belong to no round" for _, row, *_ in loose] + super().verify()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._readers.close()
+        self._writer.close()
+
+
+class _SqliteConnections(Connections[sqlite3.Connection]):
+    def __init__(self, path: str, begin: str, most: int) -> None:
+        super().__init__(most)
+        self._path, self._begin = path, begin
+
+    def connect(self) -> sqlite3.Connection:
+        return _connected(self._path)
+
+    def begin(self, connection: sqlite3.Connection) -> Transaction:
+        connection.execute(self._begin)
+        return _SqliteTransaction(connection)
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        connection.execute("COMMIT")
+
+    def roll_back(self, connection: sqlite3.Connection) -> None:
+        with suppress(sqlite3.Error):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+    def usable(self, connection: sqlite3.Connection) -> bool:
+        return not connection.in_transaction
+
+    def disconnect(self, connection: sqlite3.Connection) -> None:
+        connection.close()
+
+
+class _SqliteTransaction(Transaction):
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, sql: str, *parameters: object) -> list[Row]:
+        return self._connection.execute(sql, parameters).fetchall()
+
+
+def migrate_sqlite(path: str) -> tuple[int, int]:
+    """Bring the schema of a file up to date, in one transaction; returns its version before and after."""
+    url = f"sqlite:///{path}"
+    if not Path(path).is_file():
+        raise StoreError(f"{url}: there is no such file.\n  Hint: it is the one that reticent serve uses")
+    connections = _SqliteConnections(path, "BEGIN IMMEDIATE", most=1)
+    try:
+        version, application, tables = _described_unchanged(path)
+        if not tables or application != APPLICATION_ID:
+            raise StoreError(_another_programs(url))
+        if version >= SCHEMA_VERSION:
+            return version, version
+        with connections.transaction() as transaction:
+            for step in range(version, SCHEMA_VERSION):
+                if step not in MIGRATIONS:
+                    raise StoreError(f"{url}: there is no way from schema version {step} to {step + 1}")
+                for statement in _statements(MIGRATIONS[step]):
+                    transaction.execute(statement)
+            transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            return version, SCHEMA_VERSION
+    except sqlite3.Error as error:
+        raise StoreError(f"{url}: cannot be migrated: {error}") from error
+    finally:
+        connections.close()
+
+
+def _connected(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+    try:
+        mode = _write_ahead(connection)
+        if mode not in ("wal", "memory"):
+            raise sqlite3.OperationalError(f"expected a file system that can do WAL, got {mode}")
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _write_ahead(connection: sqlite3.Connection) -> str:
+    """Turn WAL on; SQLite does not wait by itself when two processes do that to a new file at once."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return str(mode)
+
+
+def _create(transaction: Transaction) -> None:
+    """Make the tables of an empty file; another process may have been quicker."""
+    _, _, tables = _described(transaction.execute)
+    if not tables:
+        for statement in _statements(SCHEMA):
+            transaction.execute(statement)
+        transaction.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _described(execute: Callable[[str], list[Row]]) -> tuple[int, int, int]:
+    """Schema version, whose file it is, and how many tables it has."""
+    ((version,),) = execute("PRAGMA user_version")
+    ((application,),) = execute("PRAGMA application_id")
+    ((tables,),) = execute("SELECT count(*) FROM sqlite_master")
+    return version, application, tables
+
+
+def _described_unchanged(path: str) -> tuple[int, int, int]:
+    """The same of a file that is opened to be read, and stays as it is."""
+    with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_PATIENCE)) as file:
+        file.execute("BEGIN")  # one state of the file: another process may be making it just now
+        return _described(lambda sql: file.execute(sql).fetchall())
+
+
+def _another_programs(url: str) -> str:
+    return f"{url}: is another program's database; it was left as it is"
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    if statement.strip():
+        yield statement
+
+
+def _make_file(path: Path) -> None:
+    """An empty file for its owner alone. One that is there is not opened: closing it would drop its locks."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _identity(path: str) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino

@@ -1,1 +1,0 @@
-"""tacit behind instruments that a program already has: swap one part, and what leaves is noisy bits."""

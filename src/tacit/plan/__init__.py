@@ -1,5 +1,0 @@
-"""What is asked: Plan, Metric, Group, Segment and Round; reading, linting and comparing plans."""
-
-from tacit.plan.model import OTHER, Group, Metric, Plan, Round, Segment
-
-__all__ = ["OTHER", "Group", "Metric", "Plan", "Round", "Segment"]

@@ -7,7 +7,7 @@ READY   := $(VENV)/.ready
 MINIMAL := .venv-minimal
 PIP     := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test browser lint docs docs-links bench bench-peers soak test-minimal lock-minimal audit-dependencies release-check clean
+.PHONY: demo test browser lint docs docs-links reproduce bench bench-peers soak test-minimal lock-minimal audit-dependencies release-check clean
 
 demo: $(READY)  ## collector, simulated fleet and dashboard on this machine: truth beside estimates
 	@$(BIN)/reticent demo $(ARGS)
@@ -40,6 +40,9 @@ bench: $(READY)  ## figures as ratios, taken in one run
 
 bench-peers: $(READY)  ## reticent beside other libraries, in an environment of their own
 	$(BIN)/python benchmarks/peers/run.py $(ARGS)
+
+reproduce: $(READY)  ## the experiments of the paper; ARGS="all --out reproduction"
+	@$(BIN)/python -m paper $(ARGS)
 
 soak: $(READY)  ## long statistical, fault and load runs, by hand
 	$(BIN)/pytest -m soak --timeout 7200 $(ARGS)

@@ -13,7 +13,7 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.fleet import GRAN_TURISMO_SPORT, SmallFleet, VectorisedFleet
+from reticent.lab.fleet import GRAN_TURISMO_SPORT, SmallFleet, VectorisedFleet
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.plan.model import AnyMechanism

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from reticent import Plan
-from reticent.fleet import VectorisedFleet
+from reticent.lab.fleet import VectorisedFleet
 from reticent.stores import Layout, RoundKey, open_store
 
 DEVICES, SHARED, FIRST = 20_000, 1_000, 81_651

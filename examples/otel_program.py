@@ -12,7 +12,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
 from reticent import Plan
-from reticent.integrations.opentelemetry import PrivateMetricExporter
+from reticent.otel import PrivateMetricExporter
 from reticent.reports import to_json
 from reticent.testing import sandbox
 

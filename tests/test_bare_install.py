@@ -64,7 +64,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(site: Path) -> None:
     kept = {path.relative_to(source) for path in source.rglob("*") if "__pycache__" not in path.parts}
     found = {path.relative_to(site) for path in site.rglob("*") if ".dist-info" not in str(path)}
     assert found == kept
-    assert {Path(f"reticent/{name}") for name in ("py.typed", "fleet/demo.toml", "dashboard/static")} <= found
+    assert {Path(f"reticent/{name}") for name in ("py.typed", "lab/demo.toml", "dashboard/static")} <= found
     (legal,) = site.glob("*.dist-info/licenses")
     assert {path.name for path in legal.iterdir()} == {"LICENSE", "NOTICE"}
 

@@ -17,8 +17,11 @@ LAYERS = [
     {"reports"},
     {"counts"},
     {"device", "stores", "estimates"},
-    {"testing", "collector", "fleet", "frames"},
-    {"dashboard", "audit", "paper", "design", "integrations"},
+    {"testing", "frames"},
+    {"results"},
+    {"collector", "otel"},
+    {"dashboard"},
+    {"lab"},
     {"cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

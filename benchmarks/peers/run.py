@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reticent.fleet import VectorisedFleet
+from reticent.lab.fleet import VectorisedFleet
 from reticent.mechanisms import Buckets, DBitFlip
 from reticent.plan import Metric, Plan
 

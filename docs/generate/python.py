@@ -26,9 +26,9 @@ PACKAGE = Path(str(reticent.__file__)).parent
 
 MODULES = (
     "reticent", "reticent.plan", "reticent.device", "reticent.reports", "reticent.counts", "reticent.estimates",
-    "reticent.mechanisms", "reticent.mechanisms.baselines", "reticent.privacy", "reticent.stores", "reticent.fleet",
-    "reticent.fleet.simulation", "reticent.frames", "reticent.design", "reticent.audit", "reticent.testing",
-    "reticent.integrations.opentelemetry", "reticent.errors",
+    "reticent.mechanisms", "reticent.lab.baselines", "reticent.privacy", "reticent.stores", "reticent.lab.fleet",
+    "reticent.lab.simulate", "reticent.frames", "reticent.lab.design", "reticent.lab.audit", "reticent.testing",
+    "reticent.otel", "reticent.errors",
 )  # fmt: skip
 
 HEAD = """\

@@ -5,7 +5,7 @@ from drawing import curves, publish
 from gallery import DAY, options, table
 from numpy.typing import NDArray
 
-from reticent.fleet import VectorisedFleet
+from reticent.lab.fleet import VectorisedFleet
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.plots import panels

@@ -6,7 +6,7 @@ from drawing import curves, publish
 from gallery import options, table
 
 from reticent.device import Policy
-from reticent.fleet import SmallFleet
+from reticent.lab.fleet import SmallFleet
 from reticent.plots import panels
 
 

@@ -6,7 +6,7 @@ from gallery import DAY, options, table
 
 from reticent.counts import MeanCounts
 from reticent.estimates import Estimate, estimate
-from reticent.fleet import VectorisedFleet, population
+from reticent.lab.fleet import VectorisedFleet, population
 from reticent.mechanisms import Grid, OneBitMean
 from reticent.mechanisms.rounding import midpoint
 from reticent.plan import Metric, Plan

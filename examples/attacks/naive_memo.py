@@ -6,8 +6,8 @@ from gallery import options, table
 from naive_memo_devices import memos, schemes
 from numpy.typing import NDArray
 
-from reticent.fleet import population
-from reticent.mechanisms.baselines import NaiveMemo
+from reticent.lab.baselines import NaiveMemo
+from reticent.lab.fleet import population
 from reticent.plots import COLOURS, panels
 
 EPSILONS = (0.5, 1, 2, 5, 10)

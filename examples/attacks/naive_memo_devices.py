@@ -4,7 +4,7 @@ import numpy as np
 from gallery import DAY
 from numpy.typing import NDArray
 
-from reticent.fleet import VectorisedFleet
+from reticent.lab.fleet import VectorisedFleet
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
 from reticent.plan import Metric, Plan
 

@@ -8,7 +8,8 @@ books.py has its plans and keys, rounds.py what happens to reports, this file th
 
 from rounds import DictRounds
 
-from reticent.stores import RoundKey, check_store
+from reticent.stores import RoundKey
+from reticent.testing import check_store
 
 
 class DictStore(DictRounds):

@@ -8,11 +8,11 @@ The exceptions reticent raises on purpose.
     ├── StateError         a device's state file that cannot be opened
     ├── StoreError         a collector's store that cannot be opened, read or written just now
     ├── MissingExtraError  a part of reticent whose optional dependency is not installed
-    ├── ValuesError        a file of values that cannot be read (reticent.fleet)
-    ├── ReplayError        a collector that does not take a fleet's reports (reticent.fleet)
+    ├── ValuesError        a file of values that cannot be read (reticent.lab.fleet)
+    ├── ReplayError        a collector that does not take a fleet's reports (reticent.lab.fleet)
     ├── FrameError         a frame that does not hold reports on a plan (reticent.frames)
     ├── BadFileError       a file of a lake that cannot be counted (reticent.frames)
-    └── FolderError        a folder that a reproduction did not make (reticent.paper)
+    └── FolderError        a folder that a reproduction did not make (paper)
 
 A message says where, what was expected and what to do. None ever carries a private value.
 """

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 import pytest
 
 from reticent.errors import PlanError
-from reticent.fleet import SmallFleet
+from reticent.lab.fleet import SmallFleet
 from reticent.plan import Plan
 from reticent.reports import Report, to_json
 from reticent.stores import Layout, RoundKey, create_key

@@ -16,7 +16,7 @@ import pytest
 from scipy.stats import binomtest
 
 from reticent.estimates.balance import balance
-from reticent.fleet import SmallFleet
+from reticent.lab.fleet import SmallFleet
 from reticent.mechanisms.hadamard_bit import hadamard_sign
 from reticent.plan import Plan
 from reticent.reports import Report, pack_bits, to_packed

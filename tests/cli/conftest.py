@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from reticent import Device
 from reticent.cli.root import reticent
-from reticent.fleet import SmallFleet
+from reticent.lab.fleet import SmallFleet
 from reticent.plan import Plan
 from reticent.stores import Layout, RoundKey, create_key, open_store
 

@@ -43,7 +43,7 @@ def test_a_person_sees_truth_beside_estimates_and_the_store_can_be_kept(tmp_path
 
 def test_absurd_figures_end_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fleet that answers with another epsilon than its plan says is noticed."""
-    from reticent.fleet.memo import Memo
+    from reticent.lab.fleet.memo import Memo
 
     monkeypatch.setattr(Memo, "_thresholds", lambda self, classes, bit, part: np.uint64(2**60))
     result = demo("--devices", "20000")

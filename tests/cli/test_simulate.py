@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from reticent.cli.root import reticent
 from reticent.estimates import estimate
-from reticent.fleet import POPULATIONS
+from reticent.lab.fleet import POPULATIONS
 from reticent.mechanisms import OneBitMean
 from reticent.plan import Metric
 
@@ -96,7 +96,7 @@ def test_the_help_names_every_population() -> None:
 
 def test_intervals_that_miss_end_with_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Estimates that take the noise for more than it is: all at a quarter look like less than nothing."""
-    from reticent.fleet.simulation import run as module
+    from reticent.lab.simulate import run as module
 
     def mistaken(metric: Metric, counts: Any, confidence: float) -> Any:
         noisier = replace(metric, mechanism=OneBitMean(0.3, 21600)) if metric.kind == "mean" else metric

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from reticent.cli.root import reticent
 from reticent.counts import count_reports
 from reticent.estimates import estimate
-from reticent.fleet import SmallFleet
+from reticent.lab.fleet import SmallFleet
 from reticent.plan import Plan
 from reticent.stores import Layout, RoundKey, open_store
 

@@ -11,8 +11,8 @@ from typing import Any
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from reticent.collector.metrics import BY_KEY, COUNTERS, GAUGES, render_metrics
-from reticent.collector.reading import Reader
 from reticent.plan import Plan
+from reticent.results import Reader
 from reticent.stores import Layout, RoundKey, open_store
 
 BOARD = Path(__file__).parents[2] / "examples" / "grafana" / "reticent.json"

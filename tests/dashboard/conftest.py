@@ -20,10 +20,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from reticent.collector.reading import Reader
 from reticent.dashboard import routes
-from reticent.fleet import SmallFleet
+from reticent.lab.fleet import SmallFleet
 from reticent.plan import Plan
+from reticent.results import Reader
 from reticent.stores import Layout, RoundKey, SqlStore, open_store
 
 PLAN = """

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from reticent.collector.reading import Reader
 from reticent.dashboard.asking import NotHereError
 from reticent.dashboard.figures import Figures, Remembered
 from reticent.estimates import cumulative
-from reticent.fleet import SmallFleet
+from reticent.lab.fleet import SmallFleet
 from reticent.plan import Plan
+from reticent.results import Reader
 
 
 class Watched(Reader):

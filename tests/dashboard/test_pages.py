@@ -13,7 +13,7 @@ import pytest
 from reticent.dashboard import login_page, problem_page
 from reticent.estimates import cumulative
 from reticent.estimates.postprocess import norm_sub
-from reticent.fleet import SmallFleet
+from reticent.lab.fleet import SmallFleet
 from reticent.plan.card import privacy_card
 from reticent.reports import Report
 from reticent.stores import Layout, RoundKey

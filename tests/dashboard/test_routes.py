@@ -9,7 +9,7 @@ import pytest
 
 from reticent.collector import log
 from reticent.errors import StoreError
-from reticent.fleet import SmallFleet
+from reticent.lab.fleet import SmallFleet
 
 
 @pytest.mark.parametrize("suffix", ["", ".json"])

@@ -14,7 +14,7 @@ import pytest
 
 import reticent
 from reticent.collector.metrics import render_metrics
-from reticent.collector.reading import Reader
+from reticent.results import Reader
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"

@@ -23,7 +23,7 @@ pytestmark = needs_chromium
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, str]]:
     """A collector on the store of a demo, behind keys: its address, a reader's and an ingest key."""
     folder = tmp_path_factory.mktemp("demo")
-    plan = str(files("reticent.fleet").joinpath("demo.toml"))
+    plan = str(files("reticent.lab").joinpath("demo.toml"))
     store = f"sqlite:///{folder / 'collector.db'}"
     demo = ["demo", "--once", "--port", "0", "--devices", "3000", "--rounds", "6", "--keep", str(folder)]
     assert CliRunner().invoke(reticent, demo).exit_code == 0

@@ -19,7 +19,7 @@ from scipy.stats import binomtest
 from reticent.counts import HistogramCounts, MeanCounts, count_reports
 from reticent.errors import ParameterError
 from reticent.estimates.balance import ALARM, Balance, RowBalance, balance, shares_of_rows
-from reticent.fleet import SmallFleet
+from reticent.lab.fleet import SmallFleet
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
 from reticent.mechanisms.cohort import COHORTS
 from reticent.plan import Metric, Plan

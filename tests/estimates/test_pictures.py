@@ -189,7 +189,7 @@ def test_without_matplotlib_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(
-        MissingExtraError, match=r"matplotlib is not installed: pip install 'reticent\[paper\]'"
+        MissingExtraError, match=r"matplotlib is not installed: pip install 'reticent\[lab\]'"
     ):
         draw()
 

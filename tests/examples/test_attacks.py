@@ -19,7 +19,7 @@ import pytest
 from scipy.stats import binom
 
 from reticent.device import Device
-from reticent.fleet import SmallFleet
+from reticent.lab.fleet import SmallFleet
 from reticent.mechanisms import Flip
 from reticent.testing import ManualClock
 

@@ -13,7 +13,8 @@ import pytest
 
 from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
-from reticent.stores import Appended, BrokenLawError, Layout, RoundKey, Store, check_store
+from reticent.stores import Appended, Layout, RoundKey, Store
+from reticent.testing import BrokenLawError, check_store
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDER = EXAMPLES / "store"

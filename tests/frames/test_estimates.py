@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reticent.collector.reading import Reader
 from reticent.counts import HistogramCounts, MeanCounts
 from reticent.errors import ParameterError
 from reticent.estimates import Estimate, HistogramEstimate, estimate
@@ -17,6 +16,7 @@ from reticent.estimates.frame import BACKENDS, COLUMNS, from_frame, to_frame
 from reticent.frames import Estimated, estimates_from_frame, estimates_to_frame
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan
+from reticent.results import Reader
 from reticent.stores import open_store
 
 MEAN = estimate(Metric("hours", OneBitMean(1, 24), unit="hour"), MeanCounts(1000, 400))

@@ -1,9 +1,9 @@
 from dataclasses import replace
 
 import pytest
+from paper.experiment import Setting
 
-from reticent.paper import comparison
-from reticent.paper.experiment import Setting
+from paper import comparison
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from paper.experiment import Setting, Verdict
 
+from paper import apps, deployment
 from reticent.cli.plan import plan as plan_command
-from reticent.fleet import VectorisedFleet
-from reticent.paper import apps, deployment
-from reticent.paper.experiment import Setting, Verdict
+from reticent.lab.fleet import VectorisedFleet
 from reticent.plan import Plan
 from reticent.privacy.behaviour import pattern
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
+from paper.error_panels import Line, Panel, Spread, draw_panels, error_table
 
-from reticent.paper.error_panels import Line, Panel, Spread, draw_panels, error_table
 from reticent.plots import COLOURS
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from paper.experiment import Setting, Verdict
+from paper.population_cache import daily_values, generator
 
-from reticent.fleet.population import Constant, Uniform
+from paper import figure3
+from reticent.lab.fleet.population import Constant, Uniform
 from reticent.mechanisms import Grid
-from reticent.paper import figure3
-from reticent.paper.experiment import Setting, Verdict
-from reticent.paper.population_cache import daily_values, generator
 from reticent.privacy.behaviour import pattern
 from reticent.privacy.patterns import supports
 

@@ -1,10 +1,10 @@
 from dataclasses import replace
 
 import pytest
+from paper.experiment import Setting, Verdict
+from paper.mean_errors import stand_in_panels
 
-from reticent.paper import figure4
-from reticent.paper.experiment import Setting, Verdict
-from reticent.paper.mean_errors import stand_in_panels
+from paper import figure4
 
 SETTING = Setting(seed=3, repetitions=1_500, fleets=(3_000, 10_000, 100_000), days=3)
 

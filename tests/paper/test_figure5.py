@@ -1,8 +1,8 @@
 import pytest
+from paper.experiment import Setting, Verdict
+from paper.histogram_errors import stand_in_panels
 
-from reticent.paper import figure5
-from reticent.paper.experiment import Setting, Verdict
-from reticent.paper.histogram_errors import stand_in_panels
+from paper import figure5
 
 SETTING = Setting(seed=3, repetitions=400, fleets=(20_000, 60_000), days=3)
 HOLDS, CONDITION, FAILS = Verdict.HOLDS, Verdict.CONDITION, Verdict.FAILS

@@ -1,8 +1,8 @@
 import pytest
+from paper.experiment import Setting, Verdict
+from paper.mean_errors import stand_in_panels, synthetic_panels
 
-from reticent.paper import figure6
-from reticent.paper.experiment import Setting, Verdict
-from reticent.paper.mean_errors import stand_in_panels, synthetic_panels
+from paper import figure6
 
 SETTING = Setting(seed=3, repetitions=600, fleets=(3_000,), days=3)
 

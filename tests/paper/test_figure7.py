@@ -1,8 +1,8 @@
 import pytest
+from paper.experiment import Setting, Verdict
+from paper.histogram_errors import stand_in_panels, synthetic_panels
 
-from reticent.paper import figure7
-from reticent.paper.experiment import Setting, Verdict
-from reticent.paper.histogram_errors import stand_in_panels, synthetic_panels
+from paper import figure7
 
 SETTING = Setting(seed=3, repetitions=250, fleets=(20_000,), days=3)
 

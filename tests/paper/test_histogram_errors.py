@@ -5,11 +5,9 @@ from math import cosh
 
 import numpy as np
 import pytest
-
-from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
-from reticent.paper.experiment import EPSILONS, Setting
-from reticent.paper.histogram_errors import AT_EQUAL_LIFETIME, stand_in_panels
-from reticent.paper.histogram_methods import (
+from paper.experiment import EPSILONS, Setting
+from paper.histogram_errors import AT_EQUAL_LIFETIME, stand_in_panels
+from paper.histogram_methods import (
     BETTER_ESTIMATOR,
     BUCKETS,
     OURS,
@@ -18,6 +16,8 @@ from reticent.paper.histogram_methods import (
     BitFlip,
     Fleet,
 )
+
+from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
 from reticent.privacy import loss_by_width
 
 TINY = Setting(seed=5, repetitions=100, fleets=(400, 2_000), days=3)

@@ -1,6 +1,6 @@
-from reticent.paper.error_panels import Panel, Spread
-from reticent.paper.experiment import Verdict
-from reticent.paper.judging import Measured, against, judge, no_worse, ratios, within
+from paper.error_panels import Panel, Spread
+from paper.experiment import Verdict
+from paper.judging import Measured, against, judge, no_worse, ratios, within
 
 
 def panel(title, **errors):

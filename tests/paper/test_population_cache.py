@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from paper.population_cache import daily_values, generator
 
-from reticent.paper import population_cache
-from reticent.paper.population_cache import daily_values, generator
+from paper import population_cache
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from paper.experiment import Claim, Picture, Result, Setting, Table, Verdict
+from paper.pages import html, markdown, words
+from paper.run import EXPERIMENTS, NAMES, Run, chosen, run
 
-from reticent.fleet.population import Uniform
-from reticent.fleet.recorded import Recorded
-from reticent.paper import errata, report
-from reticent.paper.experiment import Claim, Picture, Result, Setting, Table, Verdict
-from reticent.paper.pages import html, markdown, words
-from reticent.paper.run import EXPERIMENTS, NAMES, Run, chosen, run
+from paper import errata, report
+from reticent.lab.fleet.population import Uniform
+from reticent.lab.fleet.recorded import Recorded
 from reticent.plots import panels
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paper.rounded import rounded_cells, whole_offsets, whole_step
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import SCALE, Grid
-from reticent.paper.rounded import rounded_cells, whole_offsets, whole_step
 
 
 @given(

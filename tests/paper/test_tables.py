@@ -10,11 +10,11 @@ from math import cosh, exp, log, sqrt, tanh
 import mpmath
 import numpy as np
 import pytest
+from paper.experiment import EPSILONS, Setting, Table, Verdict
 from scipy.stats import binom
 
+from paper import age_in_days, bounds_table, losses_table, memo_table, tables
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
-from reticent.paper import age_in_days, bounds_table, losses_table, memo_table, tables
-from reticent.paper.experiment import EPSILONS, Setting, Table, Verdict
 
 SMALL = Setting(fleets=(600, 2_000), repetitions=60)
 

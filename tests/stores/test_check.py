@@ -13,16 +13,15 @@ from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores import (
     Appended,
-    BrokenLawError,
     CountsByTags,
     Key,
     RoundInfo,
     RoundKey,
-    check_store,
     open_store,
 )
 from reticent.stores.open_round import OpenRound
 from reticent.stores.sqlite import SqliteStore
+from reticent.testing import BrokenLawError, check_store
 
 
 def test_memory_keeps_the_laws() -> None:

@@ -23,9 +23,10 @@ from reticent.counts import count_reports
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report
-from reticent.stores import Appended, check_store, migrate_store, open_store
-from reticent.stores.check_bench import Bench
+from reticent.stores import Appended, migrate_store, open_store
 from reticent.stores.lake import BucketFiles, LakeStore, bit_place, open_lake, read_lake, schema
+from reticent.testing import check_store
+from reticent.testing.store_bench import Bench
 
 _NAMES = count(1)
 

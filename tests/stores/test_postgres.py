@@ -14,7 +14,7 @@ import pytest
 from reticent.errors import StoreError
 from reticent.reports import Report
 from reticent.stores import Appended, SqlStore, migrate_store, open_store, postgres
-from reticent.stores.check_bench import Bench
+from reticent.testing.store_bench import Bench
 
 Open = Callable[[str], SqlStore]
 

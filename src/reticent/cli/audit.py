@@ -27,8 +27,8 @@ from reticent.cli.output import (
 from reticent.plan import Plan
 
 if TYPE_CHECKING:
-    from reticent.audit import Audit, Client
-    from reticent.audit.auditing import Progress as Tell
+    from reticent.lab.audit import Audit, Client
+    from reticent.lab.audit.auditing import Progress as Tell
 
 NOT_COVERED = """\
 Not covered: timing, side channels of the machine, a collector that changes the plan, and devices that change
@@ -77,7 +77,7 @@ def audit(
 
     Exit code 3 when anything is above its claim, or a check fails.
     """
-    from reticent.audit import audit as audit_plan
+    from reticent.lab.audit import audit as audit_plan
 
     plan = Plan.load(path)
     make_folder(out)
@@ -100,7 +100,7 @@ def _client(command: str | None) -> Iterator[Client | None]:
     if command is None:
         yield None
         return
-    from reticent.audit import CommandClient
+    from reticent.lab.audit import CommandClient
 
     words = shlex.split(command)
     if not words:
@@ -115,7 +115,7 @@ def _client(command: str | None) -> Iterator[Client | None]:
 @contextmanager
 def _progress(silent: bool) -> Iterator[Tell]:
     """A bar for people, on standard error; nothing for scripts and files."""
-    from reticent.audit.auditing import quiet
+    from reticent.lab.audit.auditing import quiet
 
     screen = Console(stderr=True)
     if silent or not screen.is_terminal:
@@ -133,7 +133,7 @@ def _progress(silent: bool) -> Iterator[Tell]:
 
 
 def _draw(found: Audit, out: Path) -> list[Path]:
-    from reticent.audit.picture import draw
+    from reticent.lab.audit.picture import draw
     from reticent.plots import save
 
     return save(draw(found), out, "audit")

@@ -7,9 +7,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -18,32 +17,8 @@ from reticent.cli.listening import check_free
 from reticent.cli.output import as_json, console, figure, found_problems, make_folder, print_json
 from reticent.errors import ReticentError
 
-FALSE_ALARM = 1e-6
-"""How often a sound demo ends with exit code 3, over all its figures together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One figure of the demo: what is true, what was estimated, and whether the interval holds it."""
-
-    round: int
-    metric: str
-    bucket: int | None
-    truth: float
-    estimate: dict[str, Any]
-    absurd: bool
-    """Outside even an interval that chance leaves once in a million demos."""
-
-    @property
-    def inside(self) -> bool:
-        """Whether the interval holds the truth."""
-        return bool(self.estimate["lower"] <= self.truth <= self.estimate["upper"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        place = {} if self.bucket is None else {"bucket": self.bucket}
-        where = {"round": self.round, "metric": self.metric, **place}
-        return {**where, "truth": self.truth, "inside": self.inside, **self.estimate}
+if TYPE_CHECKING:
+    from reticent.lab.demo import Row
 
 
 @click.command(short_help="Run the whole system on this machine.")
@@ -80,7 +55,7 @@ def demo(
     chosen = secrets.randbelow(2**32) if seed is None else seed
     check_free("127.0.0.1", port, "--port; 0 takes any that is free")
     with _folder(keep) as folder:
-        from reticent.cli.stage import Stage
+        from reticent.lab.demo import Stage
 
         with Stage(folder, devices, rounds, port, chosen) as stage:
             if not as_json:

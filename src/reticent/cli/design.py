@@ -18,7 +18,7 @@ from reticent.mechanisms import exact
 from reticent.plan import Plan
 
 if TYPE_CHECKING:
-    from reticent.design import Choice, Design, Neighbour, WayOut, Wish
+    from reticent.lab.design import Choice, Design, Neighbour, WayOut, Wish
 
 OPTIONS = {"max_value": "--range", "half_width": "--half-width", "change_time": "--change-time"}
 """What a part of a wish is called on the command line, where it is not just --part."""
@@ -91,7 +91,7 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
 
     Exit code 3 when the wish cannot be met: then the nearest design is shown, and what to give up.
     """
-    from reticent.design import choose, neighbours, plan_text, ways_out
+    from reticent.lab.design import choose, neighbours, plan_text, ways_out
 
     choice = choose(_wish(wanted))
     make_folder(out)
@@ -110,7 +110,7 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
 
 
 def _wish(wanted: dict[str, Any]) -> Wish:
-    from reticent.design import Wish
+    from reticent.lab.design import Wish
 
     kind, mean, share = (wanted.pop(key) for key in ("kind", "expected_mean", "expected_share"))
     if (kind == "histogram") != (wanted["buckets"] is not None):
@@ -151,9 +151,9 @@ def _check_names(wish: Wish, text: str) -> None:
 
 def _write(choice: Choice, folder: Path) -> list[Path]:
     from reticent import plots
-    from reticent.design import plan_text
-    from reticent.design.picture import draw
-    from reticent.design.section import file_name
+    from reticent.lab.design import plan_text
+    from reticent.lab.design.picture import draw
+    from reticent.lab.design.section import file_name
 
     plan = folder / f"{file_name(choice)}.toml"
     plan.write_text(plan_text(choice), encoding="utf-8")
@@ -163,7 +163,7 @@ def _write(choice: Choice, folder: Path) -> list[Path]:
 def _answer(
     choice: Choice, outs: tuple[WayOut, ...], around: tuple[Neighbour, ...], files: list[Path]
 ) -> dict[str, object]:
-    from reticent.design import plan_text, section
+    from reticent.lab.design import plan_text, section
 
     return {
         "met": choice.met,
@@ -270,7 +270,7 @@ def _amount(wish: Wish, number: Fraction | float, mean: bool = False) -> str:
 
 
 def _print_neighbours(screen: Console, choice: Choice, around: tuple[Neighbour, ...]) -> None:
-    from reticent.design.wish import MOST_BUCKETS
+    from reticent.lab.design.wish import MOST_BUCKETS
 
     rows = table("", *COLUMNS, title="\nAround it")
     for each in around:
@@ -295,8 +295,8 @@ def _print_neighbours(screen: Console, choice: Choice, around: tuple[Neighbour, 
 
 
 def _print_section(screen: Console, choice: Choice, files: list[Path]) -> None:
-    from reticent.design import section
-    from reticent.design.section import check_command
+    from reticent.lab.design import section
+    from reticent.lab.design.section import check_command
 
     screen.print("\n[bold]For plan.toml[/bold]")
     screen.print(escape(section(choice)))

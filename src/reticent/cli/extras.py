@@ -14,7 +14,7 @@ VERBS = {
     "postgres": "--store postgresql://…",
     "lake": "count, --counts, --store lake:///…",
     "spark": "count --engine spark",
-    "paper": "reproduce, and pictures with --out",
+    "lab": "pictures with --out",
     "arrow": "export to .parquet",
     "otel": "no verb: the OpenTelemetry exporter",
 }

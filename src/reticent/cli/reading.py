@@ -29,7 +29,7 @@ from reticent.cli.output import as_json, console, figure, print_json, table
 from reticent.errors import ParameterError, ReticentError
 
 if TYPE_CHECKING:
-    from reticent.collector.reading import Found, Reader
+    from reticent.results import Found, Reader
 
 
 @click.command(short_help="List the rounds of a store, or seal them.")
@@ -46,8 +46,8 @@ def rounds(store: str, plan: str | None, last: int, seal: bool, as_json: bool) -
     Example:
       reticent rounds --store sqlite:///reticent.db --seal
     """
-    from reticent.collector.reading import Reader
     from reticent.collector.sealing import seal_due
+    from reticent.results import Reader
 
     with opened_store(store) as opened:
         reader = Reader(opened)
@@ -179,7 +179,7 @@ def _found(store: str | None, counts: Path | None, **asked: Any) -> list[Found]:
 @contextmanager
 def _reader(store: str | None, counts: Path | None) -> Iterator[Reader]:
     """What reads the store, or the file: the file, when the store is only a variable of the environment."""
-    from reticent.collector.reading import Reader
+    from reticent.results import Reader
 
     source = click.get_current_context().get_parameter_source("store")
     if counts is not None and source is ParameterSource.COMMANDLINE:

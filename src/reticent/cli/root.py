@@ -21,7 +21,6 @@ from reticent.cli.extras import extra_of
 from reticent.cli.keys import keys
 from reticent.cli.plan import plan
 from reticent.cli.reading import estimate, export, rounds
-from reticent.cli.reproduce import reproduce
 from reticent.cli.serve import serve
 from reticent.cli.simulate import simulate
 from reticent.cli.store import store
@@ -33,12 +32,12 @@ class Verbs(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb."""
-        with _plain_faults():
+        with plain_faults():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _plain_faults() -> Iterator[None]:
+def plain_faults() -> Iterator[None]:
     """What reticent raises on purpose, what the system refuses, what is not installed, and Ctrl-C."""
     try:
         yield
@@ -93,7 +92,6 @@ for command in (
     export,
     keys,
     plan,
-    reproduce,
     rounds,
     serve,
     simulate,

@@ -27,7 +27,7 @@ from reticent.cli.output import (
 from reticent.plan import Plan
 
 if TYPE_CHECKING:
-    from reticent.fleet.simulation import Simulation
+    from reticent.lab.simulate import Simulation
 
 FALSE_ALARM = 1e-6
 """How often sound intervals end with exit code 3."""
@@ -86,7 +86,7 @@ def simulate(
 
     Exit code 3 when intervals miss the truth more often than they promise, by more than chance allows.
     """
-    from reticent.fleet.simulation import simulate as run
+    from reticent.lab.simulate import simulate as run
 
     plan = Plan.load(path)
     make_folder(out)
@@ -110,7 +110,7 @@ def _values(
     """A table of values per metric."""
     import numpy as np
 
-    from reticent.fleet import Population, Recorded, population, read_values
+    from reticent.lab.fleet import Population, Recorded, population, read_values
 
     if bool(files) == bool(name):
         raise click.UsageError("Give either --values FILE, or --population NAME.")
@@ -221,7 +221,7 @@ def _show(found: Simulation, out: Path | None) -> None:
 
 
 def _write(found: Simulation, out: Path) -> None:
-    from reticent.fleet.simulation.pictures import pictures
+    from reticent.lab.simulate.pictures import pictures
     from reticent.plots import save
 
     (out / "results.json").write_text(json.dumps(found.to_dict(), indent=1) + "\n")

@@ -26,8 +26,8 @@ from reticent.collector.openapi import openapi
 from reticent.collector.problems import ProblemError
 from reticent.collector.query import Query
 from reticent.collector.readiness import Readiness
-from reticent.collector.reading import Found, Reader
 from reticent.errors import MissingExtraError, ParameterError, StoreError
+from reticent.results import Found, Reader
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
 ASKED_OF_ESTIMATES = {"plan", "metric", "round", "last", "segment", "by", "confidence", "format"}

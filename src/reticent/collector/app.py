@@ -17,10 +17,10 @@ from reticent.collector.commits import Committer
 from reticent.collector.door import Pages
 from reticent.collector.ingest import Ingest, Limits
 from reticent.collector.log import log, log_fault
-from reticent.collector.reading import Reader
 from reticent.collector.sealing import Sealer
 from reticent.collector.wire import Wire
 from reticent.plan import Plan
+from reticent.results import Reader
 from reticent.stores import Store
 
 

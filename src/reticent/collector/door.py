@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from reticent.collector.access import COOKIE, SESSION_SECONDS, Access
 from reticent.collector.problems import ProblemError
-from reticent.collector.reading import Reader
+from reticent.results import Reader
 
 LONGEST_FORM = 4096
 

@@ -7,9 +7,9 @@ import io
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from reticent.collector.reading import Found
 from reticent.errors import MissingExtraError
 from reticent.estimates import Estimate
+from reticent.results import Found
 
 COLUMNS = [
     "plan",

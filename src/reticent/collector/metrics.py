@@ -10,8 +10,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from reticent.collector.reading import Reader
 from reticent.estimates import Estimate
+from reticent.results import Reader
 
 GAUGES = {
     "uptime_seconds": "Seconds since the collector started.",

@@ -8,12 +8,12 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from reticent.collector.reading import Found, Reader
 from reticent.dashboard.asking import NotHereError
 from reticent.errors import ParameterError
 from reticent.estimates import Estimate, HistogramEstimate, Quantile, cumulative
 from reticent.plan import Metric, Plan
 from reticent.plan.card import PrivacyCard, privacy_card
+from reticent.results import Found, Reader
 
 MOST_POINTS = 100_000
 MOST_HISTOGRAMS = 64

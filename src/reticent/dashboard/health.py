@@ -29,9 +29,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reticent.collector.reading import Uneven
 from reticent.dashboard import words
 from reticent.dashboard.keys import KeyLine, key_lines
+from reticent.results import Uneven
 
 UNKNOWN = "unknown"
 _NUMBERS = (

@@ -10,7 +10,6 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from reticent.collector.log import log_fault
-from reticent.collector.reading import Reader
 from reticent.dashboard.asking import Asked, NotHereError
 from reticent.dashboard.figures import Figures
 from reticent.dashboard.pages import SECURITY_HEADERS, assets, problem_page, render
@@ -21,6 +20,7 @@ from reticent.dashboard.views.overview import overview
 from reticent.dashboard.views.plan import plan_page
 from reticent.dashboard.views.view import View
 from reticent.errors import ParameterError, StoreError
+from reticent.results import Reader
 
 Build = Callable[[Request], View]
 HealthFigures = Callable[[], Mapping[str, object]]

@@ -90,5 +90,5 @@ def _look() -> Any:
     try:
         from matplotlib import rc_context
     except ImportError as missing:
-        raise MissingExtraError("paper", missing.name or "matplotlib") from None
+        raise MissingExtraError("lab", missing.name or "matplotlib") from None
     return rc_context(_LOOK)  # type: ignore[arg-type]

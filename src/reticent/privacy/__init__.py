@@ -15,7 +15,7 @@ Each says for which pairs of histories, which observer and how many rounds it ho
 cover. Each figure is a float that is never below the true value, neither that of the formula nor that of the
 integers a device compares its draws with. All of them need the standard library alone.
 
-Two modules need NumPy and are imported by name: `reticent.privacy.central` (what published counts lose) and the
+Two modules need NumPy and are imported by name: `reticent.lab.central` (what published counts lose) and the
 arrays of `reticent.privacy.patterns` (how many devices share a behaviour pattern).
 """
 

@@ -12,8 +12,6 @@ try:
 except ImportError as missing:
     raise MissingExtraError("collector", "numpy") from missing
 
-from reticent.stores.check import check_store
-from reticent.stores.check_bench import BrokenLawError
 from reticent.stores.keys import Key, create_key
 from reticent.stores.open_round import OpenRound
 from reticent.stores.records import CountsByTags, Layout, Records, RoundKey
@@ -22,7 +20,6 @@ from reticent.stores.store import Appended, RoundInfo, Store
 
 __all__ = [
     "Appended",
-    "BrokenLawError",
     "CountsByTags",
     "Key",
     "Layout",
@@ -32,7 +29,6 @@ __all__ = [
     "RoundKey",
     "SqlStore",
     "Store",
-    "check_store",
     "create_key",
     "migrate_store",
     "open_store",

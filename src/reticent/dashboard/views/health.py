@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reticent.collector.reading import Uneven
 from reticent.dashboard import words
 from reticent.dashboard.cohorts import MEANING, UNSEEN, uneven_words
 from reticent.dashboard.figures import Figures
@@ -13,6 +12,7 @@ from reticent.dashboard.health import FIGURES, Figure, Health
 from reticent.dashboard.keys import key_rows
 from reticent.dashboard.views.view import View
 from reticent.errors import StoreError
+from reticent.results import Uneven
 
 LOOKED_AT = 4
 """Latest rounds of each plan that are held against chance."""

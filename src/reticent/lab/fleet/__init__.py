@@ -1,0 +1,45 @@
+"""Simulated devices: where their values come from, what they answer, and sending it to a real collector."""
+
+from reticent.lab.fleet.draws import HashDraws
+from reticent.lab.fleet.population import (
+    EDITOR,
+    FORZA_HORIZON_4,
+    GRAN_TURISMO_SPORT,
+    POPULATIONS,
+    THE_CREW_2,
+    AgeInDays,
+    AppUsage,
+    Constant,
+    Population,
+    TruncatedNormal,
+    Uniform,
+    population,
+)
+from reticent.lab.fleet.recorded import Recorded, ValuesError, read_values
+from reticent.lab.fleet.replay import ReplayError, replay, send_packed
+from reticent.lab.fleet.small import SmallFleet
+from reticent.lab.fleet.vectorised import VectorisedFleet
+
+__all__ = [
+    "EDITOR",
+    "FORZA_HORIZON_4",
+    "GRAN_TURISMO_SPORT",
+    "POPULATIONS",
+    "THE_CREW_2",
+    "AgeInDays",
+    "AppUsage",
+    "Constant",
+    "HashDraws",
+    "Population",
+    "Recorded",
+    "ReplayError",
+    "SmallFleet",
+    "TruncatedNormal",
+    "Uniform",
+    "ValuesError",
+    "VectorisedFleet",
+    "population",
+    "read_values",
+    "replay",
+    "send_packed",
+]

@@ -1,0 +1,280 @@
+"""
+Values that were recorded: a table of individual, day and value, from a CSV or Parquet file.
+
+    individual,day,value
+    17,2021-07-08,5400
+    17,2021-07-09,0
+
+`individual` is any label. `day` is any label that sorts: whole numbers by size, anything else (such as ISO
+dates) as text. `value` is a whole number >= 0. A pair of individual and day that is missing counts as 0; a
+pair that comes twice is refused. A day on which nobody has a row is not there.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.errors import MissingExtraError, ParameterError, ReticentError
+from reticent.lab.fleet.usage import whole_range
+from reticent.mechanisms.exact import Number
+
+COLUMNS = ("individual", "day", "value")
+_ROWS = 1 << 12
+"""Rows of CSV at a time: they stay in the cache."""
+_LARGEST = 2**31 - 1
+_NONE = np.empty(0, dtype=np.int64)
+
+
+class ValuesError(ReticentError):
+    """A file of values cannot be read; says where in it, and never what the value was."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """
+    A population of people who were really there.
+
+    With as many devices as individuals, `values` is the recording itself, in the order of the file. With
+    fewer it is a random sample of individuals; with more, a random sample with replacement: some individuals
+    then stand for several devices, which makes rare patterns look more common than they are.
+    """
+
+    name: str
+    max_value: int
+    individuals: tuple[str, ...]
+    """Labels, in the order in which they first appear."""
+    days: tuple[str, ...]
+    """Labels, in order."""
+    table: NDArray[np.int32]
+    """One row per day, one column per individual."""
+
+    def values(self, devices: int, rounds: int, generator: np.random.Generator) -> NDArray[np.int32]:
+        """The first `rounds` days of so many individuals: int32[rounds, devices]."""
+        if not 0 <= rounds <= len(self.days):
+            raise ParameterError("rounds", f"at most {len(self.days)}, the days in {self.name}", rounds)
+        table, individuals = self.table[:rounds], len(self.individuals)
+        if devices == individuals:
+            return table.copy()
+        chosen = generator.choice(individuals, devices, replace=devices > individuals)
+        return np.asarray(table[:, chosen])
+
+    def __repr__(self) -> str:
+        return (
+            f"Recorded(name={self.name!r}, max_value={self.max_value}, "
+            f"individuals={len(self.individuals)}, days={len(self.days)})"
+        )
+
+
+def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -> Recorded:
+    """
+    The values in a file: CSV (also .csv.gz) or Parquet, with the columns individual, day and value.
+
+    Values above `max_value` are clamped to it, as a device would; when it is left out it is the largest value
+    in the file. Raises `ValuesError` for a file that is not such a table.
+    """
+    top = None if max_value is None else whole_range(max_value)
+    file = Path(path)
+    try:
+        rows = _parquet(file) if file.suffix in (".parquet", ".pq") else _csv(file)
+    except (OSError, EOFError) as error:
+        raise ValuesError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
+    if not len(rows.values):
+        raise ValuesError(f"{file}: expected rows below the columns {', '.join(COLUMNS)}, got none.")
+    return _arranged(file, rows, top)
+
+
+class _Rows(NamedTuple):
+    """A file as columns; labels as codes into the list of distinct ones."""
+
+    individuals: list[Any]
+    individual: NDArray[np.int64]
+    days: list[Any]
+    day: NDArray[np.int64]
+    values: NDArray[np.int64]
+
+
+def _arranged(file: Path, rows: _Rows, max_value: int | None) -> Recorded:
+    """Rows to a table."""
+    order = _in_order(rows.days)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    places = rank[rows.day] * len(rows.individuals) + rows.individual
+    _refuse_duplicates(file, places)
+    top = max(1, int(rows.values.max())) if max_value is None else max_value
+    if top > _LARGEST:
+        raise ValuesError(f"{file}: expected values below 2^31; give max_value to clamp larger ones.")
+    table = np.zeros((len(order), len(rows.individuals)), dtype=np.int32)
+    table.reshape(-1)[places] = np.minimum(rows.values, top)
+    return Recorded(
+        name=file.name.split(".")[0],
+        max_value=top,
+        individuals=tuple(map(str, rows.individuals)),
+        days=tuple(str(rows.days[place]) for place in order),
+        table=table,
+    )
+
+
+def _in_order(days: Sequence[Any]) -> list[int]:
+    """Places of the days, sorted: as whole numbers where all of them are, as text or dates otherwise."""
+    try:
+        keys: Sequence[Any] = [int(day) for day in days]
+    except (TypeError, ValueError):
+        keys = days
+    return sorted(range(len(days)), key=keys.__getitem__)
+
+
+def _refuse_duplicates(file: Path, places: NDArray[np.int64]) -> None:
+    order = np.argsort(places, kind="stable")
+    again = np.flatnonzero(np.diff(places[order]) == 0)
+    if len(again):
+        row = int(order[again + 1].min())
+        raise ValuesError(f"{_place(file, row)}: expected each individual and day once, got a pair again.")
+
+
+# CSV
+
+
+def _csv(file: Path) -> _Rows:
+    individuals: dict[str, int] = {}
+    days: dict[str, int] = {}
+    columns: list[tuple[NDArray[np.int64], ...]] = []
+    with _opened(file) as text:
+        for first, (names, dates, values) in _chunks(file, text):
+            columns.append((_codes(individuals, names), _codes(days, dates), _whole(file, first, values)))
+    if not columns:
+        columns = [(_NONE, _NONE, _NONE)]
+    individual, day, value = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    return _Rows(list(individuals), individual, list(days), day, value)
+
+
+def _opened(file: Path) -> TextIO:
+    if file.suffix == ".gz":
+        return gzip.open(file, "rt", encoding="utf-8", newline="")
+    return file.open(encoding="utf-8-sig", newline="")
+
+
+def _chunks(file: Path, text: TextIO) -> Iterator[tuple[int, list[list[str]]]]:
+    """The number of the first row of some, and those rows as three columns in our order."""
+    lines = csv.reader(text)
+    try:
+        heads = [head.strip() for head in next(lines, [])]
+        picks = [heads.index(name) for name in _needed(file, heads)]
+        first = 0
+        while chunk := list(islice(lines, _ROWS)):
+            rows = [row for row in chunk if row]
+            _check_widths(file, first, rows, len(heads))
+            yield first, [[row[pick] for row in rows] for pick in picks]
+            first += len(rows)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValuesError(f"{file}: expected CSV in UTF-8; {error}.") from error
+
+
+def _check_widths(file: Path, first: int, rows: list[list[str]], width: int) -> None:
+    if set(map(len, rows)) - {width}:
+        place, row = next((place, row) for place, row in enumerate(rows) if len(row) != width)
+        raise ValuesError(f"{_place(file, first + place)}: expected {width} columns, got {len(row)}.")
+
+
+def _needed(file: Path, heads: Sequence[str]) -> tuple[str, ...]:
+    missing = [name for name in COLUMNS if name not in heads]
+    if missing:
+        raise ValuesError(
+            f"{file}: expected the columns {', '.join(COLUMNS)}; "
+            f"missing: {', '.join(missing)}; found: {', '.join(heads) or 'nothing'}."
+        )
+    return COLUMNS
+
+
+def _codes(known: dict[str, int], labels: Sequence[str]) -> NDArray[np.int64]:
+    for label in dict.fromkeys(labels):
+        known.setdefault(label, len(known))
+    return np.fromiter(map(known.__getitem__, labels), np.int64, len(labels))
+
+
+def _whole(file: Path, first: int, texts: Sequence[str]) -> NDArray[np.int64]:
+    """Values as numbers; the slow way only to say which one is none."""
+    try:
+        values = np.array(list(map(int, texts)), dtype=np.int64)
+        if not (values < 0).any():
+            return values
+    except (ValueError, OverflowError):
+        pass
+    return np.array([_whole_number(file, first + place, text) for place, text in enumerate(texts)])
+
+
+def _whole_number(file: Path, row: int, text: str) -> int:
+    try:
+        number = float(text)
+        if number == int(number) and 0 <= number < 2**53:
+            return int(number)
+    except (ValueError, OverflowError):
+        pass
+    raise ValuesError(f"{_place(file, row)}: value: expected a whole number from 0 to below 2^53.")
+
+
+def _place(file: Path, row: int) -> str:
+    """Where a row is: its line in a CSV file, its number in a Parquet file."""
+    if file.suffix in (".parquet", ".pq"):
+        return f"{file}: row {row + 1}"
+    with _opened(file) as text:
+        lines = csv.reader(text)
+        next(lines)
+        for _ in islice((line for line in lines if line), row + 1):
+            pass
+        return f"{file}: line {lines.line_num}"
+
+
+# Parquet
+
+
+def _parquet(file: Path) -> _Rows:
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtraError("arrow", "pyarrow") from None
+    try:
+        with parquet.ParquetFile(file) as opened:
+            _needed(file, opened.schema_arrow.names)
+            table = opened.read(columns=list(COLUMNS))
+    except arrow.ArrowException as error:
+        raise ValuesError(f"{file}: expected a Parquet file; {error}.") from error
+    for name in COLUMNS:
+        if table[name].null_count:
+            row = table[name].is_null().to_numpy().argmax()
+            raise ValuesError(f"{_place(file, int(row))}: {name}: expected something, got nothing.")
+    if not len(table):
+        return _Rows([], _NONE, [], _NONE, _NONE)
+    individuals, individual = _encoded(table["individual"])
+    days, day = _encoded(table["day"])
+    return _Rows(individuals, individual, days, day, _numbers(file, table["value"].to_numpy()))
+
+
+def _encoded(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
+    """Distinct labels in order of appearance, and the place of each row's."""
+    encoded = column.dictionary_encode().unify_dictionaries().combine_chunks()
+    if hasattr(encoded, "chunks"):  # older versions of pyarrow keep one chunk
+        encoded = encoded.chunk(0)
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _numbers(file: Path, values: NDArray[Any]) -> NDArray[np.int64]:
+    if values.dtype.kind not in "iuf":
+        raise ValuesError(f"{file}: value: expected a column of numbers, got {values.dtype}.")
+    wrong = ~((values >= 0) & (values < 2**53))
+    if values.dtype.kind == "f":
+        wrong |= np.floor(values) != values
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValuesError(f"{_place(file, row)}: value: expected a whole number from 0 to below 2^53.")
+    return values.astype(np.int64)

@@ -1,0 +1,282 @@
+"""A fleet as arrays: the mechanisms of the SDK, for millions of devices at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.counts import Counts
+from reticent.counts.model import fold
+from reticent.counts.reports import Slice
+from reticent.errors import ParameterError
+from reticent.lab.fleet.blocks import blocks, each_block
+from reticent.lab.fleet.classes import Whole, classes_of
+from reticent.lab.fleet.counting import tally
+from reticent.lab.fleet.draws import FleetDraws, Places, Scratch
+from reticent.lab.fleet.limits import limits_of
+from reticent.lab.fleet.memo import Memo
+from reticent.mechanisms.cohort import COHORTS
+from reticent.plan import Metric, Plan
+from reticent.reports import Report, from_packed, to_packed
+from reticent.reports.codec import ID_BYTES, MAX_ROUND, record_width
+
+_BLOCK = 1 << 15
+"""Devices at a time: their words fit the second-level cache."""
+_REPORTS = 1 << 14
+
+Values = Mapping[str, NDArray[Any]]
+"""Per metric, a whole number for each device; a metric that is left out is 0 everywhere, as on a device."""
+
+Tags = NDArray[np.uint8]
+"""Per device and segment of the plan, the place of its tag among `Segment.tags`: uint8[devices, segments]."""
+
+
+class VectorisedFleet:
+    """
+    Simulated devices, numbered from `first`, that answer exactly as the SDK does.
+
+    Alphas, remembered answers, cohorts, flips and report ids are a hash of the seed (`reticent.lab.fleet.draws`), so
+    any round can be asked for at any time, in any order, and gives the same reports each time. Device *i*'s
+    report is, bit for bit, that of `reticent.device.answer.answer` with `HashDraws(seed, i, plan.name)`. This
+    is for simulation: a real device's chance comes from a secret of its own.
+
+    Values are whole numbers; what is out of range is clamped, and groups are scaled to their limits, as on a
+    device.
+
+    >>> from reticent.mechanisms import OneBitMean
+    >>> plan = Plan("demo", 1, 3600, 3600, (Metric("minutes", OneBitMean(1, 60)),))
+    >>> fleet = VectorisedFleet(plan, devices=1000, seed=1)
+    >>> values = {"minutes": np.full(1000, 60)}
+    >>> next(fleet.reports(7, values)) == next(fleet.reports(7, values))
+    True
+    >>> fleet.counts(7, values)[7, ()]["minutes"].reports
+    1000
+    """
+
+    def __init__(self, plan: Plan, devices: int, seed: int, first: int = 0) -> None:
+        if devices < 1 or first < 0 or first + devices > 2**63:
+            raise ParameterError("devices", "a whole number >= 1, numbered from 0 to below 2^63", devices)
+        self.plan, self.devices, self.seed, self.first = plan, devices, seed, first
+        self._draws = FleetDraws(Places(seed, plan.name), devices, first)
+        self._cohorts = self._drawn_cohorts()
+        self._limits = limits_of(plan)
+        self._classes = {
+            metric.name: classes_of(metric, self._draws, self._cohorts) for metric in plan.metrics
+        }
+        self._memos = {metric.name: Memo(metric, self._draws, self._cohorts) for metric in plan.metrics}
+
+    def __len__(self) -> int:
+        return self.devices
+
+    def packed(self, round_number: int, values: Values, tags: Tags | None = None) -> bytes:
+        """What every device answers in a round, as a packed batch; without `tags` every tag is "other"."""
+        given, codes = self._checked(round_number, values), self._codes(tags)
+        records = np.empty((self.devices, record_width(self.plan)), dtype=np.uint8)
+
+        def work(part: slice) -> None:
+            self._write(records[part], part, round_number, given, codes)
+
+        each_block(work, self.devices, _BLOCK)
+        return to_packed([], self.plan) + records.tobytes()
+
+    def reports(self, round_number: int, values: Values, tags: Tags | None = None) -> Iterator[Report]:
+        """What every device answers in a round, in order."""
+        given, codes = self._checked(round_number, values), self._codes(tags)
+        head = to_packed([], self.plan)
+        for part in blocks(self.devices, _REPORTS):
+            records = np.empty((part.stop - part.start, record_width(self.plan)), dtype=np.uint8)
+            self._write(records, part, round_number, given, codes)
+            yield from from_packed(head + records.tobytes(), self.plan)
+
+    def counts(
+        self, round_number: int, values: Values, tags: Tags | None = None
+    ) -> dict[Slice, dict[str, Counts]]:
+        """The counts of all reports of a round, as `count_reports` gives them; no report is written."""
+        given, codes = self._checked(round_number, values), self._codes(tags)
+        cells = list(product(*(segment.tags for segment in self.plan.segments)))
+        groups = len(cells) * (COHORTS if self.plan.uses_cohort else 1)
+        reports = np.zeros(groups, dtype=np.int64)
+        ones = np.zeros((groups, self.plan.bits), dtype=np.int64)
+        lock = threading.Lock()
+
+        def work(part: slice) -> None:
+            keys = self._keys(part, codes)
+            found = tally(keys, self._answers(round_number, given, part), groups)
+            with lock:
+                np.add(reports, found[0], out=reports)
+                np.add(ones, found[1], out=ones)
+
+        each_block(work, self.devices, _BLOCK)
+        per_cell = zip(cells, np.split(reports, len(cells)), np.split(ones, len(cells)), strict=True)
+        return {
+            (round_number, cell): self._folded(number, one) for cell, number, one in per_cell if number.any()
+        }
+
+    def cells(self, metric: str, values: Values | NDArray[Any]) -> NDArray[Any]:
+        """
+        The class of remembered answer that each device's value calls for: the cell that a mean rounds to.
+
+        `values` as for a round, or those of this metric alone. Of several rounds, `patterns` and `widths` of
+        `reticent.privacy.patterns` can be taken.
+        """
+        given = self._checked(0, values if isinstance(values, Mapping) else {metric: values})
+        asked = self._metric(metric)
+        found = np.empty(self.devices, dtype=np.min_scalar_type(asked.mechanism.classes - 1))
+
+        def work(part: slice) -> None:
+            found[part] = self._classified(given, part, [asked])[0]
+
+        each_block(work, self.devices, _BLOCK)
+        return found
+
+    def bits(self, metric: str, round_number: int, values: Values | NDArray[Any]) -> NDArray[np.uint8]:
+        """The bits sent about one metric in a round: uint8[devices, bits] of 0 and 1."""
+        given = self._checked(round_number, values if isinstance(values, Mapping) else {metric: values})
+        asked = self._metric(metric)
+        found = np.empty((self.devices, asked.bits), dtype=np.uint8)
+
+        def work(part: slice) -> None:
+            for place, bit in enumerate(self._answers(round_number, given, part, [asked])):
+                found[part, place] = bit
+
+        each_block(work, self.devices, _BLOCK)
+        return found
+
+    # One block of devices
+
+    def _answers(
+        self, round_number: int, values: Values, part: slice, metrics: list[Metric] | None = None
+    ) -> list[NDArray[Any]]:
+        """The bits that a block sends, one array per answer bit of the metrics."""
+        asked = list(self.plan.metrics) if metrics is None else metrics
+        scratch = Scratch(part.stop - part.start)
+        bits: list[NDArray[Any]] = []
+        for metric, classes in zip(asked, self._classified(values, part, asked), strict=True):
+            remembered = self._memos[metric.name].answers(classes, part, scratch)
+            bits += self._flipped(metric, round_number, remembered, part, scratch)
+        return bits
+
+    def _classified(self, values: Values, part: slice, metrics: list[Metric]) -> list[NDArray[Any]]:
+        """The remembered class of each device of a block, per metric."""
+        block = {name: column[part] for name, column in values.items()}
+        ratios = {
+            name: found
+            for limit in self._limits
+            if any(metric.name in limit.group.metrics for metric in metrics)
+            for name, found in limit.scaled(block).items()
+        }
+        result = []
+        for metric in metrics:
+            classes = self._classes[metric.name].of(block[metric.name], part)
+            if metric.name in ratios:
+                scaled = ratios[metric.name]
+                classes[scaled.places] = self._classes[metric.name].of_ratios(
+                    scaled, scaled.places + part.start
+                )
+            result.append(classes)
+        return result
+
+    def _flipped(
+        self, metric: Metric, round_number: int, bits: list[NDArray[Any]], part: slice, scratch: Scratch
+    ) -> list[NDArray[Any]]:
+        threshold = metric.flip.threshold
+        if not threshold:
+            return bits
+        for place, bit in enumerate(bits):
+            words = self._draws.words(self._draws.places.flip(metric, round_number, place), part, scratch)
+            np.bitwise_xor(bit, (words < np.uint64(threshold)).view(bit.dtype), out=bit)
+        return bits
+
+    def _write(
+        self, records: NDArray[np.uint8], part: slice, round_number: int, values: Values, tags: Tags
+    ) -> None:
+        """The records of a block, as `reticent.reports.codec` defines them."""
+        records[:, :8] = np.frombuffer(round_number.to_bytes(8, "big"), dtype=np.uint8)
+        for half, place in enumerate(self._draws.places.report_id(self.plan.version, round_number)):
+            words = self._draws.words(place, part).astype(">u8")
+            records[:, 8 + 8 * half : 16 + 8 * half] = words.view(np.uint8).reshape(-1, 8)
+        place = 8 + ID_BYTES
+        if self.plan.uses_cohort:
+            records[:, place] = self._cohorts[part]
+            place += 1
+        records[:, place : place + tags.shape[1]] = tags[part]
+        bits = self._answers(round_number, values, part)
+        records[:, place + tags.shape[1] :] = np.packbits(np.stack(bits, axis=1), axis=1)
+
+    def _keys(self, part: slice, tags: Tags) -> NDArray[np.intp] | None:
+        """The group of each device of a block (tags and cohort), or None where there is one only."""
+        if not self.plan.segments and not self.plan.uses_cohort:
+            return None
+        keys = np.zeros(part.stop - part.start, dtype=np.intp)
+        for place, segment in enumerate(self.plan.segments):
+            keys *= len(segment.tags)
+            keys += tags[part, place]
+        if self.plan.uses_cohort:
+            keys *= COHORTS
+            keys += self._cohorts[part]
+        return keys
+
+    def _folded(self, reports: NDArray[np.int64], ones: NDArray[np.int64]) -> dict[str, Counts]:
+        per_cohort = {cohort: int(number) for cohort, number in enumerate(reports) if number}
+        places = {cohort: ones[cohort].tolist() for cohort in per_cohort}
+        return {
+            metric.name: fold(metric, self.plan.offset(metric.name), per_cohort, places)
+            for metric in self.plan.metrics
+        }
+
+    def _drawn_cohorts(self) -> NDArray[np.uint8]:
+        cohorts = np.zeros(self.devices, dtype=np.uint8)
+        if self.plan.uses_cohort:
+            for part in blocks(self.devices):
+                cohorts[part] = self._draws.words(self._draws.places.cohort(), part) >> np.uint64(56)
+        return cohorts
+
+    # What was handed in
+
+    def _metric(self, name: str) -> Metric:
+        if name not in self.plan.by_name:
+            raise ParameterError("metric", f"one of {', '.join(self.plan.by_name)}", repr(name))
+        return self.plan.by_name[name]
+
+    def _checked(self, round_number: int, values: Values) -> dict[str, Whole]:
+        """One array of whole numbers per metric of the plan."""
+        if not 0 <= round_number < MAX_ROUND:
+            raise ParameterError("round", "a whole number from 0 to below 2^53", round_number)
+        for name in values:
+            self._metric(name)
+        nothing = np.broadcast_to(np.int32(0), self.devices)
+        return {
+            metric.name: self._column(metric.name, values.get(metric.name, nothing))
+            for metric in self.plan.metrics
+        }
+
+    def _column(self, name: str, values: Any) -> Whole:
+        column = np.asarray(values)
+        if column.dtype.kind == "b":
+            column = column.astype(np.uint8)
+        if column.dtype.kind not in "iu" or column.shape != (self.devices,):
+            raise ParameterError(
+                f"values of {name}",
+                f"{self.devices} whole numbers",
+                f"{column.dtype}{list(column.shape)}",
+                "choose a unit in which values are whole; SmallFleet takes fractions",
+            )
+        return column
+
+    def _codes(self, tags: Tags | None) -> Tags:
+        """The tags' codes; all "other" where none are given."""
+        last = np.array([len(segment.tags) - 1 for segment in self.plan.segments], dtype=np.uint8)
+        if tags is None:
+            return np.broadcast_to(last, (self.devices, len(last)))
+        if tags.dtype != np.uint8 or tags.shape != (self.devices, len(last)) or np.any(tags > last):
+            raise ParameterError(
+                "tags",
+                f"uint8[{self.devices}, {len(last)}], each the place of a tag in its segment",
+                f"{tags.dtype}{list(tags.shape)}",
+            )
+        return tags

@@ -1,0 +1,134 @@
+"""Pictures of a simulation: estimates beside the truth, and what people would give away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reticent.estimates.interval import clopper_pearson
+from reticent.lab.simulate.figures import MetricFigures
+from reticent.lab.simulate.people import People
+from reticent.lab.simulate.run import Simulation
+from reticent.plots import COLOURS, drawing, panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_ESTIMATE, _TRUTH = COLOURS[0], COLOURS[1]
+
+
+def pictures(found: Simulation) -> dict[str, Callable[[], Figure]]:
+    """What can be drawn, by name: the estimates and the people of each metric."""
+    return {
+        f"{name}-{what}": draw
+        for name in found.metrics
+        for what, draw in (
+            ("estimates", partial(_estimates, found, found.metrics[name])),
+            ("people", partial(_people, found.people[name])),
+        )
+    }
+
+
+@drawing
+def _estimates(found: Simulation, figures: MetricFigures) -> Figure:
+    from matplotlib.ticker import MaxNLocator
+
+    figure, (left, right) = panels(2, width=5.0)
+    if figures.truth.shape[1] == 1:
+        _mean_over_rounds(left, figures)
+    else:
+        _last_histogram(left, figures)
+    rounds = np.arange(1, found.rounds + 1)
+    right.axhline(figures.confidence, color=_TRUTH, label="promised", zorder=1)
+    low, high = clopper_pearson(figures.inside.sum(axis=0), found.repetitions, 0.95)
+    reach = [figures.coverage - low, high - figures.coverage]
+    right.errorbar(
+        rounds, figures.coverage, reach, fmt="o", color=_ESTIMATE, label="measured, 95 % interval", zorder=2
+    )
+    right.set(
+        title=f"Intervals that held the truth ({found.repetitions} repetitions)",
+        xlabel="round",
+        ylabel="share of repetitions",
+        xlim=(0, found.rounds + 1),
+        ylim=(min(0.5, low.min()) - 0.03, 1.03),
+    )
+    right.xaxis.set_major_locator(MaxNLocator(integer=True))
+    right.legend(loc="lower right")
+    figure.suptitle(f"{figures.metric.name}: {found.devices:,} devices", fontsize=11)
+    return figure
+
+
+def _mean_over_rounds(axes: Any, figures: MetricFigures) -> None:
+    rounds = np.arange(1, len(figures.truth) + 1)
+    value, lower, upper = (part[0, :, 0] for part in (figures.value, figures.lower, figures.upper))
+    label = f"{100 * figures.confidence:g} % interval"
+    if len(rounds) == 1:  # a band or a line through one point would not be seen
+        axes.errorbar(
+            rounds, (lower + upper) / 2, yerr=(upper - lower) / 2, fmt="none", color=_ESTIMATE, label=label
+        )
+        axes.set_xticks(rounds)
+    else:
+        axes.fill_between(rounds, lower, upper, color=_ESTIMATE, alpha=0.2, linewidth=0, label=label)
+    axes.plot(rounds, value, color=_ESTIMATE, marker="o", label="estimate")
+    marker = "D" if len(rounds) == 1 else None
+    axes.plot(rounds, figures.truth[:, 0], color=_TRUTH, linestyle="--", marker=marker, label="truth")
+    axes.set(
+        title="Mean per round, first repetition", xlabel="round", ylabel=figures.metric.unit or "mean value"
+    )
+    axes.legend(loc="upper right")
+
+
+def _last_histogram(axes: Any, figures: MetricFigures) -> None:
+    edges = figures.first[-1].edges or ()
+    places = np.arange(figures.truth.shape[1])
+    value, lower, upper = figures.value[0, -1], figures.lower[0, -1], figures.upper[0, -1]
+    middle, reach = (lower + upper) / 2, (upper - lower) / 2
+    axes.bar(places, figures.truth[-1], color=_TRUTH, alpha=0.45, width=0.9, label="truth")
+    axes.errorbar(
+        places, middle, yerr=reach, fmt="none", color=_ESTIMATE, label="interval, all buckets at once"
+    )
+    axes.plot(places, value, "o", color=_ESTIMATE, markersize=3, label="estimate")
+    step = max(1, len(places) // 8)
+    axes.set_xticks(places[::step] - 0.5, [f"{edge:,g}" for edge in edges[:-1:step]])
+    axes.set(
+        title=f"Histogram of round {len(figures.truth)}, first repetition",
+        xlabel=f"from … {figures.metric.unit}".strip(),
+        ylabel="share of devices",
+    )
+    axes.legend(loc="upper right")
+
+
+@drawing
+def _people(people: People) -> Figure:
+    figure, (left, right) = panels(2, width=5.0)
+    shares, losses = people.share_by_width, people.loss_by_width
+    bars = left.bar(range(len(shares)), [100 * share for share in shares.values()], color=_ESTIMATE)
+    left.bar_label(bars, [f"loss ≤ {losses[width]:.3g}" for width in shares], fontsize=8, padding=2)
+    left.set_xticks(range(len(shares)), [str(width) for width in shares])
+    left.set(
+        title="What devices give away for life",
+        xlabel=f"remembered answers used in {people.rounds} rounds",
+        ylabel="% of devices",
+        ylim=(0, 112),
+    )
+    supports = people.supports
+    right.step(
+        100 * np.concatenate([[0.0], supports.cumulative_shares]),
+        np.concatenate([supports.counts[:1], supports.counts]),
+        where="pre",
+        color=_ESTIMATE,
+    )
+    right.set_yscale("log")
+    right.set(
+        title=f"How many share a pattern: {100 * supports.share_lonely:.1f} % are lonely",
+        xlabel="% of devices, most common patterns first",
+        ylabel="devices with the pattern",
+    )
+    figure.suptitle(
+        f"{people.metric.name}: {100 * supports.share_constant:.1f} % never change what they answer",
+        fontsize=11,
+    )
+    return figure

@@ -1,0 +1,30 @@
+"""
+For tests: a device with a clock of its own, a transport that records, and every law that a store must hold.
+
+`sandbox` lets a host program test what it would send, with the standard library alone. `check_store` asserts
+all that reticent relies on, on a store of your own; it needs what the collector needs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reticent.testing.device import ManualClock, RecordingTransport, Sandbox, sandbox
+
+if TYPE_CHECKING:
+    from reticent.testing.store import check_store
+    from reticent.testing.store_bench import BrokenLawError
+
+__all__ = ["BrokenLawError", "ManualClock", "RecordingTransport", "Sandbox", "check_store", "sandbox"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "check_store":
+        from reticent.testing.store import check_store
+
+        return check_store
+    if name == "BrokenLawError":
+        from reticent.testing.store_bench import BrokenLawError
+
+        return BrokenLawError
+    raise AttributeError(name)

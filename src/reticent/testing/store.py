@@ -1,0 +1,327 @@
+"""What reticent relies on in a store, law by law: run it against a store of your own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+
+from reticent.reports import Report
+from reticent.stores.keys import Key, create_key
+from reticent.stores.records import RoundKey
+from reticent.stores.store import Appended, Store
+from reticent.testing.store_bench import Bench, all_at_once, law, refused, same
+
+
+def check_store(open: Callable[[], Store], *, durable: bool = True) -> None:  # noqa: A002
+    """
+    Assert all that reticent relies on; raises `BrokenLawError` for the first law that is broken.
+
+    `open` opens the same store each time it is called, like `lambda: open_store("sqlite:///test.db")`: it is
+    called again to see what is durable, and to have two collectors at once on one store. A store that lives
+    in one object alone is checked with `durable=False`, and `open` called once per law.
+
+    What is written stays in the store: use one that can be thrown away.
+
+    >>> from reticent.stores import open_store
+    >>> check_store(lambda: open_store("memory:"), durable=False)
+    """
+    for asserted in LAWS + (LAWS_OF_DURABLE_STORES if durable else ()):
+        with ExitStack() as stack:
+
+            def opened(stack: ExitStack = stack) -> Store:
+                store = open()
+                stack.callback(store.close)
+                return store
+
+            asserted(Bench(opened))
+
+
+def _plans(bench: Bench) -> None:
+    bench.store.register(bench.plan)
+    refused(
+        lambda: bench.store.register(bench.version(1, top=70)),
+        "a plan cannot change under its version: register must raise StoreError",
+    )
+    bench.store.register(bench.version(2, top=70))
+    known = [plan for plan in bench.store.plans() if plan.name == bench.name]
+    same(known, [bench.plan, bench.version(2, top=70)], "plans() has each version once, as it was registered")
+    law(all(plan.text for plan in known), "plans() keeps the text of plan.toml, which devices ask for")
+
+
+def _counted_once(bench: Bench) -> None:
+    key, reports = bench.key(7), bench.reports(500)
+    first, second = reports[:300], reports[200:]
+    same(
+        bench.append([*first, *first[:40]]),
+        {key: Appended(accepted=300, duplicate=40)},
+        "a report twice in a group counts once",
+    )
+    same(
+        bench.append(second),
+        {key: Appended(accepted=200, duplicate=100)},
+        "a report that came in an earlier group is a duplicate",
+    )
+    same(bench.states(), {key: ("open", 500)}, "rounds() counts distinct reports of an open round")
+    same(
+        bench.store.counts(key), bench.expected(reports), "counts() equals count_reports on the same reports"
+    )
+    impostor = [
+        Report(r.plan, r.version, r.round, r.id, bytes(len(r.bits)), 0, r.segment) for r in reports[:50]
+    ]
+    bench.append(impostor)
+    same(bench.store.counts(key), bench.expected(reports), "of two reports with one id, the first one stands")
+    bench.store.seal(key)
+    same(bench.store.counts(key), bench.expected(reports), "counts are the same after sealing as before")
+
+
+def _many_rounds(bench: Bench) -> None:
+    other = bench.version(2)
+    bench.store.register(other)
+    sent = {
+        (plan.version, number): bench.reports(30, number, plan)
+        for plan in (bench.plan, other)
+        for number in (8, 6, 7)
+    }
+    mixed = [report for reports in sent.values() for report in reports]
+    bench.draws.shuffle(mixed)
+    answers = bench.append(mixed)
+    same(
+        answers,
+        {bench.key(number, version): Appended(accepted=30) for version, number in sent},
+        "one append may hold several rounds and versions, and answers for each",
+    )
+    for (version, number), reports in sent.items():
+        plan = bench.plan if version == 1 else other
+        same(
+            bench.store.counts(bench.key(number, version)),
+            bench.expected(reports, number, plan),
+            "rounds and versions are counted apart",
+        )
+    same_id = [Report(bench.name, 1, 9, r.id, r.bits, r.cohort, r.segment) for r in sent[1, 8]]
+    same(
+        bench.append(same_id)[bench.key(9)],
+        Appended(accepted=30),
+        "an id is a duplicate in its own round only",
+    )
+    found = [(info.key.round, info.key.version) for info in bench.store.rounds(bench.name)]
+    same(
+        found,
+        [(9, 1), (8, 2), (8, 1), (7, 2), (7, 1), (6, 2), (6, 1)],
+        "rounds() is sorted, latest round and version first",
+    )
+    latest = [(info.key.round, info.key.version) for info in bench.store.rounds(bench.name, last=3)]
+    same(latest, found[:3], "rounds(last=n) has the n latest")
+    law(
+        {info.key for info in bench.store.rounds()} >= {bench.key(*each) for each in found},
+        "rounds() without a plan has the rounds of all plans",
+    )
+    unsealed = {key for key in bench.store.unsealed() if key.plan == bench.name}
+    same(unsealed, {bench.key(*each) for each in found}, "unsealed() has the rounds that are not sealed")
+
+
+def _sealing(bench: Bench) -> None:
+    key, reports = bench.key(7), bench.reports(200)
+    law(not bench.store.seal(key), "seal says False for a round that never was")
+    same(bench.states(), {}, "sealing a round that never was makes none")
+    bench.append(reports)
+    law(bench.store.seal(key), "seal says True when it seals")
+    final = bench.store.counts(key)
+    same(final, bench.expected(reports), "the counts of a sealed round are those of its reports")
+    same(bench.states(), {key: ("sealed", 200)}, "rounds() tells a sealed round and its reports")
+    law(not bench.store.seal(key), "seal says False for a round that is sealed")
+    late = [*bench.reports(20), *reports[:5]]
+    same(bench.append(late), {key: Appended(late=25)}, "reports on a sealed round are late")
+    same(bench.store.counts(key), final, "late reports change no counts")
+    same(bench.states(), {key: ("sealed", 200)}, "late reports change no round")
+    mixed = [*bench.reports(3), *bench.reports(4, 8)]
+    same(
+        bench.append(mixed),
+        {key: Appended(late=3), bench.key(8): Appended(accepted=4)},
+        "a late round does not stop the others of its append",
+    )
+    law(key not in bench.store.unsealed(), "unsealed() leaves out sealed rounds")
+
+
+def _nothing(bench: Bench) -> None:
+    same(bench.store.append({}), {}, "an empty append is fine and does nothing")
+    same(
+        bench.store.append({bench.key(7): b""}),
+        {bench.key(7): Appended()},
+        "an append without records accepts none",
+    )
+    same(bench.states(), {}, "an append without records makes no round")
+    same(bench.store.counts(bench.key(7)), {}, "a round that never was has no counts")
+    refused(
+        lambda: bench.store.append({RoundKey(bench.name, 99, 7): bytes(bench.layout.width)}),
+        "an append on a plan that is not registered raises StoreError",
+    )
+    with suppress(Exception):
+        bench.store.append({bench.key(7): bytes(bench.layout.width + 1)})
+    same(bench.states(), {}, "a record that is cut off is refused and makes no round")
+
+
+def _keys(bench: Bench) -> None:
+    made = [
+        create_key(role, f"for {role}", now=100 + place)[1] for place, role in enumerate(("ingest", "admin"))
+    ]
+    for key in made:
+        bench.store.add_key(key)
+    ids = {key.id for key in made}
+
+    def kept() -> list[Key]:
+        return [key for key in list(bench.store.keys()) if key.id in ids]
+
+    same(kept(), made, "keys() has each key as it was added")
+    law(bench.store.revoke_key(made[0].id, at=500), "revoke_key says True for a key that is there")
+    bench.store.revoke_key(made[0].id, at=900)
+    revoked = {key.id: key.revoked_at for key in kept()}
+    same(revoked, {made[0].id: 500, made[1].id: None}, "a key is revoked once, and alone")
+    law(not bench.store.revoke_key("no such key", at=1), "revoke_key says False for a key that is not there")
+    refused(lambda: bench.store.add_key(made[1]), "a key cannot be added over another with its id")
+
+
+def _upkeep(bench: Bench) -> None:
+    bench.append(bench.reports(10))
+    bench.append(bench.reports(10, 8))
+    bench.store.seal(bench.key(8))
+    bench.store.ping()
+    same(bench.store.verify(), [], "verify() finds nothing wrong with a store that is well")
+    law(bench.store.load_open_rounds() >= 10, "load_open_rounds() says how many reports open rounds hold")
+    law(bench.store.nbytes >= 0, "nbytes is a number of bytes")
+
+
+def _all_at_once(bench: Bench) -> None:
+    """One thread appends, one seals, some read: whatever was accepted is counted, and the rest was late."""
+    key, groups = bench.key(7), [bench.reports(20) for _ in range(60)]
+    accepted: list[Report] = []
+    answers: list[Appended] = []
+    started = threading.Event()
+
+    def append() -> None:
+        for place, group in enumerate(groups):
+            answer = bench.append(group)[key]
+            answers.append(answer)
+            if answer.accepted:
+                accepted.extend(group)
+            if place == 20:
+                started.set()
+
+    def seal() -> None:
+        started.wait(60)
+        bench.store.seal(key)
+
+    def read() -> None:
+        while seen != ["sealed"]:
+            time.sleep(0.001)
+            seen[:] = [state for state, _ in bench.states().values()]
+            sum(counts["minutes"].devices for counts in bench.store.counts(key).values())
+
+    seen: list[str] = []
+    all_at_once(append, seal, seal, read)
+    law(
+        all(answer in (Appended(accepted=20), Appended(late=20)) for answer in answers),
+        "a group is accepted or late as a whole, while its round is sealed",
+        answers,
+    )
+    same(
+        bench.store.counts(key),
+        bench.expected(accepted),
+        "what was accepted beside seal() is counted, no more",
+    )
+    same(
+        bench.states(),
+        {key: ("sealed", len(accepted))},
+        "a round sealed beside append() has what it accepted",
+    )
+
+
+def _durable(bench: Bench) -> None:
+    key, sealed, reports = bench.key(7), bench.key(6), bench.reports(100)
+    bench.append(reports)
+    old = bench.reports(50, 6)
+    bench.append(old)
+    bench.store.seal(sealed)
+    again = bench.open()
+    law(bench.plan in again.plans(), "plans are there when the store is opened again")
+    same(again.counts(key), bench.expected(reports), "reports are there when the store is opened again")
+    same(
+        again.counts(sealed),
+        bench.expected(old, 6),
+        "sealed counts are the same when the store is opened again",
+    )
+    same(
+        bench.append(reports[:60] + (new := bench.reports(1)), again)[key],
+        Appended(accepted=1, duplicate=60),
+        "duplicates are known when the store is opened again",
+    )
+    third = bench.open()
+    third.load_open_rounds()
+    same(
+        third.counts(key),
+        bench.expected(reports + new),
+        "duplicates count once when the store is opened again",
+    )
+    same(bench.append(bench.reports(2, 6), third)[sealed], Appended(late=2), "sealed is sealed for everyone")
+
+
+def _two_collectors(bench: Bench) -> None:
+    """The same and different reports through two openings: each counts once when the round is sealed."""
+    key, other = bench.key(7), bench.open()
+    both, mine, theirs = bench.reports(100), bench.reports(50), bench.reports(50)
+    bench.append([*mine, *both[:50]])
+    bench.append([*theirs, *both], other)
+    bench.append(both[50:])
+    everything = bench.expected([*both, *mine, *theirs])
+    same(bench.store.counts(key), everything, "counts() of an open round has what other collectors accepted")
+    same(other.counts(key), everything, "counts() of an open round has what other collectors accepted")
+    law(other.seal(key), "any collector may seal")
+    same(bench.append(bench.reports(5))[key], Appended(late=5), "what another collector sealed is late")
+    for store in (bench.store, other):
+        same(store.counts(key), everything, "a report that two collectors took counts once")
+        same(bench.states(store), {key: ("sealed", 200)}, "a report that two collectors took is one report")
+    law(not bench.store.seal(key), "seal says False for a round that another collector sealed")
+
+
+def _collectors_at_once(bench: Bench) -> None:
+    """Two collectors append the same and different reports while a third seals."""
+    key, shared = bench.key(7), [bench.reports(20) for _ in range(30)]
+    stores = [bench.store, bench.open(), bench.open()]
+    own = [[bench.reports(20) for _ in range(30)] for _ in range(2)]
+    accepted: dict[bytes, Report] = {}
+    started = threading.Event()
+
+    def append(place: int) -> None:
+        for turn, (shared_group, alone) in enumerate(zip(shared, own[place], strict=True)):
+            answer = bench.append([*shared_group, *alone], stores[place])[key]
+            if not answer.late:
+                accepted.update({report.id: report for report in [*shared_group, *alone]})
+            if turn == 10:
+                started.set()
+
+    def seal() -> None:
+        started.wait(60)
+        stores[2].seal(key)
+
+    all_at_once(lambda: append(0), lambda: append(1), seal, seal)
+    for store in stores:
+        same(
+            store.counts(key),
+            bench.expected(accepted.values()),
+            "what any collector accepted before the seal is counted once, and nothing else",
+        )
+
+
+Law = Callable[[Bench], None]
+LAWS: tuple[Law, ...] = (
+    _plans,
+    _counted_once,
+    _many_rounds,
+    _sealing,
+    _nothing,
+    _keys,
+    _upkeep,
+    _all_at_once,
+)
+LAWS_OF_DURABLE_STORES: tuple[Law, ...] = (_durable, _two_collectors, _collectors_at_once)

@@ -1,0 +1,233 @@
+"""Clients that break a promise are caught; those that keep them are not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from reticent.errors import ParameterError, ReticentError
+from reticent.lab.audit import Audit, CommandClient, CoreClient, SdkClient, audit
+from reticent.lab.audit.auditing import first_round_of
+from reticent.lab.audit.client import CoreParticipant
+from reticent.lab.audit.conduct import check_conduct
+from reticent.plan import Plan
+
+
+def flagged(found: Audit) -> set[str]:
+    """What an audit complains about, without the figures."""
+    return {f"{each.subject}: {each.what}" for each in found.attacks if each.above} | {
+        each.what for each in found.checks if each.holds is False
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mean", "mean without flips", "fine mean", "hadamard", "two bits", "one bit, paper", "group", "mixed"],
+)
+def test_a_client_that_keeps_its_promises_is_not_flagged(plans: dict[str, Plan], name: str) -> None:
+    """Declared false alarm: 1e-6 per audit. The seed is fixed."""
+    found = audit(plans[name], client=CoreClient(seed="1"), reports=4_000, rounds=4)
+    assert found.problems == []
+    assert all(check.holds for check in found.checks)
+
+
+def test_the_honest_twist_is_honest(plans: dict[str, Plan], crooked: Callable) -> None:
+    """What the broken clients are made from is not what breaks them."""
+    assert audit(plans["mean"], client=crooked("honest"), reports=5_000, rounds=4).sound
+
+
+@pytest.mark.parametrize("name", ["mean", "mean without flips"])
+def test_redraws_on_each_call(plans: dict[str, Plan], crooked: Callable, name: str) -> None:
+    found = audit(plans[name], client=crooked("redraws_on_each_call"), reports=10_000)
+    assert "a round asked again gives the same bytes" in flagged(found)
+    assert "saves: constant, 10 rounds" in flagged(found)
+
+
+def test_redraws_in_each_round_without_flips(plans: dict[str, Plan], crooked: Callable) -> None:
+    """It repeats itself within a round, so only the rounds together give it away: with certainty."""
+    found = audit(plans["mean without flips"], client=crooked("redraws_each_round"), reports=10_000)
+    assert "a round asked again gives the same bytes" not in flagged(found)
+    assert {"remembered bits without flips stay", "saves: constant, 10 rounds"} <= flagged(found)
+
+
+def test_redraws_in_each_round_with_flips(plans: dict[str, Plan], crooked: Callable) -> None:
+    """Fresh noise averages out: ten rounds tell more than ε."""
+    found = audit(plans["mean"], client=crooked("redraws_each_round"), reports=20_000)
+    assert flagged(found) == {"saves: constant, 10 rounds", "whole plan: constant, learned event"}
+
+
+def test_forgets_the_flip(plans: dict[str, Plan], crooked: Callable) -> None:
+    found = audit(plans["mean"], client=crooked("forgets_the_flip"), reports=12_000, rounds=2)
+    assert "saves: one round" in flagged(found)
+
+
+def test_a_tenth_too_much(plans: dict[str, Plan], crooked: Callable) -> None:
+    """Without flips one round is all there is to see, and few devices are needed for many reports."""
+    found = audit(plans["mean without flips"], client=crooked("a_tenth_too_much"), reports=60_000, rounds=1)
+    assert flagged(found) == {"saves: one round"}
+
+
+@pytest.mark.soak
+def test_a_tenth_too_much_with_flips_by_default(plans: dict[str, Plan], crooked: Callable) -> None:
+    found = audit(plans["mean"], client=crooked("a_tenth_too_much"))
+    assert "saves: constant, 10 rounds" in flagged(found)
+    assert all(check.holds for check in found.checks)
+
+
+@pytest.mark.parametrize("twist", ["silent_at_nothing", "seldom_silent"])
+def test_silence_that_depends_on_the_value(plans: dict[str, Plan], crooked: Callable, twist: str) -> None:
+    found = audit(plans["mean"], client=crooked(twist), reports=8_000, rounds=4)
+    assert {"report: silence", "other values change nothing but the bits"} <= flagged(found)
+
+
+def test_an_id_that_depends_on_the_value(plans: dict[str, Plan], crooked: Callable) -> None:
+    found = audit(plans["mean"], client=crooked("id_tells"), reports=8_000, rounds=4)
+    assert {"report: bits of the id", "other values change nothing but the bits"} == flagged(found)
+
+
+def test_a_size_that_depends_on_the_value(plans: dict[str, Plan], crooked: Callable) -> None:
+    found = audit(plans["mean"], client=crooked("size_tells"), reports=8_000, rounds=4)
+    assert {"report: size of a report", "other values change nothing but the bits"} == flagged(found)
+
+
+def test_one_draw_for_all_cells(plans: dict[str, Plan], crooked: Callable) -> None:
+    """Up and down could be told apart with certainty (MATHS.md 7); constant devices look as they should."""
+    client = crooked("one_draw_for_all_cells")
+    found = audit(plans["mean without flips"], client=client, reports=30_000, rounds=2)
+    assert flagged(found) == {"saves: same pattern, width 2"}
+
+
+def test_one_draw_for_all_metrics(plans: dict[str, Plan], crooked: Callable) -> None:
+    """Each counter by itself keeps its claim; together they do not, which a learned event shows as well."""
+    client = crooked("one_draw_for_all_metrics")
+    found = audit(plans["group without flips"], client=client, reports=14_000, rounds=1)
+    assert {"group apps: one round", "whole plan: constant, learned event"} <= flagged(found)
+    assert not any(each.startswith("app") for each in flagged(found))
+
+
+class Uncopyable(CoreParticipant):
+    def copy(self) -> None:
+        return None
+
+
+class UncopyableClient(CoreClient):
+    def start(self, plan: Plan, first_round: int) -> CoreParticipant:
+        return Uncopyable(plan, super().start(plan, first_round).secret)
+
+
+def test_what_cannot_be_looked_at_is_said(plans: dict[str, Plan]) -> None:
+    checks = check_conduct(UncopyableClient(), plans["mean"], 100, 3)
+    assert {check.what for check in checks if check.holds is None} == {
+        "a copy of the state gives the same bytes", "other values change nothing but the bits"
+    }  # fmt: skip
+
+
+def test_whole_devices_send_what_the_core_computes(plans: dict[str, Plan]) -> None:
+    found = audit(plans["mixed"], reports=2_000, rounds=2, sdk_devices=6, seed=5)
+    assert found.sound
+    assert found.clients == ("SDK core", "reticent.Device")
+    whole = {check.what: check.detail for check in found.checks if check.subject == "reticent.Device"}
+    assert whole["bytes are those the SDK core computes"] == "18 compared"
+    assert whole["another process gives the same bytes"] == "1 compared"
+    assert "saves: one round, reticent.Device" in {f"{each.subject}: {each.what}" for each in found.attacks}
+
+
+def test_a_seed_repeats_a_run_whoever_does_the_work(plans: dict[str, Plan]) -> None:
+    runs = [
+        audit(plans["hadamard"], client=CoreClient("7"), reports=3_000, rounds=2, workers=n) for n in (1, 2)
+    ]
+    other = audit(plans["hadamard"], client=CoreClient("8"), reports=3_000, rounds=2)
+    assert runs[0].attacks == runs[1].attacks
+    assert runs[0].attacks != other.attacks
+
+
+def test_do_not_track_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+    with pytest.raises(ReticentError, match="DO_NOT_TRACK is set"):
+        SdkClient()
+
+
+@pytest.mark.parametrize("wrong", [{"reports": 10}, {"rounds": 0}, {"rounds": 101}])
+def test_sizes_out_of_range(plans: dict[str, Plan], wrong: dict[str, int]) -> None:
+    with pytest.raises(ParameterError):
+        audit(plans["mean"], **wrong)
+
+
+def test_an_expired_plan_is_audited_before_it_expired(plans: dict[str, Plan]) -> None:
+    old = replace(plans["mean"], expires=date(2001, 1, 1))
+    client, first = SdkClient(), first_round_of(old, rounds=10)
+    try:
+        device = client.start(old, first)
+        assert device.answer(first + 10, {"saves": 3}) is not None
+        assert device.answer(first + 1000, {"saves": 3}) is None  # a round after the plan expired
+        device.close()
+    finally:
+        client.close()
+
+
+PROGRAM = """
+import json, os, sys
+from fractions import Fraction
+from reticent.lab.audit.auditing import first_round_of
+from reticent.lab.audit.client import CoreParticipant
+from reticent.plan import Plan
+plan, devices = Plan.load(sys.argv[1]), {}
+for line in sys.stdin:
+    ask = json.loads(line)
+    number = ask["device"]
+    sent = b"true"
+    if ask["do"] == "start":
+        devices[number] = CoreParticipant(plan, os.urandom(32))
+    elif ask["do"] == "copy":
+        devices[ask["to"]] = devices[number].copy()
+    elif ask["do"] == "restart":
+        devices[number].restart()
+    elif ask["do"] == "close":
+        del devices[number]
+    else:
+        values = {name: Fraction(value) for name, value in ask["values"].items()}
+        sent = devices[number].answer(ask["round"], values)
+    print(sent.decode(), flush=True)
+"""
+
+PLAN = """
+[plan]
+name = "p"
+version = 1
+round = "6h"
+
+[metrics.m]
+kind = "mean"
+max_value = 9
+epsilon = 1
+flip = 0.2
+"""
+
+
+def test_a_program_in_any_language(tmp_path: Path) -> None:
+    (tmp_path / "client.py").write_text(PROGRAM)
+    (tmp_path / "plan.toml").write_text(PLAN)
+    plan = Plan.load(tmp_path / "plan.toml")
+    command = [sys.executable, str(tmp_path / "client.py"), str(tmp_path / "plan.toml")]
+    client = CommandClient(command)
+    try:
+        found = audit(plan, client=client, reports=1_000, rounds=2)
+    finally:
+        client.close()
+    assert found.sound, found.problems
+    assert all(check.holds for check in found.checks)
+    assert found.clients == (sys.executable,)
+
+
+def test_a_program_that_ends_is_an_error(plans: dict[str, Plan]) -> None:
+    client = CommandClient([sys.executable, "-c", "pass"])
+    with pytest.raises(ReticentError, match="must answer every line"):
+        audit(plans["mean"], client=client, reports=1_000)
+    client.close()
+    with pytest.raises(ReticentError, match="cannot be started"):
+        CommandClient(["/nonexistent/program"])

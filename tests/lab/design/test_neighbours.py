@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from math import sqrt, tanh
+
+import pytest
+
+from reticent.lab.design import Neighbour, Wish, choose, neighbours
+from reticent.privacy import losses
+
+MEAN = Wish(max_value=24, devices=10**6, epsilon=1, flip="0.2")
+SHARES = Wish(max_value=24, devices=10**6, epsilon=1, flip="0.2", buckets=32)
+
+
+def around(wish: Wish) -> dict[str, list[Neighbour]]:
+    found: dict[str, list[Neighbour]] = {}
+    for each in neighbours(choose(wish)):
+        found.setdefault(each.label, []).append(each)
+    return found
+
+
+def test_each_differs_in_what_its_label_says() -> None:
+    found = around(MEAN)
+    (chosen,) = found.pop("chosen")
+    shown = {label: (float(one.design.epsilon), float(one.design.flip)) for label, (one,) in found.items()}
+    assert shown == {
+        "epsilon / 2": (0.5, 0.2),
+        "epsilon × 2": (2, 0.2),
+        "fewer flips": (1, 0.1),
+        "more flips": (1, 0.3),
+        "10 steps": (pytest.approx(0.334), 0.2),
+        "devices / 2": (1, 0.2),
+        "devices × 2": (1, 0.2),
+    }
+    base = chosen.design.half_width
+    ratios = {label: one.design.half_width / base for label, (one,) in found.items()}
+    assert ratios["epsilon / 2"] == pytest.approx(tanh(0.5) / tanh(0.25), rel=1e-9)
+    assert ratios["epsilon × 2"] == pytest.approx(tanh(0.5) / tanh(1), rel=1e-9)
+    assert ratios["fewer flips"] == pytest.approx(0.6 / 0.8, rel=1e-9)
+    assert ratios["more flips"] == pytest.approx(0.6 / 0.4, rel=1e-9)
+    assert ratios["devices / 2"] == pytest.approx(sqrt(2), rel=1e-3)
+    assert ratios["devices × 2"] == pytest.approx(1 / sqrt(2), rel=1e-3)
+
+
+def test_finer_steps_buy_nothing() -> None:
+    """The same half-width at the same ε (Theorem 3), more loss for life; so less precise at the same loss."""
+    (finer,) = around(MEAN)["10 steps"]
+    wish = Wish(max_value=24, devices=10**6, epsilon=finer.design.epsilon, flip="0.2")
+    coarse = choose(wish).chosen
+    assert coarse.epsilon == finer.design.epsilon
+    assert finer.design.half_width == coarse.half_width
+    assert finer.design.losses.lifetime > 2.9 * coarse.losses.lifetime
+
+
+def test_other_mechanisms_lose_as_much_for_life_and_are_wider() -> None:
+    """At worst n·Var is c² for Hadamard and k c²/4 for one bit: √8 as wide with 32 buckets."""
+    found = around(SHARES)
+    (chosen,) = found["chosen"]
+    others = {
+        (each.design.metric.bits, each.design.candidate.variant): each.design for each in found["instead"]
+    }
+    assert set(others) == {(1, "tight"), (2, "tight"), (4, "tight"), (1, "paper")}
+    assert all(0.99 * 2 <= each.losses.lifetime <= 2 for each in others.values())
+    ratio = others[1, "tight"].half_width / chosen.design.half_width
+    assert ratio == pytest.approx(sqrt(8), rel=0.01)
+    assert others[1, "paper"].epsilon == 2 * others[1, "tight"].epsilon
+
+
+def test_what_a_plan_could_not_have_is_left_out() -> None:
+    extremes = around(Wish(max_value=24, devices=1, epsilon="0.001", flip="0.45"))
+    assert {"epsilon / 2", "more flips", "devices / 2"}.isdisjoint(extremes)
+    assert around(Wish(max_value=24, devices=10, epsilon="0.003", flip=0))["epsilon / 2"]
+
+
+def test_figures_are_those_of_the_metric() -> None:
+    for each in neighbours(choose(SHARES)):
+        assert each.design.losses == losses(each.design.metric.mechanism, each.design.metric.flip)
+        assert each.design.half_width == each.design.worst_half_width
+        assert isinstance(each.design.epsilon, Fraction)

@@ -169,7 +169,7 @@ class SumOfBits:
 
     def _series(self, around: NDArray[np.complex128], radius: float) -> NDArray[np.complex128]:
         """
-        ln φ = Σ_k (-1)^{k+1} M_k z^k / k with the power sums M_k = Σ_j N_j P_j^k, z = e^{iθ} - 1.
+        Log φ = Σ_k (-1)^{k+1} M_k z^k / k with the power sums M_k = Σ_j N_j P_j^k, z = e^{iθ} - 1.
 
         That is Σ_j N_j ln(1 + P_j z) term by term. A large fleet has small angles, and about ten
         terms take the place of a logarithm per value and angle.

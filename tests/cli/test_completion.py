@@ -49,7 +49,7 @@ def bash(program: Path, *words: str) -> list[str]:
 def test_bash_completes_verbs_stores_and_metrics(program: Path, folder: Path) -> None:
     assert bash(program, "est") == ["estimate"]
     assert bash(program, "estimate", "--store", "sqli") == ["sqlite:///reticent.db", "sqlite:///"]
-    assert bash(program, "estimate", "--store", "sqlite", ":", "///ta") == ["///reticent.db"]
+    assert bash(program, "estimate", "--store", "sqlite", ":", "///re") == ["///reticent.db"]
     store = ("--store", "sqlite", ":", "///reticent.db")
     assert bash(program, "estimate", *store, "--metric", "editor") == ["editor_hours", "editor_seconds"]
 

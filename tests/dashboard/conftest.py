@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from reticent.dashboard import routes
 from reticent.lab.fleet import SmallFleet
 from reticent.plan import Plan
-from reticent.results import Reader
+from reticent.results import Results
 from reticent.stores import Layout, RoundKey, SqlStore, open_store
 
 PLAN = """
@@ -217,7 +217,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.store.register(self.plan)
-        self.reader = Reader(self.store, lambda: self.now)
+        self.reader = Results(self.store, lambda: self.now)
         self._starlette = Starlette(routes=routes(self.reader, lambda: self.health))
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from reticent.dashboard.asking import NotHereError
-from reticent.dashboard.figures import Figures, Remembered
+from reticent.dashboard.figures import Figures
 from reticent.estimates import cumulative
 from reticent.lab.fleet import SmallFleet
 from reticent.plan import Plan
-from reticent.results import Reader
+from reticent.results import LruCache, Results
 
 
-class Watched(Reader):
+class Watched(Results):
     """A reader that notes which rounds it had to estimate."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -95,7 +95,7 @@ epsilon = 1.0
 
 
 def test_memory_is_bounded() -> None:
-    known: Remembered[int] = Remembered(most=3)
+    known: LruCache[int] = LruCache(most=3)
     for key in range(5):
         known.put(key, key)
         known.get(0)

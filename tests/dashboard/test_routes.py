@@ -73,9 +73,7 @@ def test_the_log_says_where_a_page_failed_and_not_what_was_in_it(
     said = capsys.readouterr().err
     internal, store = (json.loads(line) for line in said.splitlines())
     assert (internal["event"], internal["kind"]) == ("internal-error", "KeyError")
-    assert re.fullmatch(
-        r"reticent/collector/reading\.py:\d+|reticent/dashboard/figures\.py:\d+", internal["at"]
-    )
+    assert re.fullmatch(r"reticent/results\.py:\d+", internal["at"])
     assert "what was asked" not in said
     assert (store["event"], store["reason"]) == ("store-failed", "the disk is full")
 

@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from reticent.dashboard.asking import NotHereError
 from reticent.errors import ParameterError
 from reticent.estimates import Estimate, HistogramEstimate, Quantile, cumulative
 from reticent.plan import Metric, Plan
 from reticent.plan.card import PrivacyCard, privacy_card
-from reticent.results import Found, Reader
+from reticent.results import LruCache, Result, Results
 
 MOST_POINTS = 100_000
 MOST_HISTOGRAMS = 64
-
-T = TypeVar("T")
-
-
-class Remembered(Generic[T]):
-    """The latest results that can never change, at most so many."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._known: OrderedDict[Hashable, T] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: Hashable) -> T | None:
-        """What is known under a key."""
-        with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-            return self._known.get(key)
-
-    def put(self, key: Hashable, value: T) -> None:
-        """Remember, and forget what was not asked for longest."""
-        with self._lock:
-            self._known[key] = value
-            while len(self._known) > self._most:
-                self._known.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +32,7 @@ class Point:
     figure: Estimate | Quantile
 
     @classmethod
-    def of(cls, found: Found) -> Point:
+    def of(cls, found: Result) -> Point:
         """The point of an estimate; of a histogram it is the median, whose interval ends on edges."""
         figure, reports = found.estimate, found.estimate.reports
         return cls(
@@ -102,11 +75,11 @@ class Point:
 class Figures:
     """What pages are made of. Methods block, and may be called from any thread."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Results) -> None:
         self.reader = reader
-        self._points: Remembered[tuple[Point, ...]] = Remembered(MOST_POINTS)
-        self._histograms: Remembered[Found] = Remembered(MOST_HISTOGRAMS)
-        self._cards: Remembered[PrivacyCard] = Remembered(MOST_HISTOGRAMS)
+        self._points: LruCache[tuple[Point, ...]] = LruCache(MOST_POINTS)
+        self._histograms: LruCache[Result] = LruCache(MOST_HISTOGRAMS)
+        self._cards: LruCache[PrivacyCard] = LruCache(MOST_HISTOGRAMS)
 
     def now(self) -> float:
         """Unix seconds."""
@@ -121,8 +94,7 @@ class Figures:
 
     def versions(self, name: str) -> list[Plan]:
         """Every version of a plan, newest first."""
-        found = [plan for plan in self.reader.store.plans() if plan.name == name]
-        return sorted(found, key=lambda plan: -plan.version)
+        return list(self.reader.versions(name).values())
 
     def card(self, plan: Plan) -> PrivacyCard:
         """What answering a plan costs."""
@@ -204,7 +176,7 @@ class Figures:
         point: Point,
         confidence: int,
         segment: Mapping[str, str] | None = None,
-    ) -> Found | None:
+    ) -> Result | None:
         """The whole histogram behind a point; None when its round has gone since."""
         tags = tuple(sorted((segment or {}).items()))
         key = (plan.name, point.version, point.round, metric, tags, confidence)

@@ -31,7 +31,7 @@ from typing import Any
 
 from reticent.dashboard import words
 from reticent.dashboard.keys import KeyLine, key_lines
-from reticent.results import Uneven
+from reticent.results import Result
 
 UNKNOWN = "unknown"
 _NUMBERS = (
@@ -58,11 +58,11 @@ class Health:
     numbers: Mapping[str, float] = field(default_factory=dict)
     rejected: Mapping[str, int] = field(default_factory=dict)
     keys: tuple[KeyLine, ...] = ()
-    uneven: tuple[Uneven, ...] | None = None
+    uneven: tuple[Result, ...] | None = None
     """Histograms that chance does not explain; None when nobody could look."""
 
     @classmethod
-    def of(cls, given: Mapping[str, object], uneven: Sequence[Uneven] | None = None) -> Health:
+    def of(cls, given: Mapping[str, object], uneven: Sequence[Result] | None = None) -> Health:
         """
         Take what is there and has the right type.
 
@@ -121,9 +121,23 @@ class Health:
             **{name: self.number(name) for name in _NUMBERS},
             "rejected": dict(self.rejected),
             "keys": [key.to_dict() for key in self.keys],
-            "uneven": None if self.uneven is None else [each.to_dict() for each in self.uneven],
+            "uneven": None if self.uneven is None else [_imbalance(result) for result in self.uneven],
             "worries": self.worries,
         }
+
+
+def _imbalance(result: Result) -> dict[str, Any]:
+    """Where a histogram's reports are uneven, and how far chance is from explaining them."""
+    return {
+        "plan": result.plan,
+        "version": result.version,
+        "metric": result.metric.name,
+        "round": result.round,
+        "start": result.start,
+        "end": result.end,
+        "state": result.state,
+        **(result.balance.to_dict() if result.balance else {}),
+    }
 
 
 @dataclass(frozen=True, slots=True)

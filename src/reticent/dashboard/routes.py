@@ -20,13 +20,13 @@ from reticent.dashboard.views.overview import overview
 from reticent.dashboard.views.plan import plan_page
 from reticent.dashboard.views.view import View
 from reticent.errors import ParameterError, StoreError
-from reticent.results import Reader
+from reticent.results import Results
 
 Build = Callable[[Request], View]
 HealthFigures = Callable[[], Mapping[str, object]]
 
 
-def routes(reader: Reader, health: HealthFigures) -> list[BaseRoute]:
+def routes(reader: Results, health: HealthFigures) -> list[BaseRoute]:
     """
     The pages, their JSON twins, and the static files.
 

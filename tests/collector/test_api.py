@@ -218,12 +218,12 @@ def test_health(sent: tuple[Any, list[Report]]) -> None:
 
 def test_the_python_reader_says_the_same(sent: tuple[Any, list[Report]]) -> None:
     """Two processes on one store: what a command shows is what the collector answers."""
-    from reticent.results import Reader
+    from reticent.results import Results
     from reticent.stores import open_store
 
     service, _ = sent
     store = open_store(service.store)
-    found = Reader(store).estimates("app-usage", by="channel", confidence=0.9)
+    found = Results(store).estimates("app-usage", by="channel", confidence=0.9)
     assert isinstance(found[0].estimate, Estimate)
     asked = service.get("/v1/estimates?plan=app-usage&by=channel&confidence=0.9").json["estimates"]
     assert [json.loads(json.dumps(each.to_dict())) for each in found] == asked

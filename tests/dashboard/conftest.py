@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reticent.dashboard import routes
-from reticent.lab.fleet import SmallFleet
+from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
 from reticent.results import Results
 from reticent.stores import Layout, RoundKey, SqlStore, open_store
@@ -236,7 +236,7 @@ class World:
         return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text)
 
     def answer(
-        self, fleet: SmallFleet, number: int, values: dict[str, Sequence[Any]], seal: bool = True
+        self, fleet: SdkFleet, number: int, values: dict[str, Sequence[Any]], seal: bool = True
     ) -> None:
         """A round, answered by the code of real devices."""
         layout, key = Layout(fleet.plan), RoundKey(fleet.plan.name, fleet.plan.version, number)
@@ -256,8 +256,8 @@ def fill(world: World, devices: int, rounds: int, seed: int = 7, gap: int | None
         }
         for device in range(devices)
     ]
-    fleet = SmallFleet(world.plan, devices, seed, segments)
-    half = SmallFleet(world.plan, devices // 2, seed, segments)
+    fleet = SdkFleet(world.plan, devices, seed, segments)
+    half = SdkFleet(world.plan, devices // 2, seed, segments)
     habit = generator.lognormal(8.6, 0.45, devices) * np.choose(systems, (0.85, 1.35, 1.0))
     for place in range(rounds):
         if place == gap:

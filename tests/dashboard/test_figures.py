@@ -8,7 +8,7 @@ import pytest
 from reticent.dashboard.asking import NotHereError
 from reticent.dashboard.figures import Figures
 from reticent.estimates import cumulative
-from reticent.lab.fleet import SmallFleet
+from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
 from reticent.results import LruCache, Results
 
@@ -53,7 +53,7 @@ def test_points_are_the_readers_estimates(world: Any) -> None:
 
 def test_a_round_that_is_sealed_in_between_is_read_again(make_world: Callable[..., Any]) -> None:
     world = make_world()
-    fleet = SmallFleet(world.plan, 60, seed=3)
+    fleet = SdkFleet(world.plan, 60, seed=3)
     values = {metric.name: [1.0] * 60 for metric in world.plan.metrics}
     number = world.plan.round_at(world.now) - 1
     world.answer(fleet, number, values, seal=False)
@@ -84,7 +84,7 @@ epsilon = 1.0
     world.store.register(newer)
     now = world.plan.round_at(world.now)
     for plan, number in ((world.plan, now - 3), (newer, now - 2)):
-        fleet = SmallFleet(plan, 40, seed=1, segments=[{"os": "linux"}] * 40)
+        fleet = SdkFleet(plan, 40, seed=1, segments=[{"os": "linux"}] * 40)
         world.answer(fleet, number, {"minutes": [100] * 40})
     figures = Figures(world.reader)
     assert [point.round for point in figures.points(newer, "minutes", 9, 95)] == [now - 2, now - 3]

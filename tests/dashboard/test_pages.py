@@ -13,7 +13,7 @@ import pytest
 from reticent.dashboard import login_page, problem_page
 from reticent.estimates import cumulative
 from reticent.estimates.postprocess import norm_sub
-from reticent.lab.fleet import SmallFleet
+from reticent.lab.fleet import SdkFleet
 from reticent.plan.card import privacy_card
 from reticent.reports import Report
 from reticent.stores import Layout, RoundKey
@@ -275,7 +275,7 @@ def test_of_many_tags_the_busiest_are_drawn_and_the_asked_one_always(make_world:
     tags = [f"t{place:02}" for place in range(12)]
     world = make_world(f"{ONE_MEAN}[segments]\nkind = {tags}\n".replace("'", '"'))
     segments = [{"kind": tags[place]} for place in range(12) for _ in range(12 - place)]
-    fleet = SmallFleet(world.plan, len(segments), seed=4, segments=segments)
+    fleet = SdkFleet(world.plan, len(segments), seed=4, segments=segments)
     last = world.plan.round_at(world.now) - 1
     for number in (last - 1, last - 2):
         world.answer(fleet, number, {"minutes": [60] * len(segments)})
@@ -336,7 +336,7 @@ os = ["a", "b"]
 """
     world = make_world(text)
     world.health |= {"version": HOSTILE, "store": HOSTILE, "rejected": {HOSTILE: 3}}
-    fleet = SmallFleet(world.plan, 80, seed=2, segments=[{"os": "a"}] * 80)
+    fleet = SdkFleet(world.plan, 80, seed=2, segments=[{"os": "a"}] * 80)
     number = world.plan.round_at(world.now) - 1
     for place in range(3):
         world.answer(fleet, number - place, {"mean": [4] * 80, "spread": [4] * 80}, seal=place > 0)

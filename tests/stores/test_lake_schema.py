@@ -13,8 +13,8 @@ import pytest
 from reticent.plan import Plan
 from reticent.stores import RoundKey
 from reticent.stores.lake import Columns, bit_place, plan_digest, schema
-from reticent.stores.lake.counting import count_segments, distinct
-from reticent.stores.lake.paths import Segment
+from reticent.stores.lake.counting import count_parts, distinct
+from reticent.stores.lake.layout import Part
 from reticent.stores.records import Records
 
 HEAD = '[plan]\nname = "rows"\nversion = {}\nround = "1h"\n'
@@ -155,18 +155,18 @@ def test_a_round_counted_in_passes_comes_to_the_same() -> None:
     records[1000:2000, :16] = records[:1000, :16]  # other reports with the same ids
     records[2000:2500] = records[:500]
     parts = np.array_split(records[np.random.default_rng(1).permutation(5000)], 13)
-    segments = [Segment("0" * 32, place, place, len(part)) for place, part in enumerate(parts, 1)]
+    segments = [Part("0" * 32, place, place, len(part)) for place, part in enumerate(parts, 1)]
     reads = []
 
-    def read(segment: Segment) -> Records:
+    def read(segment: Part) -> Records:
         reads.append(segment.first)
         return parts[segment.first - 1]
 
-    whole = count_segments(columns.layout, segments, read)
+    whole = count_parts(columns.layout, segments, read)
     assert whole == (3500, columns.layout.counts(distinct(records)))
     for rows, passes in ((4999, 2), (400, 13)):
         reads.clear()
-        assert count_segments(columns.layout, segments, read, rows_at_once=rows) == whole
+        assert count_parts(columns.layout, segments, read, rows_at_once=rows) == whole
         assert len(reads) == passes * 13
 
 

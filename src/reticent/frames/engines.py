@@ -18,7 +18,7 @@ from reticent.frames.counting import count, shares
 from reticent.frames.files import Bucket, Checked, Place
 from reticent.plan import Plan
 from reticent.stores import RoundKey
-from reticent.stores.lake import Columns, Segment
+from reticent.stores.lake import Columns, Part
 
 SliceCounts = dict[Slice, dict[str, Counts]]
 ROWS_AT_ONCE = 1 << 22
@@ -151,7 +151,7 @@ def engine(
 
 
 def _rows(path: str) -> int:
-    segment = Segment.parse(path.rpartition("/")[2])
+    segment = Part.parse(path.rpartition("/")[2])
     return segment.rows if segment else 0
 
 

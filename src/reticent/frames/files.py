@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reticent.stores import RoundKey
-from reticent.stores.lake import Columns, Segment
+from reticent.stores.lake import Columns, Part
 
 _THREADS = 4
 _FOLDER = "lake:///"
@@ -106,7 +106,7 @@ class Checked:
             return {path: reason for path, reason in zip(paths, found, strict=True) if reason}
 
     def _problem(self, path: str, pages: bool) -> str:
-        segment = Segment.parse(path.rpartition("/")[2])
+        segment = Part.parse(path.rpartition("/")[2])
         if segment is None:
             return "is not the name of a segment"
         try:
@@ -120,7 +120,7 @@ class Checked:
         except (pa.ArrowException, OSError) as error:
             return f"cannot be read as Parquet: {str(error).splitlines()[0]}"
 
-    def _head(self, file: pq.ParquetFile, segment: Segment) -> str:
+    def _head(self, file: pq.ParquetFile, segment: Part) -> str:
         said = {name.decode(): text for name, text in (file.metadata.metadata or {}).items()}
         for name, expected in self._columns.metadata(self._key).items():
             got = said.get(name, b"nothing").decode(errors="replace")

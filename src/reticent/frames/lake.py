@@ -12,7 +12,7 @@ from reticent.frames.files import Checked, place_of
 from reticent.plan import Plan
 from reticent.stores import CountsByTags, RoundKey
 from reticent.stores.lake import LakeReader, read_lake
-from reticent.stores.lake.paths import COUNTS
+from reticent.stores.lake.layout import COUNTS
 
 _LOOKS = 20
 """How often files are listed anew because collectors merged them, or sealed the round, meanwhile."""
@@ -105,7 +105,7 @@ class _Counting:
 
     def _counted(self) -> RoundCount:
         state = "closing" if self._lake.seals.is_closing(self._key) else "open"
-        paths = self._lake.segments(self._key)
+        paths = self._lake.parts(self._key)
         bad = self._look(self._files.heads, paths)
         if not self._engine.checks_pages:
             bad |= self._look(self._files.pages, [path for path in paths if path not in bad])

@@ -17,7 +17,7 @@ from reticent.lab.fleet.population import (
 )
 from reticent.lab.fleet.recorded import Recorded, ValuesError, read_values
 from reticent.lab.fleet.replay import ReplayError, replay, send_packed
-from reticent.lab.fleet.small import SmallFleet
+from reticent.lab.fleet.sdk import SdkFleet
 from reticent.lab.fleet.vectorised import VectorisedFleet
 
 __all__ = [
@@ -33,7 +33,7 @@ __all__ = [
     "Population",
     "Recorded",
     "ReplayError",
-    "SmallFleet",
+    "SdkFleet",
     "TruncatedNormal",
     "Uniform",
     "ValuesError",

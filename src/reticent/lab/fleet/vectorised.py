@@ -264,7 +264,7 @@ class VectorisedFleet:
                 f"values of {name}",
                 f"{self.devices} whole numbers",
                 f"{column.dtype}{list(column.shape)}",
-                "choose a unit in which values are whole; SmallFleet takes fractions",
+                "choose a unit in which values are whole; SdkFleet takes fractions",
             )
         return column
 

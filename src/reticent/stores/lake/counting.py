@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.stores.ids import ID_BYTES
-from reticent.stores.lake.paths import Segment
+from reticent.stores.id_set import ID_BYTES
+from reticent.stores.lake.layout import Part
 from reticent.stores.records import CountsByTags, Layout, Records, add_counts
 
 ROWS_AT_ONCE = 1 << 22
@@ -18,22 +17,12 @@ ROWS_AT_ONCE = 1 << 22
 _COUNTED_AT_ONCE = 1 << 20
 
 
-@dataclass(frozen=True)
-class Count:
-    """What a round comes to: distinct reports, their counts, and the segments that were left out as bad."""
-
-    reports: int
-    counts: CountsByTags
-    left_out: dict[str, str] = field(default_factory=dict)
-    """By name: the reason."""
-
-
-Read = Callable[[Segment], Records | None]
+Read = Callable[[Part], Records | None]
 """The records of a segment; None when it is bad and to be left out."""
 
 
-def count_segments(
-    layout: Layout, segments: Sequence[Segment], read: Read, rows_at_once: int = ROWS_AT_ONCE
+def count_parts(
+    layout: Layout, segments: Sequence[Part], read: Read, rows_at_once: int = ROWS_AT_ONCE
 ) -> tuple[int, CountsByTags]:
     """
     Distinct reports of segments, and their counts, in memory that does not grow with the round.

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from reticent.errors import StoreError
 from reticent.stores.lake.books import LakeBooks
-from reticent.stores.lake.counting import Count, count_segments
+from reticent.stores.lake.counting import count_parts
 from reticent.stores.lake.files import Files
-from reticent.stores.lake.paths import (
+from reticent.stores.lake.layout import (
     COUNTS,
     REPORTS,
-    Segment,
+    Part,
     folder_of,
     outermost,
     plan_of,
@@ -20,11 +20,11 @@ from reticent.stores.lake.paths import (
 )
 from reticent.stores.lake.seals import Seals
 from reticent.stores.lake.verify import problems_of
-from reticent.stores.records import Layout, Records, RoundKey
+from reticent.stores.records import Count, Layout, Records, RoundKey
 
 LOOKS = 50
 """How often a folder is listed anew because segments in it were merged while they were being read."""
-NOT_A_SEGMENT = "is not the name of a segment"
+NOT_A_PART = "is not the name of a segment"
 
 
 class LakeReader(LakeBooks):
@@ -65,7 +65,7 @@ class LakeReader(LakeBooks):
 
     # What is in them
 
-    def segments(self, key: RoundKey) -> list[str]:
+    def parts(self, key: RoundKey) -> list[str]:
         """
         The paths, below the lake, of the segments to count in a round that is not sealed; none when it is.
 
@@ -82,11 +82,11 @@ class LakeReader(LakeBooks):
         if names is None:
             listed, others = self.seals.listed(key)
             names = [segment.name for segment in listed] + others
-        parsed = {name: Segment.parse(name) for name in names}
+        parsed = {name: Part.parse(name) for name in names}
         foreign = [name for name, segment in parsed.items() if segment is None]
         return [segment.name for segment in outermost(filter(None, parsed.values()))] + foreign
 
-    def read(self, key: RoundKey, segment: Segment) -> Records | None:
+    def read(self, key: RoundKey, segment: Part) -> Records | None:
         """The records of a segment; None when it is gone, `StoreError` when it is bad."""
         data = self.files.read(f"{folder_of(key)}/{segment.name}")
         return None if data is None else self.columns(key).decode(key, data, segment.rows)
@@ -104,7 +104,7 @@ class LakeReader(LakeBooks):
                 return final
             frozen = self.seals.kept(key) is not None
             names = self.countable(key)
-            bad = {name: NOT_A_SEGMENT for name in names if Segment.parse(name) is None}
+            bad = {name: NOT_A_PART for name in names if Part.parse(name) is None}
             try:
                 return self._count(key, [name for name in names if name not in bad], bad, skip_bad, frozen)
             except _VanishedError:
@@ -114,7 +114,7 @@ class LakeReader(LakeBooks):
     def _count(
         self, key: RoundKey, names: Sequence[str], bad: dict[str, str], skip_bad: bool, frozen: bool
     ) -> Count:
-        def read(segment: Segment) -> Records | None:
+        def read(segment: Part) -> Records | None:
             if segment.name in bad:
                 return None
             try:
@@ -132,8 +132,8 @@ class LakeReader(LakeBooks):
 
         if not skip_bad:
             self.refuse(key, bad)
-        segments = [segment for name in names if (segment := Segment.parse(name))]
-        reports, counts = count_segments(self.layout(key), segments, read)
+        segments = [segment for name in names if (segment := Part.parse(name))]
+        reports, counts = count_parts(self.layout(key), segments, read)
         return Count(reports, counts, bad)
 
     def refuse(self, key: RoundKey, bad: Mapping[str, str]) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from reticent.counts import count_reports
 from reticent.lab.baselines import BinFlip, BinFlipPlus, KFlip
-from reticent.lab.fleet import SmallFleet, VectorisedFleet
-from reticent.lab.fleet.one_round import (
+from reticent.lab.fleet import SdkFleet, VectorisedFleet
+from reticent.lab.fleet_counts import (
     Tally,
     accepted,
     everyone,
@@ -189,7 +189,7 @@ def test_devices_of_the_sdk_count_as_drawn(values):
     40 counts, each off by chance once in 5e7: the false-alarm rate is below 1e-6. Counts of a fleet with
     other values are refused (but for the Hadamard bit, whose single rows say too little).
     """
-    fleet = SmallFleet(PLAN, 4_000, seed=5)
+    fleet = SdkFleet(PLAN, 4_000, seed=5)
     many, source = np.tile(values, 10), np.random.default_rng(6)
     found = counts_of(list(fleet.reports(0, {metric.name: many.tolist() for metric in PLAN.metrics})))
     refused = 0

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kstest, laplace
 
 from reticent.lab.baselines import Laplace
-from reticent.lab.fleet.one_round import SumOfBits, Tally, chances_of_one, ones_of_mean, total_of_laplace
+from reticent.lab.fleet_counts import SumOfBits, Tally, chances_of_one, ones_of_mean, total_of_laplace
 from reticent.mechanisms import SCALE, Flip, Grid, OneBitMean
 
 GRID = Grid([0, 7, 30, 60])

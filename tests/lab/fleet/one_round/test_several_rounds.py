@@ -10,7 +10,7 @@ import pytest
 from reticent.counts import count_reports
 from reticent.errors import ParameterError
 from reticent.lab.fleet import VectorisedFleet
-from reticent.lab.fleet.several_rounds import Histories, ones_per_round
+from reticent.lab.fleet_counts import Histories, ones_per_round
 from reticent.mechanisms import SCALE, Flip, Grid, OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.reports import from_packed
@@ -116,7 +116,7 @@ def test_a_vectorised_fleet_remembers_in_the_same_way():
 def test_steps_of_few_repetitions_do_not_change_the_law(laws, monkeypatch):
     """50,000 draws: each of at most 125 outcomes within 6 standard errors, a false alarm below 1e-6."""
     histories = Histories.of(np.array(DEVICES).T)
-    monkeypatch.setattr("reticent.lab.fleet.several_rounds._AT_ONCE", 1_000)
+    monkeypatch.setattr("reticent.lab.fleet_counts._AT_ONCE", 1_000)
     flip = Flip("0.1")
     draws = ones_per_round(MECHANISM.cell_thresholds, flip, histories, 50_000, np.random.default_rng(1))
     exact = laws.of_devices(device_law(history, MECHANISM.cell_thresholds, flip) for history in DEVICES)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reticent.errors import ParameterError
-from reticent.lab.fleet.one_round import Tally
+from reticent.lab.fleet_counts import Tally
 from reticent.mechanisms import Buckets
 
 

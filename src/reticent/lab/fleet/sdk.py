@@ -11,7 +11,7 @@ from reticent.plan import Plan
 from reticent.reports import Report
 
 
-class SmallFleet:
+class SdkFleet:
     """
     Devices without files or network: secrets, and the law by which a device answers.
 
@@ -20,7 +20,7 @@ class SmallFleet:
     >>> from reticent.mechanisms import OneBitMean
     >>> from reticent.plan import Metric
     >>> plan = Plan("demo", 1, 3600, 3600, (Metric("minutes", OneBitMean(1, 60)),))
-    >>> fleet = SmallFleet(plan, devices=3, seed=1)
+    >>> fleet = SdkFleet(plan, devices=3, seed=1)
     >>> len(list(fleet.reports(7, {"minutes": [0, 30, 60]})))
     3
     """

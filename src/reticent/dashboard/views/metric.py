@@ -102,9 +102,7 @@ def _mean(
         "gauge": charts.gauge(estimate.value, estimate.lower, estimate.upper, top, in_range),
         "segments": [("", "nothing"), *((segment.name, segment.name) for segment in plan.segments)],
         "chart": charts.series(drawn, label, unit),
-        "tags": [
-            {"name": tag, "shade": shade, "shown": tag in visible} for shade, tag in enumerate(by_tag)
-        ],
+        "tags": [{"name": tag, "shade": shade, "shown": tag in visible} for shade, tag in enumerate(by_tag)],
         "comparison": [
             _mean_row(newest, tag) for tag, same in by_tag.items() if (newest := latest(same)) is not None
         ],
@@ -201,7 +199,11 @@ def _histogram(
         "headline": headline(chosen),
         "tags": [
             ("", "all"),
-            *((f"{group.name}:{tag}", f"{group.name} {tag}") for group in plan.segments for tag in group.tags),
+            *(
+                (f"{group.name}:{tag}", f"{group.name} {tag}")
+                for group in plan.segments
+                for tag in group.tags
+            ),
         ],
         "rounds": [
             (point.round, labels.span(point.start, point.end) + (" (open)" if point.provisional else ""))
@@ -227,7 +229,9 @@ def _shares(histogram: HistogramEstimate, metric: Metric, params: Params) -> Par
     per_bucket = (
         f"share of devices per bucket of {metric.name}, with simultaneous {params.confidence} % intervals"
     )
-    at_or_below = f"share of devices at or below each value of {metric.name}, with a {params.confidence} % band"
+    at_or_below = (
+        f"share of devices at or below each value of {metric.name}, with a {params.confidence} % band"
+    )
     levels = [charts.Level(point.level, point.value, point.lower, point.upper) for point in quantiles]
     rows = []
     for bucket, share in zip(buckets, projected, strict=True):

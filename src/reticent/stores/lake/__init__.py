@@ -16,7 +16,7 @@ except ImportError as missing:
 
 from reticent.stores.lake.address import migrate_lake, open_lake, read_lake
 from reticent.stores.lake.buckets import BucketFiles
-from reticent.stores.lake.counting import Count
+from reticent.stores.lake.counting import Arrow, BadFileError, Count, Engine, Parts, count_round
 from reticent.stores.lake.files import Files, LocalFiles
 from reticent.stores.lake.paths import Segment
 from reticent.stores.lake.reader import LakeReader
@@ -24,15 +24,20 @@ from reticent.stores.lake.schema import Columns, bit_place, plan_digest, schema
 from reticent.stores.lake.store import LakeStore
 
 __all__ = [
+    "Arrow",
+    "BadFileError",
     "BucketFiles",
     "Columns",
     "Count",
+    "Engine",
     "Files",
     "LakeReader",
     "LakeStore",
     "LocalFiles",
+    "Parts",
     "Segment",
     "bit_place",
+    "count_round",
     "migrate_lake",
     "open_lake",
     "plan_digest",

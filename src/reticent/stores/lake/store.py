@@ -11,11 +11,11 @@ from contextlib import suppress
 import numpy as np
 
 from reticent.errors import StoreError
-from reticent.stores.lake.counting import Count
+from reticent.stores.lake.counting import LOOKS, NOT_A_PART, Count
 from reticent.stores.lake.files import TEMPORARY, Files
 from reticent.stores.lake.memory import LakeRound, Own
 from reticent.stores.lake.paths import COUNTS, LAKE, REPORTS, Segment, folder_of, outermost
-from reticent.stores.lake.reader import LOOKS, NOT_A_SEGMENT, LakeReader
+from reticent.stores.lake.reader import LakeReader
 from reticent.stores.lake.schema import FORMAT
 from reticent.stores.records import CountsByTags, Records, RoundKey
 from reticent.stores.store import Appended, RoundInfo
@@ -172,7 +172,7 @@ class LakeStore(LakeReader):
         for _ in range(LOOKS):
             segments, others = self.seals.listed(key)
             self.files.settle(folder_of(key))
-            bad = dict.fromkeys(others, NOT_A_SEGMENT)
+            bad = dict.fromkeys(others, NOT_A_PART)
             unseen = [segment for segment in outermost(segments) if not found.has(segment)]
             gone = sum(self._take(key, found, batch, bad) for batch in _batches(unseen))
             if not gone:

@@ -32,8 +32,8 @@ from reticent.frames import Arrow, DuckDB, Engine, Spark, count_lake
 from reticent.frames.spark import java_home, session
 from reticent.plan import Plan
 from reticent.stores import RoundKey
-from reticent.stores.lake import Columns, Segment, open_lake
-from reticent.stores.lake.paths import folder_of
+from reticent.stores.lake import Columns, Part, open_lake
+from reticent.stores.lake.layout import folder_of
 
 PLAN = Plan.from_toml(
     '[plan]\nname = "scale"\nversion = 1\nround = "6h"\n'
@@ -72,7 +72,7 @@ def make_lake(folder: Path, reports: int, per_file: int = PER_FILE) -> None:
         again = rows[: int(len(rows) * REPEATED)]
         for writer, part in enumerate((rows, again)):
             if len(part):
-                segment = Segment(f"{writer:032x}", number, number, len(part))
+                segment = Part(f"{writer:032x}", number, number, len(part))
                 (target / segment.name).write_bytes(columns.encode(KEY, part))
 
 

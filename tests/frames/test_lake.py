@@ -122,7 +122,7 @@ def lake(
     plan = all_plans[3]
     url = f"lake:///{tmp_path / 'lake'}"
     key = fill(url, plan, reports_on(plan, 400, 6))
-    return url, key, [tmp_path / "lake" / path for path in open_lake(url).segments(key)]
+    return url, key, [tmp_path / "lake" / path for path in open_lake(url).parts(key)]
 
 
 def truncated(path: Path) -> None:

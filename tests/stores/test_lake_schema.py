@@ -13,7 +13,7 @@ from tests.shared.lakes import Memory
 
 from reticent.plan import Plan
 from reticent.stores import RoundKey
-from reticent.stores.lake import Arrow, Columns, Parts, Segment, bit_place, plan_digest, schema
+from reticent.stores.lake import Arrow, Columns, Part, Parts, bit_place, plan_digest, schema
 from reticent.stores.lake.counting import distinct
 from reticent.stores.records import Records
 
@@ -155,7 +155,7 @@ def test_a_round_counted_in_passes_comes_to_the_same() -> None:
     records[1000:2000, :16] = records[:1000, :16]  # other reports with the same ids
     records[2000:2500] = records[:500]
     shares = np.array_split(records[np.random.default_rng(1).permutation(5000)], 13)
-    names = [Segment("0" * 32, place, place, len(share)).name for place, share in enumerate(shares, 1)]
+    names = [Part("0" * 32, place, place, len(share)).name for place, share in enumerate(shares, 1)]
     reads = []
 
     class Shares(Parts):

@@ -16,7 +16,7 @@ from reticent.frames.counting import count
 from reticent.frames.spark import session
 from reticent.stores import CountsByTags, RoundKey
 from reticent.stores.lake import Arrow, Engine, Parts, count_round, read_lake
-from reticent.stores.lake.paths import COUNTS, folder_of
+from reticent.stores.lake.layout import COUNTS, folder_of
 
 ROWS_PER_SHARE = 1 << 21
 """Rows that a task of Spark groups by id, some 100 bytes each."""
@@ -75,11 +75,11 @@ def count_lake(
     """
     lake = read_lake(url)
     for key in keys:
-        counted = count_round(lake, key, engine, skip_bad=skip_bad)
-        skipped = counted.left_out
-        if counted.state != "sealed":
+        total, state, files = count_round(lake, key, engine, skip_bad=skip_bad)
+        skipped = total.left_out
+        if state != "sealed":
             skipped = {f"{folder_of(key)}/{name}": reason for name, reason in sorted(skipped.items())}
-        yield RoundCount(key, counted.state, counted.counts, counted.reports, counted.parts, skipped)
+        yield RoundCount(key, state, total.counts, total.reports, files, skipped)
 
 
 class DuckDB:

@@ -161,8 +161,8 @@ def open_reports(looked: Looked) -> int:
 
     if isinstance(looked, SqlStore):
         return sum(info.reports for info in looked.rounds() if info.state != "sealed")
-    from reticent.stores.lake import LakeReader, Segment
+    from reticent.stores.lake import LakeReader, Part
 
     assert isinstance(looked, LakeReader)  # noqa: S101
     names = [name for key in looked.unsealed() for name in looked.countable(key)]
-    return sum(segment.rows for name in names if (segment := Segment.parse(name)) is not None)
+    return sum(segment.rows for name in names if (segment := Part.parse(name)) is not None)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -20,11 +19,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from reticent.errors import ReticentError, StoreError
-from reticent.stores.ids import ID_BYTES
+from reticent.stores.id_set import ID_BYTES
 from reticent.stores.lake.files import Files
-from reticent.stores.lake.paths import Segment, folder_of
-from reticent.stores.lake.schema import Columns
-from reticent.stores.records import CountsByTags, Records, RoundKey, add_counts
+from reticent.stores.lake.layout import Columns, Part, folder_of
+from reticent.stores.records import Count, CountsByTags, Records, RoundKey, add_counts
 
 if TYPE_CHECKING:
     from reticent.stores.lake.reader import LakeReader
@@ -38,20 +36,6 @@ _THREADS = 4
 
 NOT_A_PART = "is not the name of a segment"
 GONE = "is gone, and its reports with it"
-
-
-@dataclass(frozen=True)
-class Count:
-    """What a round comes to: distinct reports, their counts, and the parts that were left out as bad."""
-
-    reports: int
-    counts: CountsByTags
-    left_out: dict[str, str] = field(default_factory=dict)
-    """By name: the reason."""
-    state: str = "sealed"
-    """"open": provisional; "closing": which parts count is fixed; "sealed": final."""
-    parts: int = 0
-    """How many parts were counted; none of a sealed round, whose counts are kept."""
 
 
 class BadFileError(ReticentError):
@@ -73,7 +57,7 @@ class Parts:
 
     def rows(self, names: Sequence[str]) -> int:
         """How many rows parts have altogether, as their names say."""
-        return sum(part.rows for name in names if (part := Segment.parse(name)))
+        return sum(part.rows for name in names if (part := Part.parse(name)))
 
     def location(self, name: str) -> tuple[str, Any]:
         """Where engines find a part: its full name, and a file system of fsspec, or None for this machine's."""
@@ -198,19 +182,22 @@ class _VanishedError(Exception):
     """A part is gone: merged with others, or counted and removed."""
 
 
-def count_round(lake: LakeReader, key: RoundKey, engine: Engine, *, skip_bad: bool = False) -> Count:
+def count_round(
+    lake: LakeReader, key: RoundKey, engine: Engine, *, skip_bad: bool = False
+) -> tuple[Count, str, int]:
     """
-    Count a round: each id once, of different reports with one id the smallest.
+    Count a round: what it comes to, its state, and how many parts were counted.
 
-    A sealed round is what it was sealed as. Of others, whatever the engine does not notice by itself is looked
-    at before it starts. A part that is gone, damaged, or not of this round raises `BadFileError`, and nothing
-    is counted; with `skip_bad`, such parts are left out, and the result says so.
+    Each id counts once, of different reports with one id the smallest. A sealed round is what it was sealed
+    as. Of others, whatever the engine does not notice by itself is looked at before it starts. A part that is
+    gone, damaged, or not of this round raises `BadFileError`, and nothing is counted; with `skip_bad`, such
+    parts are left out, and the result says so.
     """
     parts = Parts(lake.files, lake.columns(key), key)
     for _ in range(LOOKS):
         final = lake.final(key)
         if final is not None:
-            return final
+            return final, "sealed", 0
         try:
             return _count_parts(lake, parts, engine, skip_bad)
         except _VanishedError:
@@ -218,7 +205,7 @@ def count_round(lake: LakeReader, key: RoundKey, engine: Engine, *, skip_bad: bo
     raise StoreError(f"{lake.url}: {parts.folder}: segments vanish while they are being counted")
 
 
-def _count_parts(lake: LakeReader, parts: Parts, engine: Engine, skip_bad: bool) -> Count:
+def _count_parts(lake: LakeReader, parts: Parts, engine: Engine, skip_bad: bool) -> tuple[Count, str, int]:
     key, seals = parts.key, lake.seals
     # Asked before the parts are listed: those of an older list may have been merged before it was frozen.
     frozen = seals.kept(key) is not None
@@ -231,7 +218,7 @@ def _count_parts(lake: LakeReader, parts: Parts, engine: Engine, skip_bad: bool)
             raise _VanishedError
         return problems
 
-    bad = {name: NOT_A_PART for name in names if Segment.parse(name) is None}
+    bad = {name: NOT_A_PART for name in names if Part.parse(name) is None}
     good = [name for name in names if name not in bad]
     if engine.checks != "all":
         bad |= check(good, pages=engine.checks == "nothing")
@@ -256,4 +243,4 @@ def _count_parts(lake: LakeReader, parts: Parts, engine: Engine, skip_bad: bool)
             bad |= problems
             continue
         reports = sum(next(iter(by_metric.values())).devices for by_metric in counts.values())
-        return Count(reports, counts, bad, state, len(good))
+        return Count(reports, counts, bad), state, len(good)

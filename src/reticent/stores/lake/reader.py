@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from reticent.errors import StoreError
 from reticent.stores.lake.books import LakeBooks
-from reticent.stores.lake.counting import Arrow, BadFileError, Count, count_round
+from reticent.stores.lake.counting import Arrow, BadFileError, count_round
 from reticent.stores.lake.files import Files
-from reticent.stores.lake.paths import (
+from reticent.stores.lake.layout import (
     COUNTS,
     REPORTS,
-    Segment,
+    Part,
     folder_of,
     outermost,
     plan_of,
@@ -20,7 +20,7 @@ from reticent.stores.lake.paths import (
 )
 from reticent.stores.lake.seals import Seals
 from reticent.stores.lake.verify import problems_of
-from reticent.stores.records import Layout, Records, RoundKey
+from reticent.stores.records import Count, Layout, Records, RoundKey
 
 
 class LakeReader(LakeBooks):
@@ -61,7 +61,7 @@ class LakeReader(LakeBooks):
 
     # What is in them
 
-    def segments(self, key: RoundKey) -> list[str]:
+    def parts(self, key: RoundKey) -> list[str]:
         """
         The paths, below the lake, of the segments to count in a round that is not sealed; none when it is.
 
@@ -78,11 +78,11 @@ class LakeReader(LakeBooks):
         if names is None:
             listed, others = self.seals.listed(key)
             names = [segment.name for segment in listed] + others
-        parsed = {name: Segment.parse(name) for name in names}
+        parsed = {name: Part.parse(name) for name in names}
         foreign = [name for name, segment in parsed.items() if segment is None]
         return [segment.name for segment in outermost(filter(None, parsed.values()))] + foreign
 
-    def read(self, key: RoundKey, segment: Segment) -> Records | None:
+    def read(self, key: RoundKey, segment: Part) -> Records | None:
         """The records of a segment; None when it is gone, `StoreError` when it is bad."""
         data = self.files.read(f"{folder_of(key)}/{segment.name}")
         return None if data is None else self.columns(key).decode(key, data, segment.rows)
@@ -95,7 +95,8 @@ class LakeReader(LakeBooks):
         ones out, and says so in the result. A sealed round is what it was sealed as.
         """
         try:
-            return count_round(self, key, Arrow(), skip_bad=skip_bad)
+            count, _, _ = count_round(self, key, Arrow(), skip_bad=skip_bad)
+            return count
         except BadFileError as error:
             self.refuse(key, error.names)
             raise

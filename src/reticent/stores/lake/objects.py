@@ -13,7 +13,7 @@ from reticent.stores.lake.files import TEMPORARY, Files
 Result = TypeVar("Result")
 
 
-class BucketFiles(Files):
+class ObjectFiles(Files):
     """
     A prefix of a bucket, as a file system of fsspec.
 

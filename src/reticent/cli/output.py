@@ -11,12 +11,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from reticent.cli.completing import PlanFile
-
 FOUND_PROBLEMS = 3
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for scripts.")
-plan_file = PlanFile(exists=True, dir_okay=False, path_type=Path)
+plan_file = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def console() -> Console:

@@ -217,8 +217,8 @@ class World:
 
     def __post_init__(self) -> None:
         self.store.register(self.plan)
-        self.reader = Results(self.store, lambda: self.now)
-        self._starlette = Starlette(routes=routes(self.reader, lambda: self.health))
+        self.results = Results(self.store, lambda: self.now)
+        self._starlette = Starlette(routes=routes(self.results, lambda: self.health))
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The dashboard behind what stands for the collector's middleware."""

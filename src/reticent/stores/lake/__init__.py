@@ -15,6 +15,7 @@ except ImportError as missing:
     raise MissingExtraError("lake", "pyarrow") from missing
 
 from reticent.stores.lake.address import migrate_lake, open_lake, read_lake
+from reticent.stores.lake.counting import Arrow, BadFileError, Engine, Parts, count_round
 from reticent.stores.lake.files import Files, LocalFiles
 from reticent.stores.lake.layout import Columns, Part, bit_place, plan_digest, schema
 from reticent.stores.lake.objects import ObjectFiles
@@ -22,14 +23,19 @@ from reticent.stores.lake.reader import LakeReader
 from reticent.stores.lake.store import LakeStore
 
 __all__ = [
+    "Arrow",
+    "BadFileError",
     "Columns",
+    "Engine",
     "Files",
     "LakeReader",
     "LakeStore",
     "LocalFiles",
     "ObjectFiles",
     "Part",
+    "Parts",
     "bit_place",
+    "count_round",
     "migrate_lake",
     "open_lake",
     "plan_digest",

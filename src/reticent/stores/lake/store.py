@@ -11,10 +11,11 @@ from contextlib import suppress
 import numpy as np
 
 from reticent.errors import StoreError
+from reticent.stores.lake.counting import LOOKS, NOT_A_PART
 from reticent.stores.lake.files import TEMPORARY, Files
 from reticent.stores.lake.layout import COUNTS, FORMAT, LAKE, REPORTS, Part, folder_of, outermost
 from reticent.stores.lake.memory import LakeRound, Own
-from reticent.stores.lake.reader import LOOKS, NOT_A_PART, LakeReader
+from reticent.stores.lake.reader import LakeReader
 from reticent.stores.records import Count, CountsByTags, Records, RoundKey
 from reticent.stores.store import Appended, RoundInfo
 

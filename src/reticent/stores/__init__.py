@@ -5,7 +5,8 @@ them, `memory` for tests.
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from reticent.errors import MissingExtraError, StoreError
 
@@ -37,6 +38,11 @@ from reticent.stores.round_store import (
 )
 from reticent.stores.store import Appended, Keys, RoundInfo, Rounds, RoundWriter, State, Store
 
+if TYPE_CHECKING:
+    from reticent.stores.lake import LakeBackend
+    from reticent.stores.postgres import PostgresBackend
+    from reticent.stores.sqlite import SqliteBackend
+
 __all__ = [
     "ROLES",
     "Appended",
@@ -47,8 +53,10 @@ __all__ = [
     "IdSet",
     "Key",
     "Keys",
+    "LakeBackend",
     "Layout",
     "OpenRound",
+    "PostgresBackend",
     "Records",
     "RoundGoneError",
     "RoundInfo",
@@ -58,6 +66,7 @@ __all__ = [
     "Rounds",
     "Seen",
     "Span",
+    "SqliteBackend",
     "State",
     "Store",
     "add_counts",
@@ -68,6 +77,17 @@ __all__ = [
     "matches",
     "open_store",
 ]
+
+_LAKES = ("lake:///", "lake+", "s3://", "s3a://", "gs://", "gcs://", "abfs://", "abfss://", "az://")
+"""Object stores need no `lake+` before their address: no other store is in one."""
+_BACKENDS = {"SqliteBackend": "sqlite", "PostgresBackend": "postgres", "LakeBackend": "lake"}
+
+
+def __getattr__(name: str) -> Any:
+    """A backend, whose libraries are imported when it is asked for."""
+    if name in _BACKENDS:
+        return getattr(import_module(f"reticent.stores.{_BACKENDS[name]}"), name)
+    raise AttributeError(name)
 
 
 def open_store(url: str, *, readonly: bool = False) -> RoundStore[Any]:
@@ -82,27 +102,24 @@ def open_store(url: str, *, readonly: bool = False) -> RoundStore[Any]:
     >>> open_store("memory:").url
     'memory:'
     """
-    if url == "memory:" and not readonly:
+    backend: Backend
+    if (url == "memory:" and not readonly) or (url.startswith("sqlite:///") and url != "sqlite:///"):
         from reticent.stores.sqlite import SqliteBackend
 
-        return RoundStore(SqliteBackend(":memory:"))
-    if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
-        from reticent.stores.sqlite import SqliteBackend
-
-        return RoundStore(SqliteBackend(url.removeprefix("sqlite:///"), readonly=readonly))
-    if url.startswith(("postgresql://", "postgres://")):
+        path = ":memory:" if url == "memory:" else url.removeprefix("sqlite:///")
+        backend = SqliteBackend(path, readonly=readonly)
+    elif url.startswith(("postgresql://", "postgres://")):
         from reticent.stores.postgres import PostgresBackend
 
-        return RoundStore(PostgresBackend(url, readonly=readonly))
-    # Object stores need no `lake+` before their address: no other store is in one.
-    if url.startswith(
-        ("lake:///", "lake+", "s3://", "s3a://", "gs://", "gcs://", "abfs://", "abfss://", "az://")
-    ):
+        backend = PostgresBackend(url, readonly=readonly)
+    elif url.startswith(_LAKES):
         from reticent.stores.lake import LakeBackend, files_at
 
-        return RoundStore(LakeBackend(files_at(url), readonly=readonly))
-    raise StoreError(
-        "store: expected sqlite:///path, postgresql://user@host/database"
-        f"{' or lake:///folder' if readonly else ', lake:///folder or memory:'}, "
-        f"got {url.rpartition('@')[2] or '(nothing)'}."
-    )
+        backend = LakeBackend(files_at(url), readonly=readonly)
+    else:
+        raise StoreError(
+            "store: expected sqlite:///path, postgresql://user@host/database"
+            f"{' or lake:///folder' if readonly else ', lake:///folder or memory:'}, "
+            f"got {url.rpartition('@')[2] or '(nothing)'}."
+        )
+    return RoundStore(backend)

@@ -15,6 +15,7 @@ except ImportError as missing:
     raise MissingExtraError("lake", "pyarrow") from missing
 
 from reticent.stores.lake.backend import LakeBackend
+from reticent.stores.lake.counting import Arrow, BadFileError, Engine, Parts, count_round, distinct
 from reticent.stores.lake.files import Files, LocalFiles
 from reticent.stores.lake.layout import (
     COUNTS,
@@ -33,14 +34,20 @@ from reticent.stores.round_store import RoundStore
 __all__ = [
     "COUNTS",
     "FORMAT",
+    "Arrow",
+    "BadFileError",
     "Columns",
+    "Engine",
     "Files",
     "LakeBackend",
     "LakeStore",
     "LocalFiles",
     "ObjectFiles",
     "Part",
+    "Parts",
     "bit_place",
+    "count_round",
+    "distinct",
     "files_at",
     "folder_of",
     "open_lake",

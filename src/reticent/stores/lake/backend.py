@@ -6,14 +6,14 @@ import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores.keys import Key
-from reticent.stores.lake.counting import count_parts
+from reticent.stores.lake.counting import LOOKS, NOT_A_PART, Arrow, BadFileError, count_round
 from reticent.stores.lake.files import TEMPORARY, Files
 from reticent.stores.lake.layout import (
     COUNTS,
@@ -37,13 +37,6 @@ from reticent.stores.records import Count, Layout, Records, RoundKey, latest
 from reticent.stores.round_store import DamagedError, RoundGoneError, Seen, Span, not_registered, read_plan
 from reticent.stores.store import RoundInfo, State
 
-LOOKS = 50
-"""How often a folder is listed anew because parts in it were merged while they were being read."""
-NOT_A_PART = "is not the name of a segment"
-MERGED_AT_ONCE = 64
-"""Parts of one writer that are merged into one."""
-MOST_ROWS = 1 << 20
-"""Rows beyond which parts are large enough."""
 _PARTS_AT_ONCE, _ROWS_AT_ONCE = 256, 1 << 20
 _PAGE = bytes(4096)
 """What takes up room: on a full disk an empty file can still be made."""
@@ -72,6 +65,11 @@ class LakeBackend:
 
     `readonly` reads from files alone: nothing is made, swept or tried, and no right to do so is needed.
     """
+
+    merged_at_once: ClassVar[int] = 64
+    """Parts of one writer that are merged into one."""
+    most_rows: ClassVar[int] = 1 << 20
+    """Rows beyond which parts are large enough."""
 
     def __init__(self, files: Files, *, readonly: bool = False) -> None:
         self.files = files
@@ -239,7 +237,7 @@ class LakeBackend:
                 continue
             stored[key] = None if part is None else part.span
             if part is not None:
-                small = len(records) <= MOST_ROWS // MERGED_AT_ONCE
+                small = len(records) <= self.most_rows // self.merged_at_once
                 self._own.setdefault(key, []).append(Own(part, 0, records if small else None))
                 self._merge(key)
         return stored
@@ -262,10 +260,10 @@ class LakeBackend:
         that has one of them has the merged one too, which covers it.
         """
         own = self._own[key]
-        while len(own) >= MERGED_AT_ONCE:
-            small = own[-MERGED_AT_ONCE:]
+        while len(own) >= self.merged_at_once:
+            small = own[-self.merged_at_once :]
             rows = sum(each.part.rows for each in small)
-            if len({each.merges for each in small}) > 1 or rows > MOST_ROWS:
+            if len({each.merges for each in small}) > 1 or rows > self.most_rows:
                 return
             try:
                 whole = np.concatenate([self._records_of(key, each) for each in small])
@@ -277,7 +275,7 @@ class LakeBackend:
             except StoreError:  # what was appended is durable: nobody needs to know
                 own.clear()
                 return
-            own[-MERGED_AT_ONCE:] = [Own(merged, small[0].merges + 1, None)]
+            own[-self.merged_at_once :] = [Own(merged, small[0].merges + 1, None)]
 
     def _records_of(self, key: RoundKey, own: Own) -> Records:
         records = self.read(key, own.part) if own.records is None else own.records
@@ -392,43 +390,12 @@ class LakeBackend:
         A part that cannot be read, or is not of this round, is refused by name; `skip_bad` leaves such ones
         out, and says so in the result. A sealed round is what it was sealed as.
         """
-        for _ in range(LOOKS):
-            final = self.final(key)
-            if final is not None:
-                return final
-            frozen = self.seals.kept(key) is not None
-            names = self.countable(key)
-            bad = {name: NOT_A_PART for name in names if Part.parse(name) is None}
-            try:
-                return self._count(key, names, bad, skip_bad, frozen)
-            except _VanishedError:
-                continue  # merged, or sealed, meanwhile
-        raise StoreError(f"{self.url}: {folder_of(key)}: segments vanish while they are being counted")
-
-    def _count(
-        self, key: RoundKey, names: Sequence[str], bad: dict[str, str], skip_bad: bool, frozen: bool
-    ) -> Count:
-        def read(part: Part) -> Records | None:
-            if part.name in bad:
-                return None
-            try:
-                records = self.read(key, part)
-            except StoreError as error:
-                records, bad[part.name] = None, str(error)
-            else:
-                if records is None and (not frozen or self.seals.is_sealed(key)):
-                    raise _VanishedError
-                if records is None:
-                    bad[part.name] = "is gone, and its reports with it"
-            if not skip_bad:
-                self.refuse(key, bad)
-            return records
-
-        if not skip_bad:
-            self.refuse(key, bad)
-        parts = [part for name in names if (part := Part.parse(name))]
-        reports, counts = count_parts(self.layout(key), parts, read)
-        return Count(reports, counts, bad)
+        try:
+            count, _, _ = count_round(self, key, Arrow(), skip_bad=skip_bad)
+            return count
+        except BadFileError as error:
+            self.refuse(key, error.names)
+            raise
 
     def refuse(self, key: RoundKey, bad: Mapping[str, str]) -> None:
         """Raise `DamagedError` about the first bad file, if there is one."""
@@ -492,10 +459,6 @@ class LakeBackend:
         self._check_not_shut()
         if self._readonly:
             raise StoreError(f"{self.url}: was opened to be read only")
-
-
-class _VanishedError(Exception):
-    """A part is gone: merged with others, or counted and removed."""
 
 
 def _few_at_once(parts: Sequence[Part]) -> Iterator[list[Part]]:

@@ -233,21 +233,32 @@ class Columns:
         """The records of a segment; raises `StoreError` with the reason when it is not one, or is damaged."""
         try:
             with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
-                self._check(file, key, rows)
+                problem = self.problem(file, key, rows)
+                if problem:
+                    raise StoreError(problem)
                 return self.records(file.read())
         except (pa.ArrowException, OSError) as error:
             raise StoreError(f"cannot be read as Parquet: {str(error).splitlines()[0]}") from error
 
-    def _check(self, file: pq.ParquetFile, key: RoundKey, rows: int) -> None:
-        found = {name.decode(): text for name, text in (file.metadata.metadata or {}).items()}
+    def problem(self, file: pq.ParquetFile, key: RoundKey, rows: int) -> str:
+        """What keeps an open file from being a segment of so many rows, by its footer; empty when nothing."""
+        says = {name.decode(): text for name, text in (file.metadata.metadata or {}).items()}
         for name, expected in self.metadata(key).items():
-            got = found.get(name, b"nothing").decode(errors="replace")
+            got = says.get(name, b"nothing").decode(errors="replace")
             if got != expected:
-                raise StoreError(f"{name}: expected {expected}, got {got}")
+                return f"{name}: expected {expected}, got {got}"
+        for column in self.schema:
+            place = file.schema_arrow.get_field_index(column.name)
+            if place < 0:
+                return f"{column.name}: expected a column {column.type}, got none"
+            other = file.schema_arrow.field(place)
+            if other != column:
+                return f"{column.name}: expected {_typed(column)}, got {_typed(other)}"
         if not file.schema_arrow.equals(self.schema):
-            raise StoreError(f"columns: expected {self.schema.names}, got others or of other types")
+            return f"columns: expected {self.schema.names}, got others or of other types"
         if file.metadata.num_rows != rows:
-            raise StoreError(f"rows: expected {rows} as the name says, got {file.metadata.num_rows}")
+            return f"rows: expected {rows} as the name says, got {file.metadata.num_rows}"
+        return ""
 
 
 def schema(plan: Plan) -> pa.Schema:
@@ -273,6 +284,10 @@ def plan_digest(plan: Plan) -> str:
     metrics = [[metric.name, metric.digest.hex(), str(metric.flip.probability)] for metric in plan.metrics]
     segments = [[segment.name, *segment.tags] for segment in plan.segments]
     return sha256(json.dumps([plan.name, plan.version, metrics, segments]).encode()).hexdigest()
+
+
+def _typed(column: pa.Field) -> str:
+    return f"{column.type}{'' if column.nullable else ' not null'}"
 
 
 def _number(records: Records, field: Field) -> NDArray[Any]:

@@ -65,6 +65,10 @@ class ObjectFiles(Files):
             found = dict.fromkeys(full, found)
         return [self._content(path, found[path]) for path in full]
 
+    def location(self, path: str) -> tuple[str, Any]:
+        """A file's address with its protocol, and the file system that is to be registered with an engine."""
+        return str(self._filesystem.unstrip_protocol(self._full(path))), self._filesystem
+
     def _content(self, path: str, found: object) -> bytes | None:
         if isinstance(found, FileNotFoundError):
             return None

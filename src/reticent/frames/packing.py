@@ -1,4 +1,4 @@
-"""The columns of a report as a few whole numbers, which compare as the report does."""
+"""The columns of a report packed into a few whole numbers, which compare as the report does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORD_BITS = 62
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Slot:
     """A column inside a word: its value times 2^shift."""
 
     column: str
@@ -41,66 +41,58 @@ class Word:
     """
 
     name: str
-    parts: tuple[Part, ...]
+    slots: tuple[Slot, ...]
 
     def expression(self) -> nw.Expr:
         """The word of each row."""
-        terms = [nw.col(part.column).cast(nw.Int64) * (1 << part.shift) for part in self.parts]
+        terms = [nw.col(slot.column).cast(nw.Int64) * (1 << slot.shift) for slot in self.slots]
         return sum(terms[1:], start=terms[0])
 
     @property
-    def head(self) -> tuple[Part, ...]:
+    def head(self) -> tuple[Slot, ...]:
         """The cohort and tags in this word: what reports are grouped by."""
-        return tuple(part for part in self.parts if not part.column.startswith("bits_"))
+        return tuple(slot for slot in self.slots if not slot.column.startswith("bits_"))
 
     def key(self) -> nw.Expr:
         """The word without its answer bits."""
-        answers = sum(part.bits for part in self.parts) - sum(part.bits for part in self.head)
+        answers = sum(slot.bits for slot in self.slots) - sum(slot.bits for slot in self.head)
         return nw.col(self.name) - nw.col(self.name) % (1 << answers)
 
 
-class Words:
+class Packing:
     """
     The words of a plan's reports, and where in them each answer bit is.
 
     >>> from reticent.mechanisms import Buckets, HadamardBit
     >>> from reticent.plan import Metric
     >>> plan = Plan("demo", 1, 3600, 0, (Metric("hours", HadamardBit(1, Buckets.even(24, 3))),))
-    >>> words = Words(plan)
-    >>> [[(part.column, part.bits, part.shift) for part in word.parts] for word in words.words]
+    >>> packing = Packing(plan)
+    >>> [[(slot.column, slot.bits, slot.shift) for slot in word.slots] for word in packing.words]
     [[('cohort', 8, 8), ('bits_0', 8, 0)]]
-    >>> words.bits
+    >>> packing.bits
     [('word_0', 7)]
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.columns = Columns(plan)
-        self.words: list[Word] = []
-        waiting: list[tuple[str, int]] = []
-        for field in self.columns.fields[2:]:
-            bits = 8 * (field.stop - field.start)
-            if sum(each for _, each in waiting) + bits > WORD_BITS:
-                self._finish(waiting)
-                waiting = []
-            waiting.append((field.name, bits))
-        self._finish(waiting)
+        groups: list[list[tuple[str, int]]] = [[]]
+        for field in Columns(plan).fields[2:]:  # all but the two halves of the id
+            size = 8 * (field.stop - field.start)
+            if sum(bits for _, bits in groups[-1]) + size > WORD_BITS:
+                groups.append([])
+            groups[-1].append((field.name, size))
+        self.words = [_word(f"word_{place}", group) for place, group in enumerate(groups)]
         self.names = [word.name for word in self.words]
-        self.bits = [self._place(*bit_place(plan, bit)) for bit in range(plan.bits)]
-
-    def _place(self, column: str, shift: int) -> tuple[str, int]:
-        places = {part.column: (word.name, part.shift) for word in self.words for part in word.parts}
-        word, start = places[column]
-        return word, start + shift
-
-    @property
-    def parts(self) -> list[Part]:
+        self.slots = [slot for word in self.words for slot in word.slots]
         """All columns but the id, from left to right."""
-        return [part for word in self.words for part in word.parts]
+        starts = {slot.column: (word.name, slot.shift) for word in self.words for slot in word.slots}
+        places = (bit_place(plan, bit) for bit in range(plan.bits))
+        self.bits = [(starts[column][0], starts[column][1] + shift) for column, shift in places]
 
-    def _finish(self, columns: list[tuple[str, int]]) -> None:
-        parts, shift = [], 0
-        for name, bits in reversed(columns):
-            parts.append(Part(name, bits, shift))
-            shift += bits
-        self.words.append(Word(f"word_{len(self.words)}", tuple(reversed(parts))))
+
+def _word(name: str, columns: list[tuple[str, int]]) -> Word:
+    slots, shift = [], 0
+    for column, bits in reversed(columns):
+        slots.append(Slot(column, bits, shift))
+        shift += bits
+    return Word(name, tuple(reversed(slots)))

@@ -118,7 +118,7 @@ def page() -> str:
             HEAD,
             "## A collector's database\n",
             f"Version {sqlite.SCHEMA_VERSION} (SQLite) and {postgres.SCHEMA_VERSION} (PostgreSQL); "
-            "`reticent store migrate` brings an older one up to date.\n",
+            "a store of another version is refused.\n",
             stores(),
             "## A lake\n",
             f"Format {FORMAT}, a row per report, here for [examples/plan.toml](../../examples/plan.toml); a "

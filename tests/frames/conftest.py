@@ -22,7 +22,7 @@ from reticent.frames.spark import java_home
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.stores import CountsByTags, Layout, RoundKey, open_store
-from reticent.stores.lake import LakeStore
+from reticent.stores.lake import LakeBackend
 
 HEAD = '[plan]\nname = "{name}"\nversion = 1\nround = "1h"\n'
 MEAN = '[metrics.{name}]\nkind = "mean"\nunit = "minute"\nmax_value = 60\nepsilon = 1.0\n'
@@ -131,7 +131,7 @@ def filled(url: str, plan: Plan, reports: list[Report], group: int = 100) -> Rou
     key, pack = RoundKey(plan.name, plan.version, reports[0].round), Layout(plan).pack
     stores = [open_store(url)]
     stores[0].register(plan)
-    if isinstance(stores[0], LakeStore):
+    if isinstance(stores[0].backend, LakeBackend):
         stores.append(open_store(url))
     for place, start in enumerate(range(0, len(reports), group)):
         chosen = reports[start : start + group]

@@ -184,7 +184,7 @@ def _numbers(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _figures(shown: Design) -> dict[str, object]:
     return {
-        "mechanism": shown.metric.mechanism_name,
+        "mechanism": shown.metric.mechanism.title,
         "epsilon": float(shown.epsilon),
         "flip": float(shown.flip),
         "bits": shown.metric.bits,
@@ -213,7 +213,7 @@ def _print_choice(screen: Console, choice: Choice, outs: tuple[WayOut, ...]) -> 
             f"[red]±{_amount(wish, wish.half_width)} cannot be had[/red] within {_limit(wish)}; the nearest"
         )
     screen.print(
-        f"{verdict}: {chosen.metric.mechanism_name} with epsilon {figure(float(chosen.epsilon))} "
+        f"{verdict}: {chosen.metric.mechanism.title} with epsilon {figure(float(chosen.epsilon))} "
         f"and flip {float(chosen.flip):g}."
     )
     share = f" ({chosen.half_width / float(wish.top):.2%} of the range)" if wish.buckets is None else ""

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from reticent.dashboard import words
 from reticent.estimates.balance import Balance, RowBalance
-from reticent.mechanisms import HadamardBit, OneBitMean
 from reticent.plan import Metric
 
 MOST_NAMED = 3
@@ -60,9 +59,9 @@ def _named(metric: Metric, row: RowBalance) -> str:
 
 def _row_name(metric: Metric, row: int) -> str:
     mechanism = metric.mechanism
-    if isinstance(mechanism, HadamardBit | OneBitMean):
-        return f"row {row} of the Hadamard matrix"
-    low, high = mechanism.buckets.edges[row : row + 2]
+    if not mechanism.rows_are_buckets:
+        return mechanism.row_name(row)
+    low, high = mechanism.points[row : row + 2]
     ends = f"{words.rounded(float(low), 6)} to {words.rounded(float(high), 6)}"
     return f"{ends} {words.plural(metric.unit)}".rstrip()
 

@@ -181,6 +181,6 @@ class Stage:
 def _truths(metric: Metric, values: NDArray[np.int32]) -> list[float]:
     if metric.kind == "mean":
         return [float(values.mean())]
-    edges = [float(edge) for edge in metric.mechanism.buckets.edges]  # type: ignore[union-attr]
+    edges = [float(edge) for edge in metric.mechanism.points]
     shares: list[float] = (np.histogram(values, edges)[0] / len(values)).tolist()
     return shares

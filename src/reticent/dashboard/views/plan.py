@@ -15,7 +15,6 @@ from reticent.dashboard.figures import Figures
 from reticent.dashboard.views.metric import round_choices
 from reticent.dashboard.views.overview import hints
 from reticent.dashboard.views.view import View
-from reticent.mechanisms import DBitFlip, HadamardBit
 from reticent.plan import Metric, Plan
 from reticent.plan.card import PrivacyCard
 from reticent.plan.lint import lint
@@ -89,17 +88,6 @@ def finite(answer: Any) -> Any:
     return answer
 
 
-def _in_words(metric: Metric) -> str:
-    """How a metric is answered, in words."""
-    mechanism = metric.mechanism
-    if isinstance(mechanism, HadamardBit):
-        return f"one Hadamard bit about {len(mechanism.buckets)} buckets"
-    if isinstance(mechanism, DBitFlip):
-        bits = f"{mechanism.width} bit{'s' * (mechanism.width > 1)}"
-        return f"dBitFlip, {bits} about {len(mechanism.buckets)} buckets"
-    return "one bit about the mean"
-
-
 def _asked_for(metric: Metric) -> dict[str, Any]:
     return {
         "name": metric.name,
@@ -107,7 +95,7 @@ def _asked_for(metric: Metric) -> dict[str, Any]:
         "unit": metric.unit,
         "description": metric.description,
         "max_value": float(metric.max_value),
-        "mechanism": _in_words(metric),
+        "mechanism": metric.mechanism.summary,
         "epsilon": float(metric.mechanism.epsilon),
         "flip": float(metric.flip.probability),
     }
@@ -118,7 +106,7 @@ def _metric(plan: Plan, metric: Metric, card: PrivacyCard) -> dict[str, Any]:
     return {
         "metric": metric,
         "path": f"/plans/{plan.name}/metrics/{metric.name}",
-        "mechanism": _in_words(metric),
+        "mechanism": metric.mechanism.summary,
         "range": f"0 to {words.rounded(float(metric.max_value), 6)} {words.plural(metric.unit)}".strip(),
         "epsilon": words.rounded(float(metric.mechanism.epsilon)),
         "flip": words.percent(float(metric.flip.probability)),

@@ -11,7 +11,6 @@ from reticent.dashboard import words
 from reticent.dashboard.certainty import WITHIN_A_BUCKET, Certainty, certainty
 from reticent.dashboard.charts import Mark
 from reticent.dashboard.figures import Point
-from reticent.mechanisms import OneBitMean
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +59,9 @@ def headline(point: Point) -> Headline:
 
 
 def _certainty(point: Point) -> Certainty:
-    figure, mechanism = point.figure, point.metric.mechanism
-    if not isinstance(mechanism, OneBitMean):
-        edges = [float(edge) for edge in mechanism.buckets.edges]
+    figure, metric = point.figure, point.metric
+    if metric.kind == "histogram":
+        edges = [float(edge) for edge in metric.mechanism.points]
         if (figure.lower, figure.upper) in pairwise(edges):
             return WITHIN_A_BUCKET
     return certainty(figure.value, figure.lower, figure.upper, point.half_width)

@@ -9,9 +9,8 @@ from typing import Literal
 
 from reticent.lab.design.ladder import first, ladder, last
 from reticent.lab.design.wish import LEAST_EPSILON, MOST_BUCKETS, MOST_EPSILON, MOST_FLIP, Wish
-from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, Mechanism, OneBitMean
 from reticent.plan import Metric
-from reticent.plan.model import AnyMechanism
 from reticent.privacy import loss_by_width, loss_of_moved_change, upward
 
 EPSILONS = ladder(LEAST_EPSILON, MOST_EPSILON)
@@ -74,7 +73,7 @@ class Candidate:
         """What is lost per round by which a change is moved; epsilon does not change it."""
         return loss_of_moved_change(self._build(wish, MOST_EPSILON), Flip(flip))
 
-    def _build(self, wish: Wish, epsilon: Fraction) -> AnyMechanism:
+    def _build(self, wish: Wish, epsilon: Fraction) -> Mechanism:
         if wish.buckets is None:
             return OneBitMean(epsilon, wish.max_value, wish.max_value / self.steps)
         buckets = _even(wish.max_value, wish.buckets)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.mechanisms import OneBitMean
+from reticent.mechanisms import Mechanism
 from reticent.plan import Plan
 
 Floats = NDArray[np.float64]
@@ -44,9 +44,9 @@ def _in_range(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Float
     return inside
 
 
-def _truth(mechanism: Any, inside: Floats) -> Floats:
-    if isinstance(mechanism, OneBitMean):
+def _truth(mechanism: Mechanism, inside: Floats) -> Floats:
+    if mechanism.kind == "mean":
         return np.array([inside.mean()])
-    edges = np.array([float(edge) for edge in mechanism.buckets.edges])
+    edges = np.array([float(edge) for edge in mechanism.points])
     buckets = np.searchsorted(edges[1:-1], inside, side="right")
     return np.bincount(buckets, minlength=len(edges) - 1) / len(inside)

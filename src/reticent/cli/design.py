@@ -92,9 +92,8 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
     Exit code 3 when the wish cannot be met: then the nearest design is shown, and what to give up.
     """
     from reticent import plots
-    from reticent.lab.design import choose, neighbours, plan_text, section, ways_out
+    from reticent.lab.design import choose, file_name, neighbours, plan_text, section, ways_out
     from reticent.lab.design.picture import draw
-    from reticent.lab.design.section import file_name
 
     choice = choose(_wish(wanted))
     make_folder(out)
@@ -234,7 +233,7 @@ def _amount(wish: Wish, number: Fraction | float, mean: bool = False) -> str:
 
 
 def _print_neighbours(screen: Console, choice: Choice, around: tuple[Neighbour, ...]) -> None:
-    from reticent.lab.design.wish import MOST_BUCKETS
+    from reticent.lab.design import MOST_BUCKETS
 
     rows = table("", *COLUMNS, title="\nAround it")
     for neighbour in around:
@@ -259,8 +258,7 @@ def _print_neighbours(screen: Console, choice: Choice, around: tuple[Neighbour, 
 
 
 def _print_section(screen: Console, choice: Choice, files: list[Path]) -> None:
-    from reticent.lab.design import section
-    from reticent.lab.design.section import check_command
+    from reticent.lab.design import check_command, section
 
     screen.print("\n[bold]For plan.toml[/bold]")
     screen.print(escape(section(choice)))

@@ -19,7 +19,7 @@ from reticent.device.schema import LAYOUT, TABLES
 from reticent.frames import counts_file
 from reticent.plan import Plan
 from reticent.stores import postgres, sqlite
-from reticent.stores.lake.schema import FORMAT, Columns
+from reticent.stores.lake.layout import FORMAT, Columns
 
 HEAD = """\
 # Tables and columns

@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from reticent.collector.metrics import BY_KEY, COUNTERS, GAUGES, render_metrics
 from reticent.plan import Plan
-from reticent.results import Reader
+from reticent.results import Results
 from reticent.stores import Layout, RoundKey, open_store
 
 BOARD = Path(__file__).parents[2] / "examples" / "grafana" / "reticent.json"
@@ -38,7 +38,7 @@ def exposed(tools: Any) -> dict[str, set[str]]:
     times = {"uptime_seconds": 9.0, "commit_p50_ms": 0.4, "commit_p99_ms": 2.0}
     keys = [{"id": "1f2e3d4c", **dict.fromkeys(BY_KEY, 1)}]
     health = {**dict.fromkeys((*GAUGES, *COUNTERS), 1.0), **times, "rejected": {"late": 1}, "keys": keys}
-    body, _ = render_metrics(Reader(store), health, "application/openmetrics-text")
+    body, _ = render_metrics(Results(store), health, "application/openmetrics-text")
     return {
         sample.name: set(sample.labels)
         for family in text_string_to_metric_families(body.decode())

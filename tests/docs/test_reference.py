@@ -14,7 +14,7 @@ import pytest
 
 import reticent
 from reticent.collector.metrics import render_metrics
-from reticent.results import Reader
+from reticent.results import Results
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -37,7 +37,7 @@ def test_sessions_run_as_printed(page: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_every_metric_of_the_collector_is_in_the_page_and_no_other() -> None:
     health: dict[str, Any] = defaultdict(int, {"rejected": {}, "keys": []})
-    text, _ = render_metrics(cast(Reader, SimpleNamespace(plans=lambda: [])), health, "text/plain")
+    text, _ = render_metrics(cast(Results, SimpleNamespace(plans=lambda: [])), health, "text/plain")
     exposed = set(re.findall(r"^# TYPE (\w+)", text.decode(), re.MULTILINE))
     page = (REFERENCE / "metrics.md").read_text().split("## Names")[1].split("\n## ")[0]
     assert len(exposed) > 15

@@ -16,7 +16,7 @@ from reticent.estimates.frame import BACKENDS, COLUMNS, from_frame, to_frame
 from reticent.frames import Estimated, estimates_from_frame, estimates_to_frame
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan
-from reticent.results import Reader
+from reticent.results import Results
 from reticent.stores import open_store
 
 MEAN = estimate(Metric("hours", OneBitMean(1, 24), unit="hour"), MeanCounts(1000, 400))
@@ -105,7 +105,7 @@ def test_what_a_collector_finds_fits_too(
     url = f"sqlite:///{tmp_path / 'store.db'}"
     fill(url, plan, reports_on(plan, 200, 9))
     store = open_store(url)
-    found = Reader(store).estimates(plan.name)
+    found = Results(store).estimates(plan.name)
     back = estimates_from_frame(estimates_to_frame(found, "pandas"))
     assert [(each.metric, each.estimate) for each in back] == [
         (each.metric.name, each.estimate) for each in found

@@ -27,7 +27,7 @@ from reticent.collector.problems import ProblemError
 from reticent.collector.query import Query
 from reticent.collector.readiness import Readiness
 from reticent.errors import MissingExtraError, ParameterError, StoreError
-from reticent.results import Found, Reader
+from reticent.results import Result, Results
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
 ASKED_OF_ESTIMATES = {"plan", "metric", "round", "last", "segment", "by", "confidence", "format"}
@@ -56,7 +56,8 @@ class Api:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: Results,
+        ping: Callable[[], None],
         access: Access,
         health: Callable[[], dict[str, Any]],
         secure_cookies: bool,
@@ -66,7 +67,7 @@ class Api:
         self._access = access
         self._health = health
         self._pages = pages
-        self._ready = Readiness(reader.store.ping)
+        self._ready = Readiness(ping)
         routes: list[BaseRoute] = [
             Route("/v1/plans", self._plans),
             Route("/v1/plans/{name}", self._plan),
@@ -159,7 +160,7 @@ class Api:
             return Response(body, media_type="application/vnd.apache.arrow.stream")
         return _json({"estimates": [each.to_dict() for each in found]})
 
-    def _find(self, asked: Query) -> list[Found]:
+    def _find(self, asked: Query) -> list[Result]:
         plan, rounds = asked.one("plan"), asked.rounds()
         if plan is None:
             raise ParameterError("plan", "the name of a plan", "nothing")

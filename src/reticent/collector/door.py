@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from reticent.collector.access import COOKIE, SESSION_SECONDS, Access
 from reticent.collector.problems import ProblemError
-from reticent.results import Reader
+from reticent.results import Results
 
 LONGEST_FORM = 4096
 
@@ -20,7 +20,7 @@ LONGEST_FORM = 4096
 class Pages(Protocol):
     """What adds pages for people: `reticent.dashboard`."""
 
-    def routes(self, reader: Reader, health: Callable[[], dict[str, Any]]) -> Sequence[BaseRoute]:
+    def routes(self, reader: Results, health: Callable[[], dict[str, Any]]) -> Sequence[BaseRoute]:
         """The pages."""
 
     def login_page(self, message: str, next_path: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from reticent.errors import MissingExtraError
 from reticent.estimates import Estimate
-from reticent.results import Found
+from reticent.results import Result
 
 COLUMNS = [
     "plan",
@@ -40,7 +40,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\0", "\uff1d", "\uff0b", "\uf
 """Those of ASCII, and their full-width forms."""
 
 
-def rows(found: Iterable[Found]) -> Iterator[dict[str, Any]]:
+def rows(found: Iterable[Result]) -> Iterator[dict[str, Any]]:
     """One row per number."""
     for each in found:
         numbers = [each.estimate] if isinstance(each.estimate, Estimate) else each.estimate.buckets
@@ -63,7 +63,7 @@ def rows(found: Iterable[Found]) -> Iterator[dict[str, Any]]:
             }
 
 
-def csv_text(found: Iterable[Found]) -> str:
+def csv_text(found: Iterable[Result]) -> str:
     """The table as CSV, with a header line."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
@@ -72,7 +72,7 @@ def csv_text(found: Iterable[Found]) -> str:
     return text.getvalue()
 
 
-def arrow_table(found: Iterable[Found]) -> Any:
+def arrow_table(found: Iterable[Result]) -> Any:
     """The table as a `pyarrow.Table`."""
     try:
         import pyarrow as pa
@@ -84,7 +84,7 @@ def arrow_table(found: Iterable[Found]) -> Any:
     return pa.Table.from_pylist(list(rows(found)), schema=schema)
 
 
-def arrow_bytes(found: Iterable[Found]) -> bytes:
+def arrow_bytes(found: Iterable[Result]) -> bytes:
     """The table as an Arrow stream."""
     table = arrow_table(found)
     import pyarrow as pa

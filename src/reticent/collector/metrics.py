@@ -11,7 +11,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from reticent.estimates import Estimate
-from reticent.results import Reader
+from reticent.results import Results
 
 GAUGES = {
     "uptime_seconds": "Seconds since the collector started.",
@@ -36,7 +36,7 @@ BY_KEY = {
 """For the keys of the store that may send, or tried to: a key that is not known has no series."""
 
 
-def render_metrics(reader: Reader, health: Mapping[str, Any], accept: str) -> tuple[bytes, str]:
+def render_metrics(reader: Results, health: Mapping[str, Any], accept: str) -> tuple[bytes, str]:
     """The page and its content type, in the form that the reader asks for."""
     registry = CollectorRegistry()
     registry.register(_Figures(reader, health))
@@ -45,7 +45,7 @@ def render_metrics(reader: Reader, health: Mapping[str, Any], accept: str) -> tu
 
 
 class _Figures(Collector):
-    def __init__(self, reader: Reader, health: Mapping[str, Any]) -> None:
+    def __init__(self, reader: Results, health: Mapping[str, Any]) -> None:
         self._reader = reader
         self._health = health
 

@@ -29,9 +29,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reticent.dashboard import words
+from reticent.dashboard import labels
 from reticent.dashboard.keys import KeyLine, key_lines
-from reticent.results import Uneven
+from reticent.results import Result
 
 UNKNOWN = "unknown"
 _NUMBERS = (
@@ -58,11 +58,11 @@ class Health:
     numbers: Mapping[str, float] = field(default_factory=dict)
     rejected: Mapping[str, int] = field(default_factory=dict)
     keys: tuple[KeyLine, ...] = ()
-    uneven: tuple[Uneven, ...] | None = None
+    uneven: tuple[Result, ...] | None = None
     """Histograms that chance does not explain; None when nobody could look."""
 
     @classmethod
-    def of(cls, given: Mapping[str, object], uneven: Sequence[Uneven] | None = None) -> Health:
+    def of(cls, given: Mapping[str, object], uneven: Sequence[Result] | None = None) -> Health:
         """
         Take what is there and has the right type.
 
@@ -121,9 +121,23 @@ class Health:
             **{name: self.number(name) for name in _NUMBERS},
             "rejected": dict(self.rejected),
             "keys": [key.to_dict() for key in self.keys],
-            "uneven": None if self.uneven is None else [each.to_dict() for each in self.uneven],
+            "uneven": None if self.uneven is None else [_imbalance(result) for result in self.uneven],
             "worries": self.worries,
         }
+
+
+def _imbalance(result: Result) -> dict[str, Any]:
+    """Where a histogram's reports are uneven, and how far chance is from explaining them."""
+    return {
+        "plan": result.plan,
+        "version": result.version,
+        "metric": result.metric.name,
+        "round": result.round,
+        "start": result.start,
+        "end": result.end,
+        "state": result.state,
+        **(result.balance.to_dict() if result.balance else {}),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +160,7 @@ def _counted(name: str) -> Callable[[Health], str]:
         value = health.number(name)
         if value is None:
             return UNKNOWN
-        return f"{value:,.0f} ({words.percent(health.share(value))})" if value else "0"
+        return f"{value:,.0f} ({labels.percent(health.share(value))})" if value else "0"
 
     return shown
 
@@ -155,24 +169,24 @@ def _milliseconds(health: Health) -> str:
     median, slow = health.number("commit_p50_ms"), health.number("commit_p99_ms")
     if median is None or slow is None:
         return UNKNOWN
-    return f"{words.rounded(median, 2)} ms, 1 % above {words.rounded(slow, 2)} ms"
+    return f"{labels.rounded(median, 2)} ms, 1 % above {labels.rounded(slow, 2)} ms"
 
 
 def _size(health: Health) -> str:
     value, reports = health.number("memory_bytes"), health.number("open_reports")
     if value is None:
         return UNKNOWN
-    return f"{words.size(value)}, {value / reports:,.0f} bytes a report" if reports else words.size(value)
+    return f"{labels.size(value)}, {value / reports:,.0f} bytes a report" if reports else labels.size(value)
 
 
 def _uptime(health: Health) -> str:
     value = health.number("uptime_seconds")
-    return UNKNOWN if value is None else words.duration(value)
+    return UNKNOWN if value is None else labels.duration(value)
 
 
 def _rejected(health: Health) -> str:
     total = health.refused
-    return f"{total:,} ({words.percent(health.share(total))})" if total else "0"
+    return f"{total:,} ({labels.percent(health.share(total))})" if total else "0"
 
 
 def _limited(health: Health) -> str:

@@ -16,7 +16,7 @@ ABOUT = {"plan": "string", "version": "int64", "round": "int64", "metric": "stri
 
 
 class HasEstimate(Protocol):
-    """An estimate and what it is of: `Estimated`, or what `Reader.estimates` of the collector finds."""
+    """An estimate and what it is of: `Estimated`, or what `Results.estimates` gives."""
 
     @property
     def plan(self) -> str: ...  # noqa: D102
@@ -49,7 +49,7 @@ def estimates_to_frame(found: Iterable[HasEstimate], backend: str = "pyarrow") -
     """
     Estimates as a frame of `backend` ("pyarrow", "pandas" or "polars"): a row per number.
 
-    Takes what `CountsFile.estimates` and the collector's `Reader.estimates` give.
+    Takes what `CountsFile.estimates` and `Results.estimates` give.
     """
     return frame_of([row for each in found for row in _rows(each)], ABOUT, backend)
 

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from reticent.cli.doctor.check import Area, Check
-from reticent.device.transport import HttpTransport
+from reticent.device import HttpTransport
 from reticent.errors import ParameterError
 
 AREA = Area("endpoint")

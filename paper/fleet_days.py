@@ -12,7 +12,7 @@ import numpy as np
 
 from paper.experiment import DAY, Setting
 from paper.population_cache import daily_values, generator
-from reticent.lab.fleet.population import GRAN_TURISMO_SPORT, Constant, Population, TruncatedNormal, Uniform
+from reticent.lab.fleet import GRAN_TURISMO_SPORT, Constant, Population, TruncatedNormal, Uniform
 from reticent.lab.fleet_counts import Tally
 
 Task = TypeVar("Task")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import QueryParams
 
-from reticent.dashboard.asking import CONFIDENCES, VIEWS, Asked
+from reticent.dashboard.params import CONFIDENCES, VIEWS, Params
 from reticent.errors import ParameterError
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters=":"), min_size=1, max_size=20)
@@ -13,7 +13,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters=":"), min_size=1
 
 @given(
     st.builds(
-        Asked,
+        Params,
         confidence=st.sampled_from(CONFIDENCES),
         rounds=st.integers(1, 1000),
         by=NAMES,
@@ -23,13 +23,13 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters=":"), min_size=1
         view=st.sampled_from(VIEWS),
     )
 )
-def test_an_address_says_what_was_asked(asked: Asked) -> None:
-    assert Asked.of(QueryParams(asked.query().removeprefix("?"))) == asked
+def test_an_address_says_what_was_asked(params: Params) -> None:
+    assert Params.parse(QueryParams(params.query().removeprefix("?"))) == params
 
 
 def test_an_empty_query_asks_for_the_usual() -> None:
-    assert Asked.of(QueryParams("")) == Asked()
-    assert Asked().query() == ""
+    assert Params.parse(QueryParams("")) == Params()
+    assert Params().query() == ""
 
 
 @pytest.mark.parametrize(
@@ -47,10 +47,10 @@ def test_an_empty_query_asks_for_the_usual() -> None:
 )
 def test_nonsense_is_refused(query: str) -> None:
     with pytest.raises(ParameterError, match="expected"):
-        Asked.of(QueryParams(query))
+        Params.parse(QueryParams(query))
 
 
 def test_a_refusal_does_not_repeat_an_endless_query() -> None:
     with pytest.raises(ParameterError) as caught:
-        Asked.of(QueryParams("rounds=" + "x" * 5000))
+        Params.parse(QueryParams("rounds=" + "x" * 5000))
     assert len(str(caught.value)) < 200

@@ -1,9 +1,14 @@
-"""Figures and times in words: rounded as far as they are sure, with units a person says aloud."""
+"""Numbers, times and certainty as people read them: rounded as far as they are sure, with units said aloud."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from reticent.estimates.balance import Balance
+from reticent.mechanisms import HadamardBit, OneBitMean
+from reticent.plan import Metric
 
 MINUS = "\N{MINUS SIGN}"
 """What stands before a number below 0; a hyphen is too short to see."""
@@ -112,7 +117,7 @@ def plural(unit: str, value: float = 2) -> str:
 
 def aloud(value: float, half_width: float, unit: str) -> str:
     """
-    The same figure in a larger unit, where people would use one; else nothing.
+    The same estimate in a larger unit, where people would use one; else nothing.
 
     >>> aloud(2143.2, 312.4, "second"), aloud(50, 4, "second")
     ('35.7 ± 5.2 minutes', '')
@@ -209,3 +214,92 @@ def _up(factor: float) -> str:
     places = 1 - math.floor(math.log10(factor))
     raised = math.ceil(factor * 10.0**places - 1e-9) / 10.0**places
     return number(raised, max(places, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Certainty:
+    """How sure an estimate is: a word, so many dots out of four, and the sentence behind them."""
+
+    word: str
+    dots: int
+    sentence: str
+
+
+WITHIN_A_BUCKET = Certainty("sharp", 4, "within one bucket")
+"""For a quantile whose interval is a single bucket."""
+
+_CERTAINTIES = ((0.05, "sharp", 4), (0.15, "good", 3), (0.5, "rough", 2))
+"""(largest half-width as a part of the value, word, dots out of four)."""
+
+
+def certainty(value: float, lower: float, upper: float, half_width: float) -> Certainty:
+    """
+    The half-width as a part of the value: sharp up to 5 %, good up to 15 %, rough up to 50 %, else faint.
+
+    A value whose interval reaches down to 0 is faint however narrow the interval is, because it may be
+    nothing at all.
+
+    >>> certainty(2143, 1831, 2455, 312).word, certainty(2143, 2100, 2186, 43).word
+    ('good', 'sharp')
+    >>> certainty(10, 0, 40, 30).sentence
+    'cannot be told from 0'
+    """
+    if lower >= upper:
+        return Certainty("odd", 0, "no honest fleet explains these reports")
+    if lower <= 0 or value <= 0:
+        return Certainty("faint", 1, "cannot be told from 0")
+    relative = half_width / value
+    sentence = f"± {rounded(100 * relative, 2)} % of the figure"
+    for most, word, dots in _CERTAINTIES:
+        if relative <= most:
+            return Certainty(word, dots, sentence)
+    return Certainty("faint", 1, sentence)
+
+
+MOST_NAMED = 3
+"""Rows that a sentence about uneven cohorts names; the twin has all of them."""
+UNEVEN_MEANS = (
+    "Honest devices draw their cohort at random, once, whatever they measure. So somebody may be picking "
+    "cohorts to make every lie count, or a client draws its cohort wrongly. "
+    "What cannot be seen: reports that lie about their answer but draw their cohort as they should. Those, "
+    "and every lie about a mean, leave no trace."
+)
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def uneven(metric: Metric, balance: Balance) -> str:
+    """
+    Which rows of a histogram are spoken of more often than chance gives, and what the odds of that are.
+
+    >>> from reticent.counts import HistogramCounts
+    >>> from reticent.estimates.balance import balance
+    >>> from reticent.mechanisms import Buckets, DBitFlip
+    >>> hours = Metric("hours", DBitFlip(epsilon=1, buckets=Buckets.even(24, 4), width=1), unit="hour")
+    >>> print(uneven(hours, balance(hours, HistogramCounts((400, 200, 200, 200), (0, 0, 0, 0)))))
+    Reports about 0 to 6 hours (400, where 250 are due) are more than chance gives, at odds of 1 in 10²³.
+    """
+    far, more = (balance.over, "more") if balance.over else (balance.under, "fewer")
+    names = []
+    for row in far[:MOST_NAMED]:
+        mechanism = metric.mechanism
+        if isinstance(mechanism, HadamardBit | OneBitMean):
+            name = f"row {row.row} of the Hadamard matrix"
+        else:
+            low, high = mechanism.buckets.edges[row.row : row.row + 2]
+            name = f"{rounded(float(low), 6)} to {rounded(float(high), 6)} {plural(metric.unit)}".rstrip()
+        names.append(f"{name} ({row.reports:,}, where {row.expected:,.0f} are due)")
+    if len(far) > MOST_NAMED:
+        names.append(f"{len(far) - MOST_NAMED} others")
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"Reports about {listed} are {more} than chance gives, at odds of {chance(balance.p_value)}."
+
+
+def chance(p_value: float) -> str:
+    """
+    A small probability as a power of ten, rounded up.
+
+    >>> chance(3e-7), chance(0.0)
+    ('1 in 10⁶', '1 in 10³⁰⁰')
+    """
+    power = min(300, math.floor(-math.log10(p_value))) if p_value else 300
+    return f"1 in 10{str(power).translate(_RAISED)}"

@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 import pytest
+from tests.shared.exact_laws import distance, law_of_devices, law_of_sampler
 
 from reticent.counts import count_reports
 from reticent.errors import ParameterError
@@ -40,23 +41,23 @@ DEVICES = [(0, 0, 2), (0, 0, 2), (1, 0, 1), (2, 2, 2)]
 
 
 @pytest.mark.parametrize(("gamma", "devices"), [("0", DEVICES), ("1/5", [(0, 1), (0, 1), (2, 2)])])
-def test_a_tiny_fleet_has_the_joint_law_of_its_devices(laws, gamma, devices):
+def test_a_tiny_fleet_has_the_joint_law_of_its_devices(gamma, devices):
     """Every outcome of two or three rounds, enumerated; devices that forget have another law."""
     flip, thresholds = Flip(gamma), MECHANISM.cell_thresholds
     histories = Histories.of(np.array(devices).T)
     assert len(histories.devices) < len(devices)
-    drawn = laws.of_sampler(lambda source: ones_per_round(thresholds, flip, histories, 1, source)[0])
-    exact = laws.of_devices(device_law(history, thresholds, flip) for history in devices)
-    assert laws.distance(drawn, exact) < 1e-12
+    drawn = law_of_sampler(lambda source: ones_per_round(thresholds, flip, histories, 1, source)[0])
+    exact = law_of_devices(device_law(history, thresholds, flip) for history in devices)
+    assert distance(drawn, exact) < 1e-12
     alone = [
-        laws.of_devices(device_law((each,), thresholds, flip) for each in each_round)
+        law_of_devices(device_law((each,), thresholds, flip) for each in each_round)
         for each_round in zip(*devices, strict=True)
     ]
     forgetful = {
         tuple(key[0] for key in keys): prod(law[key] for law, key in zip(alone, keys, strict=True))
         for keys in product(*alone)
     }
-    assert laws.distance(drawn, forgetful) > 0.01
+    assert distance(drawn, forgetful) > 0.01
 
 
 def worst(draws: np.ndarray, law: dict) -> float:
@@ -113,13 +114,13 @@ def test_a_vectorised_fleet_remembers_in_the_same_way():
     assert many.mean(axis=0)[0, 1] > 6 * error[0, 1]  # two thirds repeat their bit
 
 
-def test_steps_of_few_repetitions_do_not_change_the_law(laws, monkeypatch):
+def test_steps_of_few_repetitions_do_not_change_the_law(monkeypatch):
     """50,000 draws: each of at most 125 outcomes within 6 standard errors, a false alarm below 1e-6."""
     histories = Histories.of(np.array(DEVICES).T)
     monkeypatch.setattr("reticent.lab.fleet_counts._AT_ONCE", 1_000)
     flip = Flip("0.1")
     draws = ones_per_round(MECHANISM.cell_thresholds, flip, histories, 50_000, np.random.default_rng(1))
-    exact = laws.of_devices(device_law(history, MECHANISM.cell_thresholds, flip) for history in DEVICES)
+    exact = law_of_devices(device_law(history, MECHANISM.cell_thresholds, flip) for history in DEVICES)
     assert worst(draws, exact) < 6
 
 

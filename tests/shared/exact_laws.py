@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import product
 from math import comb
 
 import numpy as np
-import pytest
 
 Law = dict[tuple[int, ...], float]
+ExactLaw = dict[tuple[int, ...], Fraction]
 
 
 class Branching:
@@ -28,7 +28,7 @@ class Branching:
         )
 
     def multinomial(self, n, pvals):
-        return np.array([self._split(int(each), list(pvals)) for each in np.asarray(n)])
+        return np.array([self._split(int(left), list(pvals)) for left in np.asarray(n)])
 
     def _split(self, left: int, chances: list[float]) -> list[int]:
         parts, rest = [], 1.0
@@ -58,7 +58,7 @@ def law_of_sampler(draw: Callable[[object], Iterable[int]]) -> Law:
     path: list[int] = []
     while True:
         branch = Branching(path)
-        outcome = tuple(int(each) for each in draw(branch))
+        outcome = tuple(int(count) for count in draw(branch))
         law[outcome] = law.get(outcome, 0.0) + branch.weight
         while path and path[-1] == branch.options[len(path) - 1] - 1:
             path.pop()
@@ -67,14 +67,14 @@ def law_of_sampler(draw: Callable[[object], Iterable[int]]) -> Law:
         path[-1] += 1
 
 
-def law_of_devices(devices: Iterable[dict[tuple[int, ...], Fraction]]) -> dict[tuple[int, ...], Fraction]:
+def law_of_devices(devices: Iterable[ExactLaw]) -> ExactLaw:
     """The law of the sum over independent devices, each given by the law of what it adds to the counts."""
-    total: dict[tuple[int, ...], Fraction] = {}
+    total: ExactLaw = {}
     for device in devices:
         if not total:
             total = dict(device)
             continue
-        longer: dict[tuple[int, ...], Fraction] = {}
+        longer: ExactLaw = {}
         for (before, chance), (added, weight) in product(total.items(), device.items()):
             outcome = tuple(map(sum, zip(before, added, strict=True)))
             longer[outcome] = longer.get(outcome, Fraction(0)) + chance * weight
@@ -82,9 +82,9 @@ def law_of_devices(devices: Iterable[dict[tuple[int, ...], Fraction]]) -> dict[t
     return total
 
 
-def bits_about(asked: tuple[int, ...], rows: int, chances: list[Fraction]) -> dict[tuple[int, ...], Fraction]:
+def bits_about(asked: tuple[int, ...], rows: int, chances: list[Fraction]) -> ExactLaw:
     """What a device asked about these rows adds to (reports, ones), with its chance of a 1 at each."""
-    law: dict[tuple[int, ...], Fraction] = {}
+    law: ExactLaw = {}
     for bits in product((0, 1), repeat=len(asked)):
         weight, counts = Fraction(1), [0] * (2 * rows)
         for row, bit, chance in zip(asked, bits, chances, strict=True):
@@ -95,34 +95,15 @@ def bits_about(asked: tuple[int, ...], rows: int, chances: list[Fraction]) -> di
     return law
 
 
-def mixed(laws: list[dict[tuple[int, ...], Fraction]]) -> dict[tuple[int, ...], Fraction]:
+def mixed(laws: list[ExactLaw]) -> ExactLaw:
     """An equal mixture of laws."""
-    law: dict[tuple[int, ...], Fraction] = {}
-    for each in laws:
-        for outcome, weight in each.items():
+    law: ExactLaw = {}
+    for part in laws:
+        for outcome, weight in part.items():
             law[outcome] = law.get(outcome, Fraction(0)) + weight / len(laws)
     return law
 
 
-def all_subsets(buckets: int, width: int) -> list[tuple[int, ...]]:
-    return list(combinations(range(buckets), width))
-
-
-def distance(law: Law, exact: dict[tuple[int, ...], Fraction]) -> float:
+def distance(law: Law, exact: ExactLaw) -> float:
     """Total variation between a law and an exact one."""
     return sum(abs(law.get(key, 0.0) - float(exact.get(key, 0))) for key in law.keys() | exact.keys()) / 2
-
-
-@pytest.fixture(scope="session")
-def laws():
-    """The functions of this file, for tests."""
-
-    class Laws:
-        of_sampler = staticmethod(law_of_sampler)
-        of_devices = staticmethod(law_of_devices)
-        about = staticmethod(bits_about)
-        mixed = staticmethod(mixed)
-        subsets = staticmethod(all_subsets)
-        distance = staticmethod(distance)
-
-    return Laws

@@ -1,4 +1,4 @@
-"""What a page was asked for: the query of its address, checked."""
+"""What can be chosen on a page: the query of its address, checked."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class NotHereError(ReticentError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Params:
     """
     The choices on a page. Every default is left out of addresses.
 
-    >>> Asked(by="os", tags=("linux",)).query(confidence=99)
+    >>> Params(by="os", tags=("linux",)).query(confidence=99)
     '?confidence=99&by=os&tag=linux'
     """
 
@@ -48,7 +48,7 @@ class Asked:
     view: str = "raw"
 
     @classmethod
-    def of(cls, query: QueryParams) -> Asked:
+    def parse(cls, query: QueryParams) -> Params:
         """The choices in an address; raises `ParameterError` for what is not one."""
         confidence = _whole(query, "confidence", cls().confidence, 1, 99)
         if confidence not in CONFIDENCES:
@@ -63,7 +63,7 @@ class Asked:
             confidence=confidence,
             rounds=_whole(query, "rounds", cls().rounds, 1, MOST_ROUNDS),
             by=_short(query.get("by") or ""),
-            tags=tuple(_short(each) for each in query.getlist("tag")),
+            tags=tuple(_short(tag) for tag in query.getlist("tag")),
             segment=(_short(segment), _short(tag)) if segment else None,
             round=_whole(query, "round", None, 0, 2**53),
             view=view,
@@ -71,18 +71,23 @@ class Asked:
 
     def query(self, **changes: Any) -> str:
         """These choices, with some changed, as the query of an address."""
-        asked, usual = replace(self, **changes), Asked()
+        chosen, usual = replace(self, **changes), Params()
         pairs = [
-            ("confidence", asked.confidence, usual.confidence),
-            ("rounds", asked.rounds, usual.rounds),
-            ("by", asked.by, ""),
-            *(("tag", tag, "") for tag in asked.tags if asked.by),
-            ("segment", ":".join(asked.segment) if asked.segment else "", ""),
-            ("round", asked.round, None),
-            ("view", asked.view, usual.view),
+            ("confidence", chosen.confidence, usual.confidence),
+            ("rounds", chosen.rounds, usual.rounds),
+            ("by", chosen.by, ""),
+            *(("tag", tag, "") for tag in chosen.tags if chosen.by),
+            ("segment", ":".join(chosen.segment) if chosen.segment else "", ""),
+            ("round", chosen.round, None),
+            ("view", chosen.view, usual.view),
         ]
-        said = urlencode([(name, value) for name, value, default in pairs if value != default], safe=":")
-        return f"?{said}" if said else ""
+        query = urlencode([(name, value) for name, value, default in pairs if value != default], safe=":")
+        return f"?{query}" if query else ""
+
+    @property
+    def round_choices(self) -> list[tuple[int, str]]:
+        """How many rounds can be shown, (value, text) of each choice; also the number that was asked for."""
+        return [(count, f"last {count}") for count in sorted({*ROUNDS, self.rounds})]
 
 
 def _whole(query: QueryParams, name: str, default: Any, low: int, high: int) -> Any:

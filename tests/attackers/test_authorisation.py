@@ -10,7 +10,7 @@ import pytest
 
 from reticent.collector.access import COOKIE
 from reticent.collector.openapi import openapi
-from reticent.dashboard.pages import assets
+from reticent.dashboard import assets
 from reticent.reports import to_json
 
 EVERYBODY = frozenset({"none", "wrong", "revoked", "ingest", "reader", "admin"})

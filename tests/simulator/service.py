@@ -19,8 +19,8 @@ from reticent.collector.sealing import seal_due
 from reticent.collector.serving import make_server
 from reticent.errors import StoreError
 from reticent.stores import Appended, RoundKey
+from reticent.stores.pool import Transaction
 from reticent.stores.sqlite import SqliteStore
-from reticent.stores.transactions import Transaction
 from reticent.testing import ManualClock
 
 

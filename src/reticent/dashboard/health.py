@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reticent.dashboard import words
+from reticent.dashboard import labels
 from reticent.dashboard.keys import KeyLine, key_lines
 from reticent.results import Result
 
@@ -160,7 +160,7 @@ def _counted(name: str) -> Callable[[Health], str]:
         value = health.number(name)
         if value is None:
             return UNKNOWN
-        return f"{value:,.0f} ({words.percent(health.share(value))})" if value else "0"
+        return f"{value:,.0f} ({labels.percent(health.share(value))})" if value else "0"
 
     return shown
 
@@ -169,24 +169,24 @@ def _milliseconds(health: Health) -> str:
     median, slow = health.number("commit_p50_ms"), health.number("commit_p99_ms")
     if median is None or slow is None:
         return UNKNOWN
-    return f"{words.rounded(median, 2)} ms, 1 % above {words.rounded(slow, 2)} ms"
+    return f"{labels.rounded(median, 2)} ms, 1 % above {labels.rounded(slow, 2)} ms"
 
 
 def _size(health: Health) -> str:
     value, reports = health.number("memory_bytes"), health.number("open_reports")
     if value is None:
         return UNKNOWN
-    return f"{words.size(value)}, {value / reports:,.0f} bytes a report" if reports else words.size(value)
+    return f"{labels.size(value)}, {value / reports:,.0f} bytes a report" if reports else labels.size(value)
 
 
 def _uptime(health: Health) -> str:
     value = health.number("uptime_seconds")
-    return UNKNOWN if value is None else words.duration(value)
+    return UNKNOWN if value is None else labels.duration(value)
 
 
 def _rejected(health: Health) -> str:
     total = health.refused
-    return f"{total:,} ({words.percent(health.share(total))})" if total else "0"
+    return f"{total:,} ({labels.percent(health.share(total))})" if total else "0"
 
 
 def _limited(health: Health) -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from reticent.collector.traffic import LATELY_SECONDS
-from reticent.dashboard import words
+from reticent.dashboard import labels
 
 MOST_KEYS = 50
 """As many lines as the page shows; its twin has all of them."""
@@ -68,7 +68,7 @@ def key_rows(keys: Sequence[KeyLine], uptime: float | None = None) -> list[dict[
             "role": key.role if key.active else f"{key.role}, revoked",
             "reports": f"{key.reports:,}",
             "share": _share(key.reports, total),
-            "rate": words.rounded(key.reports_lately / seconds, 2),
+            "rate": labels.rounded(key.reports_lately / seconds, 2),
             "share_lately": _share(key.reports_lately, lately),
             "requests": f"{key.requests:,}",
             "refused": f"{key.refused:,}",
@@ -80,4 +80,4 @@ def key_rows(keys: Sequence[KeyLine], uptime: float | None = None) -> list[dict[
 
 
 def _share(part: int, whole: int) -> str:
-    return words.percent(part / whole) if whole else ""
+    return labels.percent(part / whole) if whole else ""

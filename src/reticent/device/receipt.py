@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from reticent.device import ledger, outbox, plans
 from reticent.device.ledger import Entry, Epoch
 from reticent.device.schema import device_row
-from reticent.html import Safe, figure, folded, note, page, table
 from reticent.privacy import compose
 
 if TYPE_CHECKING:
@@ -103,6 +102,8 @@ class Receipt:
 
     def _repr_html_(self) -> str:
         """What was sent, then what that may have told. No report is left out: the older ones unfold."""
+        from reticent.html import figure, folded, note, page, table
+
         latest, earlier = self.reports[-_SHOWN:], self.reports[:-_SHOWN]
         unfolding = f"{len(earlier)} earlier report{'s' * (len(earlier) > 1)}"
         losses = (
@@ -117,8 +118,8 @@ class Receipt:
         )
         return page(
             *([note(self.problem)] if self.problem else []),
-            _reports_table(self._title, latest),
-            *([folded(unfolding, _reports_table(unfolding, earlier))] if earlier else []),
+            table(self._title, *_columns(latest)),
+            *([folded(unfolding, table(unfolding, *_columns(earlier)))] if earlier else []),
             table(
                 "What they may have told",
                 ["metric", "epoch", "loss so far", "at most", "remembered answers used"],
@@ -132,10 +133,14 @@ class Receipt:
         )
 
 
-def _reports_table(title: str, reports: Sequence[Told]) -> Safe:
-    """One row per report, one column per metric; a metric that a version did not ask about is left blank."""
+def _columns(reports: Sequence[Told]) -> tuple[list[str], list[list[object]]]:
+    """
+    The columns and rows of a table of reports: a column per metric.
+
+    A metric that a version did not ask about is left blank.
+    """
     metrics = list(dict.fromkeys(name for told in reports for name in told.bits))
-    rows = (
+    rows = [
         [
             told.round,
             f"v{told.version}",
@@ -143,8 +148,8 @@ def _reports_table(title: str, reports: Sequence[Told]) -> Safe:
             *(told.bits.get(name, "") for name in metrics),
         ]
         for told in reports
-    )
-    return table(title, ["round", "version", "state", *metrics], rows)
+    ]
+    return ["round", "version", "state", *metrics], rows
 
 
 def read_receipt(connection: sqlite3.Connection) -> Receipt:

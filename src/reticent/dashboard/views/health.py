@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reticent.dashboard import words
-from reticent.dashboard.cohorts import MEANING, UNSEEN, uneven_words
-from reticent.dashboard.figures import Figures
+from reticent.dashboard import labels
 from reticent.dashboard.health import FIGURES, Figure, Health
 from reticent.dashboard.keys import key_rows
-from reticent.dashboard.views.view import View
+from reticent.dashboard.views import View
 from reticent.errors import StoreError
-from reticent.results import Result
+from reticent.results import Result, Results
 
 LOOKED_AT = 4
 """Latest rounds of each plan that are held against chance."""
@@ -34,18 +32,18 @@ def health_page(given: Mapping[str, object], uneven: Sequence[Result] | None = N
             "keys": keys,
             "other_keys": len(health.keys) - len(keys),
             "uneven": [_uneven(each) for each in health.uneven or ()],
-            "meaning": f"{MEANING} {UNSEEN}",
+            "uneven_means": labels.UNEVEN_MEANS,
             "worries": health.worries,
         },
         refresh=True,
     )
 
 
-def newest_uneven(figures: Figures) -> list[Result] | None:
+def newest_uneven(results: Results) -> list[Result] | None:
     """The newest uneven round of each histogram; None when the store cannot be read just now."""
     try:
-        plans = sorted(figures.reader.plans())
-        found = [each for plan in plans for each in figures.reader.uneven(plan, LOOKED_AT)]
+        plans = sorted(results.plans())
+        found = [each for plan in plans for each in results.uneven(plan, LOOKED_AT)]
     except StoreError:
         return None
     newest: dict[tuple[str, str], Result] = {}
@@ -59,9 +57,9 @@ def _uneven(found: Result) -> dict[str, str]:
     return {
         "name": f"{found.plan} / {found.metric.name}",
         "path": f"{name}?round={found.round}",
-        "when": words.span(found.start, found.end),
+        "when": labels.span(found.start, found.end),
         "state": found.state,
-        "said": uneven_words(found.metric, found.balance) if found.balance else "",
+        "sentence": labels.uneven(found.metric, found.balance) if found.balance else "",
     }
 
 

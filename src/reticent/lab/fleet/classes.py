@@ -84,7 +84,7 @@ class _Scale:
                 f"metrics.{name}",
                 "points or edges below 2^62 over their common denominator",
                 f"{self.top} over {self.denominator}",
-                "a fleet of real devices (SmallFleet) can answer this plan",
+                "a fleet of real devices (SdkFleet) can answer this plan",
             )
 
     def place_among(self, ratios: Ratios) -> NDArray[np.int64]:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.lab.fleet.blocks import each_block
-from reticent.lab.fleet.draws import FleetDraws, Scratch
+from reticent.lab.fleet.draws import FleetDraws, Scratch, each_block
 from reticent.mechanisms import DBitFlip
 from reticent.mechanisms.cohort import COHORTS
 from reticent.plan import Metric

@@ -12,8 +12,7 @@ from paper.experiment import Claim, Picture, Result, Setting, Table, Verdict
 from paper.population_cache import generator
 from paper.rounded import rounded_cells
 from reticent.counts import MeanCounts
-from reticent.estimates import estimate
-from reticent.estimates.bounds import paper_bound
+from reticent.estimates import estimate, paper_bound
 from reticent.lab.fleet import AgeInDays
 from reticent.mechanisms import OneBitMean
 from reticent.plan import Metric

@@ -12,8 +12,7 @@ from scipy.stats import binom
 
 from paper.experiment import DAY, EPSILONS, Claim, Result, Setting, Table, Verdict
 from paper.population_cache import generator
-from reticent.estimates.bounds import paper_bound
-from reticent.estimates.expected import expected_half_width
+from reticent.estimates import expected_half_width, paper_bound
 from reticent.estimates.interval import clopper_pearson
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric

@@ -23,7 +23,7 @@ from paper.histogram_methods import (
     OneName,
 )
 from reticent.errors import ParameterError
-from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.mechanisms import hadamard_sign
 
 Numbers = NDArray[np.int64]
 

@@ -30,8 +30,7 @@ from paper.histogram_methods import (
 from paper.mean_errors import fleet_title
 from paper.population_cache import generator
 from reticent.lab.fleet_counts import Tally
-from reticent.mechanisms import Buckets
-from reticent.mechanisms.exact import exact
+from reticent.mechanisms import Buckets, exact
 
 AT_EQUAL_EPSILON = (*PAPER, SAME_AS_BIN_FLIP, *BETTER_ESTIMATOR, *OURS)
 AT_EQUAL_LIFETIME: tuple[Method, ...] = (

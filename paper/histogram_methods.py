@@ -13,10 +13,18 @@ from paper.fleet_days import in_parallel
 from paper.population_cache import generator
 from reticent.lab.baselines import BinFlipPlus, KFlip
 from reticent.lab.fleet_counts import Asked, accepted, named, ones_of, rows, subsets
-from reticent.mechanisms import Buckets, Channel, DBitFlip, Flip, HadamardBit, RandomizedResponse
-from reticent.mechanisms.d_bit_flip import Variant
-from reticent.mechanisms.exact import Number, exact
-from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.mechanisms import (
+    Buckets,
+    Channel,
+    DBitFlip,
+    Flip,
+    HadamardBit,
+    Number,
+    RandomizedResponse,
+    Variant,
+    exact,
+    hadamard_sign,
+)
 
 BUCKETS = 32
 """k of the paper's experiments."""

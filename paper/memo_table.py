@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from paper.experiment import DAY, EPSILONS, Claim, Result, Table, Verdict
 from reticent.lab.baselines import BinFlipPlus, NaiveMemo
-from reticent.mechanisms import Buckets, DBitFlip
-from reticent.mechanisms.exact import SCALE
+from reticent.mechanisms import SCALE, Buckets, DBitFlip
 
 BUCKETS = 32
 BITS = (1, 2, 4, 8)

@@ -14,7 +14,7 @@ from paper import apps, deployment
 from reticent.cli.plan import plan as plan_command
 from reticent.lab.fleet import VectorisedFleet
 from reticent.plan import Plan
-from reticent.privacy.behaviour import pattern
+from reticent.privacy import pattern
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "windows-deployment.toml"
 SMALL = Setting(fleets=(1_200, 3_000), days=5)

@@ -13,7 +13,7 @@ from paper.population_cache import daily_values, generator
 from paper import figure3
 from reticent.lab.fleet import Constant, Uniform
 from reticent.mechanisms import Grid
-from reticent.privacy.behaviour import pattern
+from reticent.privacy import pattern
 from reticent.privacy.patterns import supports
 
 SMALL = Setting(fleets=(400, 1_000, 3_000), days=9)

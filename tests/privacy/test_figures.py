@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.privacy.figures import compose, decimal, precise, upward
+from reticent.privacy import compose, upward
+from reticent.privacy.figures import decimal, precise
 
 
 @settings(deadline=None)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from reticent.errors import ParameterError
-from reticent.privacy.patterns import pattern, patterns_of, supports, width
+from reticent.privacy import pattern, width
+from reticent.privacy.patterns import patterns_of, supports
 
 CELLS = arrays.arrays(
     np.int64, st.tuples(st.integers(1, 30), st.integers(1, 12)), elements=st.integers(-2, 3)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms import COHORTS
 from reticent.plan import OTHER, Plan
 from reticent.reports.codec import ID_BYTES, MAX_JSON, MAX_ROUND
 

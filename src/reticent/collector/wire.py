@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from reticent.collector.columns import Lines, last_characters, text_length
 from reticent.errors import ReportError
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms import COHORTS
 from reticent.plan import OTHER, Plan, Segment
 from reticent.reports import Verdict, packed_header
 from reticent.reports.codec import ID_BYTES, MAX_JSON, MAX_ROUND

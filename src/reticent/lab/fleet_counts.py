@@ -29,9 +29,17 @@ from scipy.fft import next_fast_len
 
 from reticent.errors import ParameterError
 from reticent.lab.baselines import BinFlipPlus, KFlip, Laplace
-from reticent.mechanisms import SCALE, Buckets, Channel, DBitFlip, Flip, HadamardBit, OneBitMean
-from reticent.mechanisms.cohort import COHORTS
-from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.mechanisms import (
+    COHORTS,
+    SCALE,
+    Buckets,
+    Channel,
+    DBitFlip,
+    Flip,
+    HadamardBit,
+    OneBitMean,
+    hadamard_sign,
+)
 
 Numbers = NDArray[np.int64]
 

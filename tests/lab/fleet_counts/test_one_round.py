@@ -26,8 +26,7 @@ from reticent.lab.fleet_counts import (
     total_of_laplace,
     windows,
 )
-from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean, hadamard_sign
 from reticent.plan import Metric, Plan
 from reticent.reports import from_packed
 

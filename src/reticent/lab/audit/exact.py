@@ -20,8 +20,7 @@ from itertools import product
 from math import prod
 
 from reticent.lab.audit.figures import EVEN, Ratio
-from reticent.mechanisms import SCALE, Mechanism
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms import COHORTS, SCALE, Mechanism
 
 Row = tuple[int, ...]
 """The thresholds of one class: one whole number per answer bit."""

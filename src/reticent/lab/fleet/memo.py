@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.lab.fleet.draws import FleetDraws, Scratch, each_block
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms import COHORTS
 from reticent.plan import Metric
 
 _MOST = 64

@@ -19,7 +19,7 @@ from reticent.lab.fleet.counting import tally
 from reticent.lab.fleet.draws import FleetDraws, Places, Scratch, blocks, each_block
 from reticent.lab.fleet.limits import limits_of
 from reticent.lab.fleet.memo import Memo
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms import COHORTS
 from reticent.plan import Metric, Plan
 from reticent.reports import Report, from_packed, to_packed
 from reticent.reports.codec import ID_BYTES, MAX_ROUND, record_width

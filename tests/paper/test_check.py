@@ -1,17 +1,16 @@
 from dataclasses import replace
 
 import pytest
-from paper.experiment import Setting
 
-from paper import comparison
+from paper import Setting, check
 
 
 @pytest.fixture(scope="module")
 def result():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparison, "DEVICES", 400)
-        patch.setattr(comparison, "REPETITIONS", 300)
-        return comparison.run(Setting(seed=4, repetitions=1_500, fleets=(1_000,), days=2))
+        patch.setattr(check, "DEVICES", 400)
+        patch.setattr(check, "REPETITIONS", 300)
+        return check.run(Setting(seed=4, repetitions=1_500, fleets=(1_000,), days=2))
 
 
 def test_counts_and_devices_have_the_same_errors(result):
@@ -28,8 +27,8 @@ def test_counts_and_devices_have_the_same_errors(result):
 
 def test_other_errors_would_be_refused():
     setting = Setting(seed=4, repetitions=2_000, fleets=(1_000,))
-    values = comparison.stand_in(setting).values(500, 1, comparison.generator(1, "x"))[0].astype("int64")
-    right = comparison._means("Laplace", 1.0, values, 86_400, setting)
+    values = check.stand_in(setting).values(500, 1, check.generator(1, "x"))[0].astype("int64")
+    right = check.compare_means("Laplace", 1.0, values, 86_400, setting)
     assert right.agrees
     assert not replace(right, by_count=1.4 * right.by_count).agrees
     assert not replace(right, by_count=right.by_count - right.by_count.mean() * 0.3).agrees

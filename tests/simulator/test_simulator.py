@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.simulator.machine import System
 
-from reticent.collector.commits import Committer, _Group
+from reticent.collector import Committer
+from reticent.collector.commit import _Group
 from reticent.device import core
 from reticent.device.answer import Answer, answer
 from reticent.device.outbox import Kept

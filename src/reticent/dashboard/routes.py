@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from reticent.collector.log import log_fault
+from reticent.collector import Health, log_fault
 from reticent.dashboard.asking import Asked, NotHereError
 from reticent.dashboard.figures import Figures
 from reticent.dashboard.pages import SECURITY_HEADERS, assets, problem_page, render
@@ -23,10 +23,9 @@ from reticent.errors import ParameterError, StoreError
 from reticent.results import Results
 
 Build = Callable[[Request], View]
-HealthFigures = Callable[[], Mapping[str, object]]
 
 
-def routes(reader: Results, health: HealthFigures) -> list[BaseRoute]:
+def routes(reader: Results, health: Callable[[], Health]) -> list[BaseRoute]:
     """
     The pages, their JSON twins, and the static files.
 

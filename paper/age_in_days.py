@@ -14,7 +14,7 @@ from paper.rounded import rounded_cells
 from reticent.counts import MeanCounts
 from reticent.estimates import estimate
 from reticent.estimates.bounds import paper_bound
-from reticent.lab.fleet.population import AgeInDays
+from reticent.lab.fleet import AgeInDays
 from reticent.mechanisms import OneBitMean
 from reticent.plan import Metric
 from reticent.plots import COLOURS, drawing, panels

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paper.population_cache import generator
-from reticent.lab.fleet.population import EDITOR, FORZA_HORIZON_4, GRAN_TURISMO_SPORT, AppUsage
+from reticent.lab.fleet import EDITOR, FORZA_HORIZON_4, GRAN_TURISMO_SPORT, AppUsage
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Group, Metric, Plan
 

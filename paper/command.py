@@ -93,7 +93,7 @@ def reproduce(
 def _setting(repetitions: int, seed: int, values: Path | None, devices: int | None) -> Setting:
     """What the options say; recorded days and fleets larger than asked for are cut."""
     from paper.experiment import DAY, Setting
-    from reticent.lab.fleet.recorded import read_values
+    from reticent.lab.fleet import read_values
 
     setting = Setting(seed=seed, repetitions=repetitions)
     if devices is not None:

@@ -15,7 +15,7 @@ from paper.fleet_days import in_parallel, stand_in
 from paper.histogram_methods import BUCKETS, OURS, PAPER, Fleet, Method, ask
 from paper.mean_errors import FLIPS, LINES, estimated_means
 from paper.population_cache import generator
-from reticent.lab.fleet.one_round import Tally
+from reticent.lab.fleet_counts import Tally
 from reticent.mechanisms import Buckets
 
 DEVICES = 5_000

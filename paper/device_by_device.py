@@ -2,7 +2,7 @@
 One round simulated the plain way, device by device: what the simulation of counts is held against.
 
 Chances are computed here from ε and γ with `math.exp`, bits are drawn per device, and nothing is shared with
-`reticent.lab.fleet.one_round` but the mechanisms' definitions.
+`reticent.lab.fleet_counts` but the mechanisms' definitions.
 """
 
 from __future__ import annotations

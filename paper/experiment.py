@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from reticent.lab.fleet.population import Population
+    from reticent.lab.fleet import Population
 
 DAY = 86_400
 """Seconds in a day: the range *m* of the paper's experiments."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from paper.experiment import Claim, Picture, Progress, Result, Setting, Table, Verdict, quiet
 from paper.population_cache import daily_values, generator
 from paper.rounded import rounded_cells
-from reticent.lab.fleet.population import FORZA_HORIZON_4, GRAN_TURISMO_SPORT, Population
+from reticent.lab.fleet import FORZA_HORIZON_4, GRAN_TURISMO_SPORT, Population
 from reticent.mechanisms import Grid
 from reticent.plots import COLOURS, drawing, panels
 from reticent.privacy.patterns import Supports, supports

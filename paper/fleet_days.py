@@ -12,8 +12,8 @@ import numpy as np
 
 from paper.experiment import DAY, Setting
 from paper.population_cache import daily_values, generator
-from reticent.lab.fleet.one_round import Tally
-from reticent.lab.fleet.population import GRAN_TURISMO_SPORT, Constant, Population, TruncatedNormal, Uniform
+from reticent.lab.fleet import GRAN_TURISMO_SPORT, Constant, Population, TruncatedNormal, Uniform
+from reticent.lab.fleet_counts import Tally
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")

@@ -29,7 +29,7 @@ from paper.histogram_methods import (
 )
 from paper.mean_errors import fleet_title
 from paper.population_cache import generator
-from reticent.lab.fleet.one_round import Tally
+from reticent.lab.fleet_counts import Tally
 from reticent.mechanisms import Buckets
 from reticent.mechanisms.exact import exact
 

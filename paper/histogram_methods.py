@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from paper.fleet_days import in_parallel
 from paper.population_cache import generator
 from reticent.lab.baselines import BinFlipPlus, KFlip
-from reticent.lab.fleet.one_round import Asked, accepted, named, ones_of, rows, subsets
+from reticent.lab.fleet_counts import Asked, accepted, named, ones_of, rows, subsets
 from reticent.mechanisms import Buckets, Channel, DBitFlip, Flip, HadamardBit, RandomizedResponse
 from reticent.mechanisms.d_bit_flip import Variant
 from reticent.mechanisms.exact import Number, exact

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from reticent.lab.fleet.population import Population
+    from reticent.lab.fleet import Population
 
 MOST_BYTES = 1 << 30
 """How much may be kept: two apps of 3 million devices over 31 days are 0.7 GiB."""

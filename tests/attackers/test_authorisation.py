@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from reticent.collector import COOKIE, openapi_document
-from reticent.dashboard.pages import assets
+from reticent.dashboard import assets
 from reticent.reports import to_json
 
 EVERYBODY = frozenset({"none", "wrong", "revoked", "ingest", "reader", "admin"})

@@ -135,7 +135,7 @@ def test_a_hundred_thousand_wrong_keys_have_no_line_and_no_series(made: tuple[Ac
     with pytest.raises(ProblemError, match="forbidden"):
         ingest.admit([kind, (b"authorization", f"Bearer {text}".encode())])
     (line,) = ingest.traffic.table(access.all_keys)
-    assert (line["id"], line["requests"], line["refused"]) == (key.id, 1, 1), "a known key is counted"
+    assert (line.id, line.requests, line.refused) == (key.id, 1, 1), "a known key is counted"
 
 
 def test_series_are_as_many_as_keys_that_exist(attack: Any, tools: Any) -> None:

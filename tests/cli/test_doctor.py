@@ -20,10 +20,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from reticent.cli.doctor.check import Check
-from reticent.cli.doctor.endpoint import endpoint
-from reticent.cli.doctor.installation import of_extra
-from reticent.cli.doctor.tls import tls
+from reticent.cli.doctor.deployment import endpoint
+from reticent.cli.doctor.machine import Check, of_extra, tls
 from reticent.cli.extras import Requirement, extra_of, extras
 from reticent.cli.readonly import read_only
 from reticent.errors import StoreError

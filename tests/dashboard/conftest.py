@@ -18,11 +18,11 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reticent.collector import Health, KeyTraffic
+from reticent.collector import SECURITY_HEADERS, Health, KeyTraffic
 from reticent.dashboard import routes
-from reticent.lab.fleet import SmallFleet
+from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
 from reticent.results import Results
 from reticent.stores import Layout, RoundKey, SqlStore, open_store
@@ -194,14 +194,20 @@ class World:
 
     def __post_init__(self) -> None:
         self.store.register(self.plan)
-        self.reader = Results(self.store, lambda: self.now)
-        self._starlette = Starlette(routes=routes(self.reader, lambda: self.health))
+        self.results = Results(self.store, lambda: self.now)
+        self._starlette = Starlette(routes=routes(self.results, lambda: self.health))
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The dashboard behind what stands for the collector's middleware."""
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*(dict(SECURITY_HEADERS) | dict(message["headers"])).items()]
+            await send(message)
+
         if scope["type"] == "http":
             Request(scope).state.logged_in = self.logged_in
-        await self._starlette(scope, receive, send)
+        await self._starlette(scope, receive, send_safely)
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
         """What a browser would get."""
@@ -213,7 +219,7 @@ class World:
         return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text)
 
     def answer(
-        self, fleet: SmallFleet, number: int, values: dict[str, Sequence[Any]], seal: bool = True
+        self, fleet: SdkFleet, number: int, values: dict[str, Sequence[Any]], seal: bool = True
     ) -> None:
         """A round, answered by the code of real devices."""
         layout, key = Layout(fleet.plan), RoundKey(fleet.plan.name, fleet.plan.version, number)
@@ -233,8 +239,8 @@ def fill(world: World, devices: int, rounds: int, seed: int = 7, gap: int | None
         }
         for device in range(devices)
     ]
-    fleet = SmallFleet(world.plan, devices, seed, segments)
-    half = SmallFleet(world.plan, devices // 2, seed, segments)
+    fleet = SdkFleet(world.plan, devices, seed, segments)
+    half = SdkFleet(world.plan, devices // 2, seed, segments)
     habit = generator.lognormal(8.6, 0.45, devices) * np.choose(systems, (0.85, 1.35, 1.0))
     for place in range(rounds):
         if place == gap:

@@ -9,7 +9,7 @@ import pytest
 
 from reticent.collector import log
 from reticent.errors import StoreError
-from reticent.lab.fleet import SmallFleet
+from reticent.lab.fleet import SdkFleet
 
 
 @pytest.mark.parametrize("suffix", ["", ".json"])
@@ -113,7 +113,7 @@ def test_only_get_is_answered(world: Any) -> None:
 
 def test_pages_over_two_hundred_rounds(make_world: Callable[..., Any]) -> None:
     world = make_world()
-    fleet = SmallFleet(world.plan, 12, seed=5, segments=[{"os": "linux"}, {"os": "macos"}] * 6)
+    fleet = SdkFleet(world.plan, 12, seed=5, segments=[{"os": "linux"}, {"os": "macos"}] * 6)
     last = world.plan.round_at(world.now) - 1
     values = {metric.name: [2] * 12 for metric in world.plan.metrics}
     for place in range(200):

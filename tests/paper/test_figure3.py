@@ -11,7 +11,7 @@ from paper.experiment import Setting, Verdict
 from paper.population_cache import daily_values, generator
 
 from paper import figure3
-from reticent.lab.fleet.population import Constant, Uniform
+from reticent.lab.fleet import Constant, Uniform
 from reticent.mechanisms import Grid
 from reticent.privacy.behaviour import pattern
 from reticent.privacy.patterns import supports

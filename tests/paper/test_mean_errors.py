@@ -9,8 +9,8 @@ from paper.experiment import DAY, EPSILONS, Setting
 from paper.fleet_days import stand_in_days
 from paper.mean_errors import FLIPS, measure, stand_in_panels, synthetic_panels
 
-from reticent.lab.fleet.one_round import Tally
-from reticent.lab.fleet.population import TruncatedNormal
+from reticent.lab.fleet import TruncatedNormal
+from reticent.lab.fleet_counts import Tally
 
 TINY = Setting(seed=5, repetitions=200, fleets=(300, 2_000), days=4)
 

@@ -16,8 +16,7 @@ from paper.pages import html, markdown, words
 from paper.run import EXPERIMENTS, NAMES, Run, chosen, run
 
 from paper import errata, report
-from reticent.lab.fleet.population import Uniform
-from reticent.lab.fleet.recorded import Recorded
+from reticent.lab.fleet import Recorded, Uniform
 from reticent.plots import panels
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -16,8 +16,8 @@ from uvicorn.server import ServerState
 from reticent.collector import Collector, CollectorProtocol, make_server, seal_due
 from reticent.errors import StoreError
 from reticent.stores import Appended, RoundKey
+from reticent.stores.pool import Transaction
 from reticent.stores.sqlite import SqliteStore
-from reticent.stores.transactions import Transaction
 from reticent.testing import ManualClock
 
 

@@ -9,7 +9,6 @@ import click
 from rich.console import Console
 from rich.progress import track
 
-from reticent.cli.completing import complete_plan
 from reticent.cli.options import near_names
 from reticent.cli.output import as_json, console, found_problems, print_json, table
 from reticent.errors import ParameterError, ReticentError
@@ -32,7 +31,7 @@ def _out(context: click.Context, parameter: click.Parameter, path: Path | None) 
 
 @click.command()
 @click.argument("lake", metavar="LAKE")
-@click.option("--plan", metavar="NAME", shell_complete=complete_plan,
+@click.option("--plan", metavar="NAME",
               help="Rounds of this plan only.")  # fmt: skip
 @click.option("--version", type=click.IntRange(1), metavar="N", help="Of this version of the plan only.")
 @click.option("--round", "rounds", type=click.IntRange(0), multiple=True, metavar="R",

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from reticent.cli.listening import check_free
-from reticent.cli.options import store_option
+from reticent.cli.options import check_free, store_option
 from reticent.cli.output import plan_file
 from reticent.errors import ParameterError, ReticentError
 from reticent.plan import Plan

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from reticent.collector.access import COOKIE, SESSION_SECONDS, Access
+    from reticent.collector.api import SECURITY_HEADERS
     from reticent.collector.app import Collector, SteadyClock
     from reticent.collector.commit import BusyError, Committer
     from reticent.collector.health import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "access": ("COOKIE", "SESSION_SECONDS", "Access"),
+    "api": ("SECURITY_HEADERS",),
     "app": ("Collector", "SteadyClock"),
     "commit": ("BusyError", "Committer"),
     "health": ("LATELY_SECONDS", "Health", "KeyTraffic", "Readiness", "Traffic", "render_metrics"),
@@ -48,6 +50,7 @@ __all__ = [
     "COOKIE",
     "DETAILS",
     "LATELY_SECONDS",
+    "SECURITY_HEADERS",
     "SESSION_SECONDS",
     "Access",
     "Batch",

@@ -18,7 +18,6 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from reticent.collector.access import Access
-from reticent.collector.formats import arrow_bytes, csv_text
 from reticent.collector.health import Health, Readiness, render_metrics
 from reticent.collector.log import log_fault
 from reticent.collector.login import Login, Pages
@@ -26,6 +25,7 @@ from reticent.collector.openapi import openapi_document
 from reticent.collector.problems import ProblemError
 from reticent.collector.query import Query
 from reticent.errors import MissingExtraError, ParameterError, StoreError
+from reticent.estimates.table import arrow_bytes, csv_text
 from reticent.results import Result, Results
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")

@@ -7,12 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from reticent.collector import LATELY_SECONDS, Health, KeyTraffic
-from reticent.dashboard import words
-from reticent.dashboard.cohorts import MEANING, UNSEEN, uneven_words
-from reticent.dashboard.figures import Figures
-from reticent.dashboard.views.view import View
+from reticent.dashboard import labels
+from reticent.dashboard.views import View
 from reticent.errors import StoreError
-from reticent.results import Result
+from reticent.results import Result, Results
 
 UNKNOWN = "unknown"
 LOOKED_AT = 4
@@ -34,7 +32,7 @@ def health_page(health: Health, uneven: Sequence[Result] | None = None) -> View:
             "keys": key_rows(health.keys[:MOST_KEYS], health),
             "other_keys": max(0, len(health.keys) - MOST_KEYS),
             "uneven": [_uneven(result) for result in health.uneven or ()],
-            "meaning": f"{MEANING} {UNSEEN}",
+            "uneven_means": labels.UNEVEN_MEANS,
             "worries": worries(health),
         },
         refresh=True,
@@ -78,15 +76,15 @@ def health_twin(health: Health) -> dict[str, Any]:
     }
 
 
-def newest_uneven(figures: Figures) -> list[Result] | None:
+def newest_uneven(results: Results) -> list[Result] | None:
     """The newest uneven round of each histogram; None when the store cannot be read just now."""
     try:
-        plans = sorted(figures.reader.plans())
-        results = [result for plan in plans for result in figures.reader.uneven(plan, LOOKED_AT)]
+        plans = sorted(results.plans())
+        uneven = [result for plan in plans for result in results.uneven(plan, LOOKED_AT)]
     except StoreError:
         return None
     newest: dict[tuple[str, str], Result] = {}
-    for result in results:
+    for result in uneven:
         newest.setdefault((result.plan, result.metric.name), result)
     return list(newest.values())
 
@@ -96,9 +94,9 @@ def _uneven(result: Result) -> dict[str, str]:
     return {
         "name": f"{result.plan} / {result.metric.name}",
         "path": f"{name}?round={result.round}",
-        "when": words.span(result.start, result.end),
+        "when": labels.span(result.start, result.end),
         "state": result.state,
-        "said": uneven_words(result.metric, result.balance) if result.balance else "",
+        "sentence": labels.uneven(result.metric, result.balance) if result.balance else "",
     }
 
 
@@ -113,9 +111,9 @@ def key_rows(keys: Sequence[KeyTraffic], health: Health) -> list[dict[str, str]]
             "label": key.label,
             "role": key.role if key.active else f"{key.role}, revoked",
             "reports": f"{key.reports:,}",
-            "share": words.percent(key.reports / total) if total else "",
-            "rate": words.rounded(key.reports_lately / seconds, 2),
-            "share_lately": words.percent(key.reports_lately / lately) if lately else "",
+            "share": labels.percent(key.reports / total) if total else "",
+            "rate": labels.rounded(key.reports_lately / seconds, 2),
+            "share_lately": labels.percent(key.reports_lately / lately) if lately else "",
             "requests": f"{key.requests:,}",
             "refused": f"{key.refused:,}",
             "limited": f"{key.limited:,}",
@@ -152,11 +150,11 @@ def worries(health: Health) -> list[str]:
 
 
 def _with_share(health: Health, count: int) -> str:
-    return f"{count:,} ({words.percent(health.share(count))})" if count else "0"
+    return f"{count:,} ({labels.percent(health.share(count))})" if count else "0"
 
 
 def _size(health: Health) -> str:
-    size, reports = words.size(health.memory_bytes), health.open_reports
+    size, reports = labels.size(health.memory_bytes), health.open_reports
     return f"{size}, {health.memory_bytes / reports:,.0f} bytes a report" if reports else size
 
 
@@ -240,8 +238,8 @@ LINES: list[tuple[str, list[Line]]] = [
             Line(
                 "Commit",
                 lambda health: (
-                    f"{words.rounded(health.commit_p50_ms, 2)} ms, "
-                    f"1 % above {words.rounded(health.commit_p99_ms, 2)} ms"
+                    f"{labels.rounded(health.commit_p50_ms, 2)} ms, "
+                    f"1 % above {labels.rounded(health.commit_p99_ms, 2)} ms"
                 ),
                 "Time that the store takes for a commit: median and slowest 1 % of the latest 4,096. A "
                 "report waits for the one under way, and then for its own.",
@@ -275,7 +273,7 @@ LINES: list[tuple[str, list[Line]]] = [
         [
             Line(
                 "Up for",
-                lambda health: words.duration(health.uptime_seconds),
+                lambda health: labels.duration(health.uptime_seconds),
                 "Time since the last start. Counts above begin at 0 then; nothing acknowledged is lost.",
                 "Less than you think: it restarts by itself.",
             ),

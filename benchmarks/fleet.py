@@ -13,15 +13,14 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.lab.fleet import GRAN_TURISMO_SPORT, SmallFleet, VectorisedFleet
-from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.lab.fleet import GRAN_TURISMO_SPORT, SdkFleet, VectorisedFleet
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, Mechanism, OneBitMean
 from reticent.plan import Metric, Plan
-from reticent.plan.model import AnyMechanism
 
 DAY = 86_400
 DEVICES = 1_000_000
 BUCKETS = Buckets.even(DAY, 32)
-MECHANISMS: dict[str, AnyMechanism] = {
+MECHANISMS: dict[str, Mechanism] = {
     "mean": OneBitMean(1, DAY),
     "mean, three steps": OneBitMean(1, DAY, DAY // 3),
     "Hadamard bit, k = 32": HadamardBit(1, BUCKETS),
@@ -30,7 +29,7 @@ MECHANISMS: dict[str, AnyMechanism] = {
 }
 
 
-def plan_of(mechanism: AnyMechanism) -> Plan:
+def plan_of(mechanism: Mechanism) -> Plan:
     """A plan of one metric, with the flips of the paper's deployment."""
     return Plan("bench", 1, DAY, 0, (Metric("seconds", mechanism, Flip("0.2")),))
 
@@ -73,9 +72,9 @@ def main() -> None:
         packed = DEVICES / best(lambda number: fleet.packed(number, row(number)), 5)  # noqa: B023
         print(f"{name:32}{counts / 1e6:10.1f}{packed / 1e6:10.1f}{counts / rate:24.2f}{built:14.2f}")
     few = {"seconds": values[0, :2000].tolist()}
-    small = SmallFleet(plan_of(MECHANISMS["mean"]), 2000, seed=1)
+    small = SdkFleet(plan_of(MECHANISMS["mean"]), 2000, seed=1)
     real = 2000 / best(lambda number: list(small.reports(number, few)), 3)
-    print(f"{'mean, by the SDK (SmallFleet)':32}{'':10}{real / 1e6:10.3f}")
+    print(f"{'mean, by the SDK (SdkFleet)':32}{'':10}{real / 1e6:10.3f}")
     print(f"{'drawing app usage':32}{drawn / 1e6:10.1f}")
 
 

@@ -29,12 +29,11 @@ from pathlib import Path
 import numpy as np
 
 from reticent.frames import Arrow, DuckDB, Engine, Spark, count_lake
-from reticent.frames.java import java_home
-from reticent.frames.spark import session
+from reticent.frames.spark import java_home, session
 from reticent.plan import Plan
 from reticent.stores import RoundKey
-from reticent.stores.lake import Columns, Segment, open_lake
-from reticent.stores.lake.paths import folder_of
+from reticent.stores.lake import Columns, Part, open_lake
+from reticent.stores.lake.layout import folder_of
 
 PLAN = Plan.from_toml(
     '[plan]\nname = "scale"\nversion = 1\nround = "6h"\n'
@@ -73,7 +72,7 @@ def make_lake(folder: Path, reports: int, per_file: int = PER_FILE) -> None:
         again = rows[: int(len(rows) * REPEATED)]
         for writer, part in enumerate((rows, again)):
             if len(part):
-                segment = Segment(f"{writer:032x}", number, number, len(part))
+                segment = Part(f"{writer:032x}", number, number, len(part))
                 (target / segment.name).write_bytes(columns.encode(KEY, part))
 
 

@@ -14,7 +14,6 @@ from paper.claims import DAY, EPSILONS, Claim, Result, Setting, Table, judge
 from paper.values import generator
 from reticent.estimates import expected_half_width, paper_bound
 from reticent.estimates.interval import clopper_pearson
-from reticent.estimates.scale import seen
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric
 
@@ -58,7 +57,7 @@ def mean_bounds(setting: Setting) -> Table:
     rows = []
     for devices, epsilon, place in product(FLEETS, LOOKED_AT, PLACES):
         metric = Metric("seconds", OneBitMean(epsilon, DAY))
-        channel, truth = seen(metric), place * DAY
+        channel, truth = metric.channel, place * DAY
         bound = paper_bound(metric, devices, CONFIDENCE)
         ones = draw.binomial(devices, float(channel.share(place)), setting.repetitions)
         errors = np.abs(DAY * channel.truth(ones / devices) - truth)
@@ -81,7 +80,7 @@ def mean_bounds(setting: Setting) -> Table:
 
 def coverages(metric: Metric, devices: int, place: float, bound: float) -> tuple[float, float]:
     """How often the bound, and the Clopper-Pearson interval, hold the truth: binomial probabilities."""
-    channel = seen(metric)
+    channel = metric.channel
     share = float(channel.share(place))
     spread = 10 * np.sqrt(devices * share * (1 - share)) + 10
     centre = devices * share
@@ -100,7 +99,7 @@ def histogram_bounds(setting: Setting) -> Table:
         draw = generator(setting.seed, "tables", "histograms", f"{devices} {bits} {epsilon}")
         mechanism = DBitFlip(epsilon, Buckets.even(DAY, BUCKETS), bits, "paper")
         metric = Metric("seconds", mechanism)
-        channel, in_buckets = seen(metric), heavy_first(devices)
+        channel, in_buckets = metric.channel, heavy_first(devices)
         asked, ones = answers(mechanism, in_buckets, min(setting.repetitions, HISTOGRAM_RUNS), draw)
         truth, expected = in_buckets / devices, devices * bits / BUCKETS
         shares = (ones - asked * float(channel.low)) / float(channel.contrast) / expected
@@ -157,7 +156,7 @@ def tiny_fleet() -> Table:
     epsilon = Fraction(2 * log(3)).limit_denominator(10**12)
     metric = Metric("seconds", DBitFlip(epsilon, Buckets.even(100, TINY_BUCKETS), 1, "paper"))
     bound = paper_bound(metric, 1, 1 - TINY_MISS)
-    channel = seen(metric)
+    channel = metric.channel
     miss, worst = Fraction(0), 0.0
     for asked, bit in product(range(TINY_BUCKETS), (0, 1)):
         one = channel.high if asked == 0 else channel.low
@@ -198,7 +197,7 @@ def order_of_magnitude() -> Table:
 def chosen_values(setting: Setting) -> Table:
     """Theorem 1 were values chosen after the coins: each device takes the least value that answers 1."""
     metric, rows = Metric("part", OneBitMean(1, 1)), []
-    channel = seen(metric)
+    channel = metric.channel
     for devices in FLEETS:
         coins = generator(setting.seed, "tables", "chosen", str(devices)).random(devices)
         bits = coins < float(channel.high)

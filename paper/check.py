@@ -2,7 +2,7 @@
 The simulation of counts against plain device-by-device simulation: the same errors, in less time.
 
 The plain way computes chances from ε and γ with `math.exp` and draws bits per device; it shares nothing with
-`reticent.lab.fleet.one_round` but the mechanisms' definitions.
+`reticent.lab.fleet_counts` but the mechanisms' definitions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from paper.histograms import (
 from paper.means import FLIPS, MECHANISMS, estimated_means
 from paper.values import generator, in_parallel, stand_in
 from reticent.errors import ParameterError
-from reticent.lab.fleet.one_round import Tally
+from reticent.lab.fleet_counts import Tally
 from reticent.mechanisms import Buckets
 from reticent.mechanisms.hadamard_bit import hadamard_sign
 

@@ -38,7 +38,7 @@ from paper.panels import (
 )
 from paper.values import Days, generator, in_parallel, stand_in
 from reticent.lab.baselines import BinFlipPlus, KFlip
-from reticent.lab.fleet.one_round import Asked, accepted, named, ones_of, rows, subsets
+from reticent.lab.fleet_counts import Asked, accepted, named, ones_of, rows, subsets
 from reticent.mechanisms import (
     Buckets,
     Channel,

@@ -6,7 +6,7 @@ absolute difference between that day's estimate and the mean of that day's value
 average over days and repetitions, and the standard deviation of one day's error over both, which is what we
 take the paper's error bars to be. Both depend on the law of single days only. (The deviation of a
 repetition's *31-day average* is another quantity: remembered bits make the days of a repetition err together,
-see `reticent.lab.fleet.several_rounds`.) So each day is drawn by itself, as counts, with exactly the law of
+see `reticent.lab.fleet_counts`.) So each day is drawn by itself, as counts, with exactly the law of
 device-by-device simulation.
 """
 
@@ -48,7 +48,7 @@ from paper.panels import (
 )
 from paper.values import Days, generator, in_parallel, stand_in
 from reticent.lab.baselines import Laplace
-from reticent.lab.fleet.one_round import ones_of_mean, total_of_laplace
+from reticent.lab.fleet_counts import ones_of_mean, total_of_laplace
 from reticent.mechanisms import Flip, OneBitMean, RandomizedResponse
 from reticent.plan import Metric
 

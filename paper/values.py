@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from paper.claims import DAY, Setting
 from reticent.errors import ParameterError
 from reticent.lab.fleet import GRAN_TURISMO_SPORT, Constant, Population, TruncatedNormal, Uniform
-from reticent.lab.fleet.one_round import Tally
+from reticent.lab.fleet_counts import Tally
 from reticent.mechanisms import Grid
 
 Task = TypeVar("Task")

@@ -1,14 +1,16 @@
-"""What several folders of tests share: a database server, and collectors to start."""
+"""What several folders of tests share: a database server, collectors to start, and bounds of e^x."""
 
 from __future__ import annotations
 
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 
+import mpmath
 import pytest
 from tests.shared import collectors
 from tests.shared.postgres import PostgresServer
@@ -32,3 +34,17 @@ def postgres() -> Iterator[PostgresServer]:
 def tools() -> ModuleType:
     """`Service`, `usage`, `make_reports`, `make_keys` and `in_thread` of tests/shared/collectors.py."""
     return collectors
+
+
+@pytest.fixture(scope="session")
+def exponential_bounds() -> Callable[[Fraction], tuple[Fraction, Fraction]]:
+    """Two rationals with e^x strictly between them, 2·10⁻⁹⁵ apart relative to e^x (mpmath at 100 digits)."""
+    slack = Fraction(1, 10**95)
+
+    def bounds(exponent: Fraction) -> tuple[Fraction, Fraction]:
+        with mpmath.workdps(100):
+            power = mpmath.exp(mpmath.mpf(exponent.numerator) / exponent.denominator)
+        middle = Fraction(power.man) * Fraction(2) ** power.exp
+        return middle * (1 - slack), middle * (1 + slack)
+
+    return bounds

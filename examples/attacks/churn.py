@@ -6,7 +6,7 @@ from drawing import curves, publish
 from gallery import options, table
 
 from reticent.device import Policy
-from reticent.lab.fleet import SmallFleet
+from reticent.lab.fleet import SdkFleet
 from reticent.plots import panels
 
 
@@ -15,7 +15,7 @@ def guessed(churn: str, devices: int, seed: int) -> list[float]:
     values = 1440 * np.random.default_rng(seed).integers(0, 2, devices)
     evidence, right = np.zeros(devices), []
     for place, given in enumerate(PLANS[churn]):
-        fleet = SmallFleet(plan(*given), devices, seed + place * (churn == "secret"))
+        fleet = SdkFleet(plan(*given), devices, seed + place * (churn == "secret"))
         bits = np.array([report.bit(0) for report in fleet.reports(place, {"minutes": values.tolist()})])
         evidence += (2 * bits - 1) * float(given[1])
         right.append(float(np.mean(np.where(evidence == 0, 0.5, (evidence > 0) == (values > 0)))))

@@ -1,27 +1,65 @@
-"""What a store can tell: plans, rounds and estimates, for HTTP, the dashboard and the commands."""
+"""
+What a store can tell: plans, rounds and estimates, for HTTP, the dashboard and the commands.
+
+`Results(store)` is asked; each of its answers about a metric is a `Result`.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from reticent.counts import Counts
 from reticent.errors import ParameterError
 from reticent.estimates import Estimate, HistogramEstimate, estimate
 from reticent.estimates.balance import Balance, balance, shares_of_rows
 from reticent.plan import Metric, Plan
-from reticent.stores import CountsByTags, RoundInfo, RoundKey, Store
+from reticent.stores import CountsByTags, RoundInfo, Store
 
 REMEMBERED = 4096
 """How many sealed rounds' counts are kept in memory; they never change."""
 
+T = TypeVar("T")
+
+
+class LruCache(Generic[T]):
+    """
+    The latest values that can never change, at most so many; for any number of threads.
+
+    >>> cache: LruCache[str] = LruCache(2)
+    >>> for word in ("one", "two", "three"):
+    ...     cache.put(word, word.upper())
+    >>> cache.get("one"), cache.get("three")
+    (None, 'THREE')
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> T | None:
+        """The value of a key; None when it is not known, or no longer."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def put(self, key: Hashable, value: T) -> None:
+        """Remember a value, and forget the one that was not asked for longest."""
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)
+
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Result:
     """The estimate of one metric in one round and segment."""
 
     plan: str
@@ -45,6 +83,7 @@ class Found:
 
     def to_dict(self) -> dict[str, Any]:
         """What `GET /v1/estimates` answers."""
+        against_chance = self.balance
         return {
             "plan": self.plan,
             "version": self.version,
@@ -56,38 +95,11 @@ class Found:
             "state": self.state,
             "segment": dict(self.segment),
             **self.estimate.to_dict(),
-            **({"balance": found.to_dict()} if (found := self.balance) else {}),
+            **({"balance": against_chance.to_dict()} if against_chance else {}),
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Uneven:
-    """A histogram whose reports in one round chance does not explain."""
-
-    plan: str
-    version: int
-    metric: Metric
-    round: int
-    start: int
-    end: int
-    state: str
-    balance: Balance
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {
-            "plan": self.plan,
-            "version": self.version,
-            "metric": self.metric.name,
-            "round": self.round,
-            "start": self.start,
-            "end": self.end,
-            "state": self.state,
-            **self.balance.to_dict(),
-        }
-
-
-class Reader:
+class Results:
     """
     Reads a store. Counts of sealed rounds are remembered, since they never change; open rounds are read anew.
 
@@ -95,42 +107,44 @@ class Reader:
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
-        self.store = store
+        self._store = store
         self.clock = clock
-        self._counts: OrderedDict[RoundKey, CountsByTags] = OrderedDict()
-        self._lock = threading.Lock()
+        self._counts: LruCache[CountsByTags] = LruCache(REMEMBERED)
 
     def plans(self) -> dict[str, Plan]:
         """The newest version of each plan, by name."""
-        return {plan.name: plan for plan in sorted(self.store.plans(), key=lambda plan: plan.version)}
+        return {plan.name: plan for plan in sorted(self._store.plans(), key=lambda plan: plan.version)}
 
-    def plan(self, name: str, version: int | None = None) -> Plan:
-        """A plan by name; raises `ParameterError` when there is none."""
-        for plan in sorted(self.store.plans(), key=lambda plan: -plan.version):
-            if plan.name == name and version in (None, plan.version):
-                return plan
+    def versions(self, plan: str) -> dict[int, Plan]:
+        """Every version of a plan, newest first, by its number."""
+        newest_first = sorted(self._store.plans(), key=lambda version: -version.version)
+        return {version.version: version for version in newest_first if version.name == plan}
+
+    def plan(self, name: str) -> Plan:
+        """The newest version of a plan; raises `ParameterError` when there is none."""
+        for plan in self.versions(name).values():
+            return plan
         raise ParameterError("plan", "a plan this collector serves", name)
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[dict[str, Any]]:
         """The rounds of a plan, latest first, with their times and states, ready for JSON."""
-        by_key = {(each.name, each.version): each for each in self.store.plans()}
-        return [
-            self._round(info, by_key[info.key.plan, info.key.version])
-            for info in self.store.rounds(plan, last)
-        ]
-
-    def _round(self, info: RoundInfo, plan: Plan) -> dict[str, Any]:
-        asked = plan.round(info.key.round)
-        return {
-            "plan": plan.name,
-            "version": plan.version,
-            "round": asked.number,
-            "start": asked.start,
-            "end": asked.end,
-            "closes": asked.closes,
-            "state": "sealed" if info.state == "sealed" else "open",
-            "reports": info.reports,
-        }
+        plans = {(version.name, version.version): version for version in self._store.plans()}
+        rows = []
+        for info in self._store.rounds(plan, last):
+            window = plans[info.key.plan, info.key.version].round(info.key.round)
+            rows.append(
+                {
+                    "plan": info.key.plan,
+                    "version": info.key.version,
+                    "round": window.number,
+                    "start": window.start,
+                    "end": window.end,
+                    "closes": window.closes,
+                    "state": _state(info),
+                    "reports": info.reports,
+                }
+            )
+        return rows
 
     def estimates(
         self,
@@ -141,120 +155,116 @@ class Reader:
         segment: Mapping[str, str] | None = None,
         by: str | None = None,
         confidence: float = 0.95,
-    ) -> list[Found]:
+    ) -> list[Result]:
         """
         The estimates of a plan's metrics, latest round first.
 
         `rounds` picks rounds by number, `last` the latest ones. `segment` keeps the devices with these tags;
         `by` names a segment whose tags are estimated apart. Rounds that nobody answered have no estimate.
         """
-        asked = self.plan(plan)
-        self._check(asked, metric, segment, by, confidence)
-        wanted = set(rounds) if rounds is not None else None
-        versions = {each.version: each for each in self.store.plans() if each.name == plan}
-        return [
-            found
-            for info in self.store.rounds(plan, last)
-            if wanted is None or info.key.round in wanted
-            for found in self._found(info, versions[info.key.version], metric, segment or {}, by, confidence)
-        ]
+        picked = segment or {}
+        self._check(self.plan(plan), metric, picked, by, confidence)
+        wanted = None if rounds is None else set(rounds)
+        versions = self.versions(plan)
+        results: list[Result] = []
+        for info in self._store.rounds(plan, last):
+            version = versions[info.key.version]
+            declared = {segment.name for segment in version.segments}
+            if wanted is not None and info.key.round not in wanted:
+                continue
+            if not {*picked, *([by] if by else [])} <= declared:
+                continue  # this version of the plan had no such segment
+            metrics = [asked for asked in version.metrics if metric in (None, asked.name)]
+            results += self._results(info, version, metrics, picked, by, confidence)
+        return results
 
-    def newest(self, plan: str, confidence: float = 0.95) -> list[Found]:
+    def newest(self, plan: str, confidence: float = 0.95) -> list[Result]:
         """The estimates of a plan's newest sealed round that has reports."""
-        for info in self.store.rounds(plan, last=20):
+        for info in self._store.rounds(plan, last=20):
             if info.state == "sealed" and info.reports:
-                versions = {each.version: each for each in self.store.plans() if each.name == plan}
-                return list(self._found(info, versions[info.key.version], None, {}, None, confidence))
+                version = self.versions(plan)[info.key.version]
+                return list(self._results(info, version, version.metrics, {}, None, confidence))
         return []
 
-    def uneven(self, plan: str, last: int) -> list[Uneven]:
+    def uneven(self, plan: str, last: int) -> list[Result]:
         """The histograms of a plan's latest rounds, newest first, whose reports chance does not explain."""
-        versions = {each.version: each for each in self.store.plans() if each.name == plan}
-        return [
-            found
-            for info in self.store.rounds(plan, last)
-            for found in self._uneven(info, versions[info.key.version])
-        ]
+        versions = self.versions(plan)
+        results = []
+        for info in self._store.rounds(plan, last):
+            version = versions[info.key.version]
+            metrics = [metric for metric in version.metrics if shares_of_rows(metric)]
+            if metrics:
+                for result in self._results(info, version, metrics, {}, None, confidence=0.95):
+                    if result.balance is not None and not result.balance.even:
+                        results.append(result)
+        return results
 
-    def _uneven(self, info: RoundInfo, plan: Plan) -> Iterator[Uneven]:
-        if not any(shares_of_rows(metric) for metric in plan.metrics):
-            return
-        asked, state = plan.round(info.key.round), "sealed" if info.state == "sealed" else "open"
-        for _, by_metric in grouped(plan, self._counts_of(info), {}, None):
-            for metric in plan.metrics:
-                found = balance(metric, by_metric[metric.name]) if metric.name in by_metric else None
-                if found is not None and not found.even:
-                    yield Uneven(
-                        *(plan.name, plan.version, metric, asked.number, asked.start, asked.end, state, found)
-                    )
-
-    def _found(
+    def _results(
         self,
         info: RoundInfo,
         plan: Plan,
-        name: str | None,
+        metrics: Sequence[Metric],
         segment: Mapping[str, str],
         by: str | None,
         confidence: float,
-    ) -> Iterator[Found]:
-        declared = {each.name for each in plan.segments}
-        if not {*segment, *([by] if by else [])} <= declared:
-            return  # this version of the plan had no such segment
-        asked = plan.round(info.key.round)
-        state = "sealed" if info.state == "sealed" else "open"
-        groups = grouped(plan, self._counts_of(info), segment, by)
-        for metric in plan.metrics:
-            if name not in (None, metric.name):
-                continue
+    ) -> Iterator[Result]:
+        window = plan.round(info.key.round)
+        groups = _grouped(plan, self._counts_of(info), segment, by)
+        for metric in metrics:
             for tags, by_metric in groups:
-                if metric.name in by_metric and by_metric[metric.name].devices:
-                    yield Found(
-                        *(plan.name, plan.version, metric, asked.number, asked.start, asked.end, state, tags),
-                        by_metric[metric.name],
-                        estimate(metric, by_metric[metric.name], confidence),
+                counts = by_metric.get(metric.name)
+                if counts is not None and counts.devices:
+                    yield Result(
+                        plan=plan.name,
+                        version=plan.version,
+                        metric=metric,
+                        round=window.number,
+                        start=window.start,
+                        end=window.end,
+                        state=_state(info),
+                        segment=tags,
+                        counts=counts,
+                        estimate=estimate(metric, counts, confidence),
                     )
 
     def _counts_of(self, info: RoundInfo) -> CountsByTags:
-        with self._lock:
-            known = self._counts.get(info.key)
-            if known is not None:
-                self._counts.move_to_end(info.key)
-                return known
-        counts = self.store.counts(info.key)
+        known = self._counts.get(info.key)
+        if known is not None:
+            return known
+        counts = self._store.counts(info.key)
+        # `info` was read before the counts: a round that was sealed by then has its final counts here. One
+        # that is sealed in between is not remembered yet, though its counts are final too.
         if info.state == "sealed":
-            with self._lock:
-                self._counts[info.key] = counts
-                while len(self._counts) > REMEMBERED:
-                    self._counts.popitem(last=False)
+            self._counts.put(info.key, counts)
         return counts
 
     def _check(
-        self,
-        plan: Plan,
-        metric: str | None,
-        segment: Mapping[str, str] | None,
-        by: str | None,
-        confidence: float,
+        self, plan: Plan, metric: str | None, segment: Mapping[str, str], by: str | None, confidence: float
     ) -> None:
         if metric is not None and metric not in plan.by_name:
             raise ParameterError("metric", f"one of {', '.join(plan.by_name)}", metric)
-        known = {each.name: each for each in plan.segments}
-        for name, tag in (segment or {}).items():
-            if name not in known:
-                raise ParameterError("segment", f"one of {', '.join(known) or '(none declared)'}", name)
-            if tag not in known[name].tags:
-                raise ParameterError(f"segment {name}", f"one of {', '.join(known[name].tags)}", tag)
-        if by is not None and by not in known:
-            raise ParameterError("by", f"one of {', '.join(known) or '(none declared)'}", by)
+        tags_of = {segment.name: segment.tags for segment in plan.segments}
+        for name, tag in segment.items():
+            if name not in tags_of:
+                raise ParameterError("segment", f"one of {', '.join(tags_of) or '(none declared)'}", name)
+            if tag not in tags_of[name]:
+                raise ParameterError(f"segment {name}", f"one of {', '.join(tags_of[name])}", tag)
+        if by is not None and by not in tags_of:
+            raise ParameterError("by", f"one of {', '.join(tags_of) or '(none declared)'}", by)
         if not 0 < confidence < 1:
             raise ParameterError("confidence", "a number between 0 and 1, both excluded", confidence)
 
 
-def grouped(
+def _state(info: RoundInfo) -> str:
+    """A round that is closing is still open to whoever reads: its counts are not final."""
+    return "sealed" if info.state == "sealed" else "open"
+
+
+def _grouped(
     plan: Plan, counts: CountsByTags, segment: Mapping[str, str], by: str | None
 ) -> list[tuple[dict[str, str], dict[str, Counts]]]:
     """Counts added up over all tags but those asked for: one entry, or one per tag of segment `by`."""
-    names = [each.name for each in plan.segments]
+    names = [segment.name for segment in plan.segments]
     totals: dict[str, dict[str, Counts]] = {}
     for tags, by_metric in counts.items():
         named = dict(zip(names, tags, strict=True))
@@ -263,5 +273,5 @@ def grouped(
         group = totals.setdefault(named[by] if by else "", {})
         for name, count in by_metric.items():
             group[name] = group[name] + count if name in group else count
-    order = {each.name: each for each in plan.segments}[by].tags if by else ("",)
+    order = {segment.name: segment.tags for segment in plan.segments}[by] if by else ("",)
     return [({**segment, **({by: tag} if by else {})}, totals[tag]) for tag in order if tag in totals]

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 import pytest
 
 from reticent.errors import PlanError
-from reticent.lab.fleet import SmallFleet
+from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
 from reticent.reports import Report, to_json
 from reticent.stores import Layout, RoundKey, create_key
@@ -97,7 +97,7 @@ def quoted(text: str) -> str:
 def fill(store: Any) -> None:
     """Two sealed rounds and an open one."""
     (plan,) = store.plans()
-    fleet = SmallFleet(plan, DEVICES, 3, [{"os": "ab"[device % 2]} for device in range(DEVICES)])
+    fleet = SdkFleet(plan, DEVICES, 3, [{"os": "ab"[device % 2]} for device in range(DEVICES)])
     now, layout = plan.round_at(NOW), Layout(plan)
     store.load_open_rounds()
     for number in (now - 3, now - 2, now):

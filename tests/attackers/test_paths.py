@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from reticent.dashboard.pages import assets
+from reticent.dashboard import assets
 
 ASSET = next(iter(assets()))
 

@@ -16,7 +16,7 @@ import pytest
 from scipy.stats import binomtest
 
 from reticent.estimates.balance import balance
-from reticent.lab.fleet import SmallFleet
+from reticent.lab.fleet import SdkFleet
 from reticent.mechanisms.hadamard_bit import hadamard_sign
 from reticent.plan import Plan
 from reticent.reports import Report, pack_bits, to_packed
@@ -86,7 +86,7 @@ class Poisoned:
 
 def honest(plan: Plan, number: int, bucket: int) -> list[Report]:
     """Devices of which all have 0 for a mean, and are in one bucket."""
-    fleet = SmallFleet(plan, HONEST, seed=5)
+    fleet = SdkFleet(plan, HONEST, seed=5)
     values = {"mean": [0] * HONEST, "rows": [bucket] * HONEST, "windows": [bucket] * HONEST}
     return list(fleet.reports(number, values))
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from reticent import Device
 from reticent.cli.root import reticent
-from reticent.lab.fleet import SmallFleet
+from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
 from reticent.stores import Layout, RoundKey, create_key, open_store
 
@@ -58,7 +58,7 @@ def _fill(url: str, plan: Plan) -> None:
     store.register(plan)
     for role in ("ingest", "reader"):
         store.add_key(create_key(role, "", now=0)[1])
-    fleet = SmallFleet(plan, len(VALUES), seed=1, segments=[{"os": "linux"}, {"os": "macos"}] * 50)
+    fleet = SdkFleet(plan, len(VALUES), seed=1, segments=[{"os": "linux"}, {"os": "macos"}] * 50)
     for number in ROUNDS:
         reports = fleet.reports(number, {metric.name: VALUES for metric in plan.metrics})
         store.append({RoundKey(plan.name, 1, number): b"".join(layout.pack(report) for report in reports)})

@@ -20,10 +20,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from reticent.cli.doctor.check import Check
-from reticent.cli.doctor.endpoint import endpoint
-from reticent.cli.doctor.installation import of_extra
-from reticent.cli.doctor.tls import tls
+from reticent.cli.doctor.deployment import endpoint
+from reticent.cli.doctor.machine import Check, of_extra, tls
 from reticent.cli.extras import Requirement, extra_of, extras
 from reticent.cli.readonly import read_only
 from reticent.errors import StoreError
@@ -244,8 +242,8 @@ def test_an_endpoint_that_is_none(collector: tuple[str, type[Collector]]) -> Non
 
 
 def test_a_real_collector_sends_no_date_and_this_is_said(folder: Path, run: Any) -> None:
-    from reticent.collector.app import Collector as RealCollector
-    from reticent.collector.serving import make_server
+    from reticent.collector import Collector as RealCollector
+    from reticent.collector import make_server
 
     listening, place = threading.Event(), []
 

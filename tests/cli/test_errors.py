@@ -30,7 +30,6 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("serve", "nope.toml", *STORE), 2, "'nope.toml' does not exist"),
     (("device", "status", "nope.db"), 2, "'nope.db' does not exist"),
     (("estimate", "--counts", "nope.parquet"), 2, "'nope.parquet' does not exist"),
-    (("reproduce", "fig3", "--out", "x", "--values", "nope.csv"), 2, "'nope.csv' does not exist"),
     (("rounds", "--store", "sqlite:///nope.db"), 1, "reticent serve and reticent keys create make a new one"),
     (("estimate", "--store", "lake:///nope"), 1, "there is no such store"),
     (("count", "nope"), 1, "there is no lake"),
@@ -76,7 +75,6 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("simulate", "plan.toml", "--population", "edtor"), 1, "expected one of age-in-days"),
     (("simulate", "plan.toml", "--values", "editor=x.csv"), 2, "no metric editor; there are editor_seconds"),
     (("keys", "revoke", "00000000", *STORE), 1, "reticent keys list shows them"),
-    (("reproduce", "fig9", "--out", "x"), 2, "'fig9' is not one of"),
     (("estmate",), 2, "'estimate'"),
     (("plan", "chek"), 2, "Did you mean 'check'"),
     (("completion", "tcsh"), 2, "'tcsh' is not one of"),
@@ -91,7 +89,6 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("store", "backup", "plan.toml", *STORE), 1, "a backup never overwrites"),
     (("store", "backup", "x.db", "--store", "lake:///reticent-lake"), 1, "can be copied"),
     (("count", "reticent-lake", "--out", "x.csv"), 2, "ends in .parquet or .json"),
-    (("reproduce", "fig3", "--out", "examples"), 1, "give another folder with --out"),
     # wrong usage
     (("estimate",), 2, "Give --store URL, or --counts COUNTS"),
     (("estimate", *STORE, "--counts", "counts.parquet"), 2, "either --store URL or --counts COUNTS"),

@@ -25,7 +25,7 @@ def verbs(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tupl
 
 VERBS = dict(verbs(reticent))
 EXAMPLE = re.compile(r"Example:\n((?:  .+\n?)+)")
-SLOW = {"audit", "demo", "reproduce", "serve", "simulate"}
+SLOW = {"audit", "demo", "serve", "simulate"}
 """Their examples take longer than a second or two, or do not end: they are parsed, and not run."""
 
 
@@ -94,7 +94,6 @@ def test_one_option_is_one_thing_everywhere() -> None:
     assert several == {
         "--out": {"DIR", "COUNTS"},  # a folder of several files, or the one file of reticent count
         "--plan": {"NAME", "PLAN"},  # a plan that a store knows, or a file
-        "--values": {"FILE", "[METRIC=]FILE"},
     }
 
 

@@ -96,13 +96,12 @@ def test_the_help_names_every_population() -> None:
 
 def test_intervals_that_miss_end_with_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Estimates that take the noise for more than it is: all at a quarter look like less than nothing."""
-    from reticent.lab.simulate import run as module
 
     def mistaken(metric: Metric, counts: Any, confidence: float) -> Any:
         noisier = replace(metric, mechanism=OneBitMean(0.3, 21600)) if metric.kind == "mean" else metric
         return estimate(noisier, counts, confidence)
 
-    monkeypatch.setattr(module, "estimate", mistaken)
+    monkeypatch.setattr("reticent.lab.simulate.simulation.estimate", mistaken)
     quarter = tmp_path / "quarter.csv"
     quarter.write_text("individual,day,value\n" + "\n".join(f"p{person},0,5400" for person in range(5000)))
     assert run("--values", str(quarter), "--repetitions", "10").exit_code == 3

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from reticent.cli.root import reticent
 from reticent.counts import count_reports
 from reticent.estimates import estimate
-from reticent.lab.fleet import SmallFleet
+from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
 from reticent.stores import Layout, RoundKey, open_store
 
@@ -33,7 +33,7 @@ def url(tmp_path: Path) -> str:
     address = f"sqlite:///{tmp_path / 'reticent.db'}"
     store, layout = open_store(address), Layout(PLAN)
     store.register(PLAN)
-    fleet = SmallFleet(PLAN, len(VALUES), seed=1, segments=[{"os": "linux"}, {"os": "macos"}] * 150)
+    fleet = SdkFleet(PLAN, len(VALUES), seed=1, segments=[{"os": "linux"}, {"os": "macos"}] * 150)
     for number in (100, 900_000):
         reports = fleet.reports(number, {metric.name: VALUES for metric in PLAN.metrics})
         store.append({RoundKey(PLAN.name, 1, number): b"".join(layout.pack(report) for report in reports)})
@@ -81,7 +81,7 @@ def test_estimates_are_those_of_the_reports(url: str) -> None:
     assert [(each["round"], each["segment"]) for each in found] == [
         (number, {"os": tag}) for number in (900_000, 100) for tag in ("macos", "linux")
     ]
-    fleet = SmallFleet(PLAN, len(VALUES), seed=1, segments=[{"os": "linux"}, {"os": "macos"}] * 150)
+    fleet = SdkFleet(PLAN, len(VALUES), seed=1, segments=[{"os": "linux"}, {"os": "macos"}] * 150)
     counts = count_reports(fleet.reports(100, {metric.name: VALUES for metric in PLAN.metrics}), PLAN)
     expected = estimate(PLAN.by_name["editor_seconds"], counts[100, ("linux",)]["editor_seconds"])
     assert (found[3]["value"], found[3]["lower"], found[3]["upper"]) == (

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from reticent.dashboard import login_page, problem_page
+from reticent.dashboard import login_page
 from reticent.estimates import cumulative
 from reticent.estimates.postprocess import norm_sub
-from reticent.lab.fleet import SmallFleet
+from reticent.lab.fleet import SdkFleet
 from reticent.plan.card import privacy_card
 from reticent.reports import Report
 from reticent.stores import Layout, RoundKey
@@ -110,14 +111,14 @@ def test_every_page_links_its_twin(world: Any, path: str) -> None:
 @pytest.mark.parametrize("confidence", [80, 95, 99])
 def test_a_mean_is_the_readers_on_the_page_and_in_the_twin(world: Any, confidence: int) -> None:
     path = f"{METRIC}/editor_seconds?confidence={confidence}"
-    truth = world.reader.estimates("app-usage", "editor_seconds", last=60, confidence=confidence / 100)
+    truth = world.results.estimates("app-usage", "editor_seconds", last=60, confidence=confidence / 100)
     (series,) = world.get(twin_of(path)).json()["series"]
     assert len(truth) == 11
     assert [(point["round"], point["state"]) for point in series["points"]] == [
-        (found.round, found.state) for found in truth
+        (result.round, result.state) for result in truth
     ]
-    for point, found in zip(series["points"], truth, strict=True):
-        for name, value in found.estimate.to_dict().items():
+    for point, result in zip(series["points"], truth, strict=True):
+        for name, value in result.estimate.to_dict().items():
             assert point[name] == value
     rows = [row for row in world.get(path).page.rows if len(row) == 7][1:]
     for row, point in zip(rows, series["points"], strict=True):
@@ -143,12 +144,8 @@ def test_the_headline_is_the_latest_sealed_round_and_the_open_one_is_provisional
 
 
 def test_what_the_half_width_is_made_of_is_told(world: Any) -> None:
-    (found, *_) = [
-        each
-        for each in world.reader.estimates("app-usage", "editor_seconds", last=60)
-        if each.state == "sealed"
-    ]
-    estimate = found.estimate
+    results = world.results.estimates("app-usage", "editor_seconds", last=60)
+    estimate = next(result.estimate for result in results if result.state == "sealed")
     assert estimate.noise_half_width**2 + estimate.sampling_half_width**2 == pytest.approx(
         estimate.half_width**2
     )
@@ -169,35 +166,36 @@ def test_what_the_half_width_is_made_of_is_told(world: Any) -> None:
 def test_segments_are_compared_line_by_line(world: Any) -> None:
     path = f"{METRIC}/editor_seconds?by=os"
     twin = world.get(twin_of(path)).json()
-    truth = world.reader.estimates("app-usage", "editor_seconds", last=60, by="os")
+    truth = world.results.estimates("app-usage", "editor_seconds", last=60, by="os")
     for series in twin["series"]:
-        expected = [found for found in truth if found.segment == series["segment"]]
-        assert [point["value"] for point in series["points"]] == [found.estimate.value for found in expected]
+        expected = [result for result in truth if result.segment == series["segment"]]
+        assert [point["value"] for point in series["points"]] == [
+            result.estimate.value for result in expected
+        ]
     assert {series["segment"]["os"] for series in twin["series"]} == {"windows", "macos", "linux"}
     page = world.get(path).page
-    lines = [each for each in page.all("g") if "data-line" in each]
-    assert [each["data-line"] for each in lines] == [series["segment"]["os"] for series in twin["series"]] * 2
+    lines = [tag for tag in page.all("g") if "data-line" in tag]
+    assert [tag["data-line"] for tag in lines] == [series["segment"]["os"] for series in twin["series"]] * 2
     only = world.get(f"{path}&tag=macos").page
-    visible = {
-        each["data-line"] for each in only.all("g") if "data-line" in each and "off" not in each["class"]
-    }
+    visible = {tag["data-line"] for tag in only.all("g") if "data-line" in tag and "off" not in tag["class"]}
     assert visible == {"macos"}
-    boxes = {each["value"]: "checked" in each for each in only.all("input") if each.get("name") == "tag"}
+    boxes = {tag["value"]: "checked" in tag for tag in only.all("input") if tag.get("name") == "tag"}
     assert boxes == {"windows": False, "macos": True, "linux": False}
 
 
 @pytest.mark.parametrize("metric", ["editor_spread", "starts"])
 def test_a_histogram_is_the_readers_on_the_page_and_in_the_twin(world: Any, metric: str) -> None:
     twin = world.get(f"{METRIC}/{metric}.json").json()
-    found = next(
-        each for each in world.reader.estimates("app-usage", metric, last=60) if each.state == "sealed"
-    )
-    assert twin["round"] == found.round
-    assert twin["histogram"] == found.to_dict()
-    assert twin["norm_sub"] == list(norm_sub(found.estimate))
+    results = world.results.estimates("app-usage", metric, last=60)
+    result = next(result for result in results if result.state == "sealed")
+    assert twin["round"] == result.round
+    assert twin["histogram"] == result.to_dict()
+    assert twin["norm_sub"] == list(norm_sub(result.estimate))
     assert sum(twin["norm_sub"]) == pytest.approx(1)
+    medians = [cumulative(result.estimate).quantile(0.5).value for result in results]
+    assert [point["value"] for point in twin["medians"]] == medians
     levels = [0.25, 0.5, 0.75, 0.9]
-    assert twin["quantiles"] == [cumulative(found.estimate).quantile(level).to_dict() for level in levels]
+    assert twin["quantiles"] == [cumulative(result.estimate).quantile(level).to_dict() for level in levels]
     page = world.get(f"{METRIC}/{metric}").page
     rows = [row for row in page.rows if len(row) == 7][1:]
     for row, bucket, projected in zip(rows, twin["histogram"]["buckets"], twin["norm_sub"], strict=True):
@@ -211,17 +209,17 @@ def test_a_histogram_is_the_readers_on_the_page_and_in_the_twin(world: Any, metr
 def test_raw_and_norm_sub_are_both_in_the_page(world: Any) -> None:
     for view in ("raw", "norm-sub"):
         page = world.get(f"{METRIC}/editor_spread?view={view}").page
-        assert [each["data-view"] for each in page.all("section") if "data-view" in each] == [view]
-        kinds = [each["class"] for each in page.all("g") if each.get("class", "").startswith("bars")]
+        assert [tag["data-view"] for tag in page.all("section") if "data-view" in tag] == [view]
+        kinds = [tag["class"] for tag in page.all("g") if tag.get("class", "").startswith("bars")]
         assert kinds == ["bars raw", "bars norm-sub"] * 2
 
 
 def test_a_round_can_be_chosen(world: Any) -> None:
-    rounds = [found.round for found in world.reader.estimates("app-usage", "starts", last=60)]
+    rounds = [result.round for result in world.results.estimates("app-usage", "starts", last=60)]
     for number in (rounds[0], rounds[4]):
         assert world.get(f"{METRIC}/starts.json?round={number}").json()["round"] == number
     page = world.get(f"{METRIC}/starts?round={rounds[4]}").page
-    chosen = [each["value"] for each in page.all("option") if "selected" in each]
+    chosen = [tag["value"] for tag in page.all("option") if "selected" in tag]
     assert chosen[0] == str(rounds[4])
     missing = world.get(f"{METRIC}/starts?round=5")
     assert missing.status == 404
@@ -249,8 +247,10 @@ def test_the_privacy_card_is_in_plain_words_and_in_the_twin(world: Any) -> None:
 
 def test_health_is_the_same_in_the_twin(world: Any) -> None:
     twin = world.get("/health.json").json()
-    for name, value in world.health.items():
-        assert twin[name] == value
+    for name, value in asdict(world.health).items():
+        if name in twin and name not in ("keys", "uneven"):
+            assert twin[name] == value
+    assert twin["keys"] == [asdict(key) for key in world.health.keys]
     assert twin["worries"] == ["Late"]
     texts = world.get("/health").page.texts
     assert "50 (3.9 %)" in texts
@@ -275,18 +275,18 @@ def test_of_many_tags_the_busiest_are_drawn_and_the_asked_one_always(make_world:
     tags = [f"t{place:02}" for place in range(12)]
     world = make_world(f"{ONE_MEAN}[segments]\nkind = {tags}\n".replace("'", '"'))
     segments = [{"kind": tags[place]} for place in range(12) for _ in range(12 - place)]
-    fleet = SmallFleet(world.plan, len(segments), seed=4, segments=segments)
+    fleet = SdkFleet(world.plan, len(segments), seed=4, segments=segments)
     last = world.plan.round_at(world.now) - 1
     for number in (last - 1, last - 2):
         world.answer(fleet, number, {"minutes": [60] * len(segments)})
     path = "/plans/small/metrics/minutes?by=kind"
 
     def drawn(query: str) -> tuple[list[str], list[str]]:
-        lines = [each for each in world.get(path + query).page.all("g") if "data-line" in each]
+        lines = [tag for tag in world.get(path + query).page.all("g") if "data-line" in tag]
         half = lines[: len(lines) // 2]
         return (
-            [each["data-line"] for each in half],
-            [each["data-line"] for each in half if "off" not in each["class"]],
+            [tag["data-line"] for tag in half],
+            [tag["data-line"] for tag in half if "off" not in tag["class"]],
         )
 
     assert drawn("") == (tags[:8], tags[:4])
@@ -335,8 +335,8 @@ epsilon = 2.0
 os = ["a", "b"]
 """
     world = make_world(text)
-    world.health |= {"version": HOSTILE, "store": HOSTILE, "rejected": {HOSTILE: 3}}
-    fleet = SmallFleet(world.plan, 80, seed=2, segments=[{"os": "a"}] * 80)
+    world.health = replace(world.health, version=HOSTILE, store=HOSTILE, rejected={HOSTILE: 3})
+    fleet = SdkFleet(world.plan, 80, seed=2, segments=[{"os": "a"}] * 80)
     number = world.plan.round_at(world.now) - 1
     for place in range(3):
         world.answer(fleet, number - place, {"mean": [4] * 80, "spread": [4] * 80}, seal=place > 0)
@@ -367,13 +367,9 @@ def test_the_login_page_asks_for_a_key_and_goes_nowhere_else(world: Any) -> None
     check_safe(page)
     (form,) = page.all("form")
     assert (form["method"], form["action"]) == ("post", "/login")
-    fields = {each["name"]: each for each in page.all("input")}
+    fields = {tag["name"]: tag for tag in page.all("input")}
     assert fields["key"]["type"] == "password"
     assert (fields["next"]["type"], fields["next"]["value"]) == ("hidden", "/plans/app-usage?by=os")
-    for elsewhere in ("https://a.example", "//a.example", "/\\a.example", "javascript:alert(1)", "", "/\n/a"):
-        fields = {each["name"]: each for each in page_of(login_page("", elsewhere)).all("input")}
-        assert fields["next"]["value"] == "/"
-    check_safe(page_of(problem_page(HOSTILE, HOSTILE, "/")))
 
 
 def test_a_log_out_button_stands_on_every_page_for_who_is_logged_in(make_world: Callable[..., Any]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from reticent.collector import log
 from reticent.errors import StoreError
-from reticent.lab.fleet import SmallFleet
+from reticent.lab.fleet import SdkFleet
 
 
 @pytest.mark.parametrize("suffix", ["", ".json"])
@@ -73,9 +73,7 @@ def test_the_log_says_where_a_page_failed_and_not_what_was_in_it(
     said = capsys.readouterr().err
     internal, store = (json.loads(line) for line in said.splitlines())
     assert (internal["event"], internal["kind"]) == ("internal-error", "KeyError")
-    assert re.fullmatch(
-        r"reticent/collector/reading\.py:\d+|reticent/dashboard/figures\.py:\d+", internal["at"]
-    )
+    assert re.fullmatch(r"reticent/results\.py:\d+", internal["at"])
     assert "what was asked" not in said
     assert (store["event"], store["reason"]) == ("store-failed", "the disk is full")
 
@@ -115,7 +113,7 @@ def test_only_get_is_answered(world: Any) -> None:
 
 def test_pages_over_two_hundred_rounds(make_world: Callable[..., Any]) -> None:
     world = make_world()
-    fleet = SmallFleet(world.plan, 12, seed=5, segments=[{"os": "linux"}, {"os": "macos"}] * 6)
+    fleet = SdkFleet(world.plan, 12, seed=5, segments=[{"os": "linux"}, {"os": "macos"}] * 6)
     last = world.plan.round_at(world.now) - 1
     values = {metric.name: [2] * 12 for metric in world.plan.metrics}
     for place in range(200):

@@ -19,7 +19,7 @@ from scipy.stats import binomtest
 from reticent.counts import HistogramCounts, MeanCounts, count_reports
 from reticent.errors import ParameterError
 from reticent.estimates.balance import ALARM, Balance, RowBalance, balance, shares_of_rows
-from reticent.lab.fleet import SmallFleet
+from reticent.lab.fleet import SdkFleet
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
 from reticent.mechanisms.cohort import COHORTS
 from reticent.plan import Metric, Plan
@@ -140,7 +140,7 @@ def _of(metric: Metric, counts: Any) -> Balance:
 @pytest.mark.parametrize("seed", range(3))
 def test_real_devices_are_even(seed: int) -> None:
     values = {metric.name: [0] * 2000 for metric in PLAN.metrics}
-    sent = SmallFleet(PLAN, 2000, seed).reports(5, values)
+    sent = SdkFleet(PLAN, 2000, seed).reports(5, values)
     ((_, counts),) = count_reports(sent, PLAN).items()
     for metric in PLAN.metrics:
         found = _of(metric, counts[metric.name])

@@ -19,7 +19,7 @@ import pytest
 from scipy.stats import binom
 
 from reticent.device import Device
-from reticent.lab.fleet import SmallFleet
+from reticent.lab.fleet import SdkFleet
 from reticent.mechanisms import Flip
 from reticent.testing import ManualClock
 
@@ -364,7 +364,7 @@ def test_only_privacy_parameters_redraw_the_memo() -> None:
     seen = {}
     for name, other in {"words": (2, "1", "other words"), "epsilon": (2, "1.001", "")}.items():
         bits = [
-            np.array([report.bit(0) for report in SmallFleet(plan, devices, 4).reports(0, {})])
+            np.array([report.bit(0) for report in SdkFleet(plan, devices, 4).reports(0, {})])
             for plan in (first, module.plan(*other))
         ]
         seen[name] = np.mean(bits[0] != bits[1])

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import pytest
 
 from reticent.counts import count_reports
-from reticent.frames.java import java_home
+from reticent.frames.spark import java_home
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.stores import CountsByTags, Layout, RoundKey, open_store

@@ -18,7 +18,7 @@ from reticent.counts import MeanCounts, count_reports
 from reticent.errors import ParameterError, ReportError
 from reticent.frames import FrameError, count, to_arrow
 from reticent.frames.counting import shares
-from reticent.frames.words import WORD_BITS, Words
+from reticent.frames.packing import WORD_BITS, Packing
 from reticent.plan import Plan
 from reticent.reports import Report, to_packed
 
@@ -189,7 +189,8 @@ def test_each_id_is_in_one_share(small: Plan, reports_on: Made) -> None:
 
 def test_wide_reports_are_several_words(all_plans: list[Plan]) -> None:
     sizes = {
-        plan.name: [sum(part.bits for part in word.parts) for word in Words(plan).words] for plan in all_plans
+        plan.name: [sum(slot.bits for slot in word.slots) for word in Packing(plan).words]
+        for plan in all_plans
     }
     assert sizes == {"mean": [8], "hadamard": [16], "d-bit": [16], "segments": [32], "wide": [24, 56, 16]}
     assert max(max(each) for each in sizes.values()) <= WORD_BITS

@@ -122,7 +122,7 @@ def lake(
     plan = all_plans[3]
     url = f"lake:///{tmp_path / 'lake'}"
     key = fill(url, plan, reports_on(plan, 400, 6))
-    return url, key, [tmp_path / "lake" / path for path in open_lake(url).segments(key)]
+    return url, key, [tmp_path / "lake" / path for path in open_lake(url).parts(key)]
 
 
 def truncated(path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_file_that_was_frozen_and_is_gone_is_named(
 class Meddling:
     """An engine during whose work the files it reads are merged, or the round is sealed, by a collector."""
 
-    checks_pages = True
+    checks = "pages"
 
     def __init__(self, inner: Engine, meddle: Callable[[], object]) -> None:
         self._inner, self._meddle, self.calls = inner, meddle, 0
@@ -271,7 +271,7 @@ def test_what_an_engine_says_is_passed_on(lake: tuple[str, RoundKey, list[Path]]
     url, key, _ = lake
 
     class Failing:
-        checks_pages = True
+        checks = "pages"
 
         def count(self, *asked: Any) -> Any:
             raise RuntimeError("no more room\nand much more")

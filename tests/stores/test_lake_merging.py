@@ -12,9 +12,9 @@ from tests.shared.writers import KEY, group
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores import Appended
-from reticent.stores.lake import LakeStore, Segment, open_lake
+from reticent.stores.lake import LakeStore, Part, open_lake
+from reticent.stores.lake.layout import outermost
 from reticent.stores.lake.memory import MERGED_AT_ONCE, Ranges
-from reticent.stores.lake.paths import outermost
 
 
 @pytest.fixture
@@ -102,9 +102,9 @@ def test_ranges_against_a_plain_set() -> None:
 def test_outermost_segments_against_comparing_all() -> None:
     draw = random.Random(4)
     for _ in range(50):
-        levels = [Segment(writer, n, n, 1) for writer in "ab" for n in range(1, 17)]
-        levels += [Segment(writer, n, n + 3, 4) for writer in "ab" for n in (1, 5, 9, 13)]
-        levels += [Segment("a", 1, 16, 16)] * draw.randrange(2)
+        levels = [Part(writer, n, n, 1) for writer in "ab" for n in range(1, 17)]
+        levels += [Part(writer, n, n + 3, 4) for writer in "ab" for n in (1, 5, 9, 13)]
+        levels += [Part("a", 1, 16, 16)] * draw.randrange(2)
         some = draw.sample(levels, 20)
         expected = {one for one in some if not any(other != one and other.covers(one) for other in some)}
         found = outermost(some)

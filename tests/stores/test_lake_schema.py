@@ -9,12 +9,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.shared.lakes import Memory
 
 from reticent.plan import Plan
 from reticent.stores import RoundKey
-from reticent.stores.lake import Columns, bit_place, plan_digest, schema
-from reticent.stores.lake.counting import count_segments, distinct
-from reticent.stores.lake.paths import Segment
+from reticent.stores.lake import Arrow, Columns, Part, Parts, bit_place, plan_digest, schema
+from reticent.stores.lake.counting import distinct
 from reticent.stores.records import Records
 
 HEAD = '[plan]\nname = "rows"\nversion = {}\nround = "1h"\n'
@@ -154,19 +154,22 @@ def test_a_round_counted_in_passes_comes_to_the_same() -> None:
     records = make_records(columns, 5000)
     records[1000:2000, :16] = records[:1000, :16]  # other reports with the same ids
     records[2000:2500] = records[:500]
-    parts = np.array_split(records[np.random.default_rng(1).permutation(5000)], 13)
-    segments = [Segment("0" * 32, place, place, len(part)) for place, part in enumerate(parts, 1)]
+    shares = np.array_split(records[np.random.default_rng(1).permutation(5000)], 13)
+    names = [Part("0" * 32, place, place, len(share)).name for place, share in enumerate(shares, 1)]
     reads = []
 
-    def read(segment: Segment) -> Records:
-        reads.append(segment.first)
-        return parts[segment.first - 1]
+    class Shares(Parts):
+        def read(self, name: str) -> Records:
+            reads.append(name)
+            return shares[names.index(name)]
 
-    whole = count_segments(columns.layout, segments, read)
-    assert whole == (3500, columns.layout.counts(distinct(records)))
+    parts = Shares(Memory(), columns, RoundKey("rows", 1, 5))
+    whole = Arrow().count(parts, names)
+    assert whole == columns.layout.counts(distinct(records))
+    assert sum(by_metric["m0"].devices for by_metric in whole.values()) == 3500
     for rows, passes in ((4999, 2), (400, 13)):
         reads.clear()
-        assert count_segments(columns.layout, segments, read, rows_at_once=rows) == whole
+        assert Arrow(rows_at_once=rows).count(parts, names) == whole
         assert len(reads) == passes * 13
 
 

@@ -1,15 +1,8 @@
-"""The command line: one file per verb, or a folder where a verb has several parts."""
+"""The command line: one file per verb."""
 
 from __future__ import annotations
 
 import sys
-
-STOPPED = 130
-"""The exit code of Ctrl-C: 128 and the number of the signal, as shells count."""
-
-
-COMPLETE = "_RETICENT_COMPLETE"
-"""The variable by which a shell's script asks for completions, also of `python -m reticent`."""
 
 
 def main() -> None:
@@ -21,5 +14,5 @@ def main() -> None:
             raise
         sys.exit("The command line is an optional part: pip install 'reticent[cli]'")
     except KeyboardInterrupt:
-        sys.exit(STOPPED)
-    reticent(complete_var=COMPLETE)
+        sys.exit(130)
+    reticent(complete_var="_RETICENT_COMPLETE")  # the name also where it runs as `python -m reticent`

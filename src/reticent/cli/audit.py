@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from reticent.cli.output import (
     as_json,
@@ -22,13 +21,13 @@ from reticent.cli.output import (
     make_folder,
     plan_file,
     print_json,
+    progress,
     table,
 )
 from reticent.plan import Plan
 
 if TYPE_CHECKING:
     from reticent.lab.audit import Audit, Client
-    from reticent.lab.audit.auditing import Progress as Tell
 
 NOT_COVERED = """\
 Not covered: timing, side channels of the machine, a collector that changes the plan, and devices that change
@@ -81,22 +80,28 @@ def audit(
 
     plan = Plan.load(path)
     make_folder(out)
-    with _client(client) as chosen, _progress(as_json) as tell:
-        found = audit_plan(
+    with _client(client) as chosen, progress("attacking", quiet=as_json) as tell:
+        result = audit_plan(
             plan, client=chosen, reports=reports, rounds=rounds, sdk_devices=sdk_devices, seed=seed,
             workers=min(4, os.cpu_count() or 1), progress=tell,
         )  # fmt: skip
-    files = _draw(found, out) if out else []
+    files: list[Path] = []
+    if out:
+        from reticent.lab.audit.picture import draw
+        from reticent.plots import save
+
+        files = save(draw(result), out, "audit")
     if as_json:
-        print_json({**found.to_dict(), "files": [str(file) for file in files]})
+        print_json({**result.to_dict(), "files": [str(file) for file in files]})
     else:
-        _print(console(), found, files)
-    if not found.sound:
+        _print(console(), result, files)
+    if not result.sound:
         found_problems()
 
 
 @contextmanager
 def _client(command: str | None) -> Iterator[Client | None]:
+    """The program of --client, ended afterwards; None for the SDK."""
     if command is None:
         yield None
         return
@@ -112,111 +117,76 @@ def _client(command: str | None) -> Iterator[Client | None]:
         client.close()
 
 
-@contextmanager
-def _progress(silent: bool) -> Iterator[Tell]:
-    """A bar for people, on standard error; nothing for scripts and files."""
-    from reticent.lab.audit.auditing import quiet
-
-    screen = Console(stderr=True)
-    if silent or not screen.is_terminal:
-        yield quiet
-        return
-    columns = (
-        TextColumn("attacking"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=screen, transient=True) as bar:
-        task = bar.add_task("devices", total=1.0)
-        yield lambda done, total: bar.update(task, completed=done / total)
-
-
-def _draw(found: Audit, out: Path) -> list[Path]:
-    from reticent.lab.audit.picture import draw
-    from reticent.plots import save
-
-    return save(draw(found), out, "audit")
-
-
-def _print(screen: Console, found: Audit, files: list[Path]) -> None:
-    screen.print(_exact_table(found))
-    screen.print(_attack_table(found))
-    screen.print(_check_table(found))
+def _print(screen: Console, audit: Audit, files: list[Path]) -> None:
+    screen.print(_exact_table(audit))
+    screen.print(_attack_table(audit))
+    rows = table("checks without chance", "", "", title="\nWhat must hold")
+    rows.columns[1].justify = rows.columns[2].justify = "left"
+    marks = {True: "[green]ok[/green]", False: "[red]FAILS[/red]", None: "[yellow]see[/yellow]"}
+    for check in audit.checks:
+        rows.add_row(
+            f"{escape(check.subject)}: {check.what}", marks[check.holds], f"[dim]{escape(check.detail)}[/dim]"
+        )
+    screen.print(rows)
     screen.print()
-    _print_power(screen, found)
+    smallest: dict[str, float] = {}
+    for attack in audit.attacks:
+        if attack.notice is not None:
+            smallest[attack.subject] = min(attack.notice, smallest.get(attack.subject, attack.notice))
+    if smallest:
+        excess = ", ".join(f"{name} {share:.1%}" for name, share in smallest.items())
+        screen.print(f"So many devices would notice an epsilon that is larger by: {escape(excess)}.")
     screen.print(
-        f"{found.reports:,} reports of {escape(' and '.join(found.clients))} in {found.seconds:,.0f} s. "
-        f"All bounds hold together with confidence 1 - {found.false_alarm:g}: a client that keeps its claims "
+        f"{audit.reports:,} reports of {escape(' and '.join(audit.clients))} in {audit.seconds:,.0f} s. "
+        f"All bounds hold together with confidence 1 - {audit.false_alarm:g}: a client that keeps its claims "
         "is flagged at most once in a million audits."
     )
     for file in files:
         screen.print(f"Wrote {escape(str(file))}")
     screen.print(f"[dim]{NOT_COVERED}[/dim]\n")
-    for problem in found.problems:
+    for problem in audit.problems:
         screen.print(f"[red]ABOVE CLAIM[/red] {escape(problem)}")
-    if found.sound:
+    if audit.sound:
         screen.print("[green]ok[/green]: nothing is above its claim.")
 
 
-def _exact_table(found: Audit) -> object:
+def _exact_table(audit: Audit) -> object:
     rows = table(
         "exact, by enumeration",
         "claim",
         "loss",
         "",
-        title=f"What {found.plan} (version {found.version}) loses",
+        title=f"What {audit.plan} (version {audit.version}) loses",
     )
     rows.columns[-1].justify = "left"
     subject = None
-    for each in found.exact:
-        if subject not in (None, each.subject):
+    for loss in audit.exact:
+        if subject not in (None, loss.subject):
             rows.add_section()
         rows.add_row(
-            f"{escape(each.subject)}: {each.what}", _loss(each.claim), _loss(each.loss), _verdict(each.above)
+            f"{escape(loss.subject)}: {loss.what}", _loss(loss.claim), _loss(loss.loss), _verdict(loss.above)
         )
-        subject = each.subject
+        subject = loss.subject
     return rows
 
 
-def _attack_table(found: Audit) -> object:
+def _attack_table(audit: Audit) -> object:
     rows = table(
         "black box", "claim", "exact", "estimate", "at least", "devices", "",
         title="\nWhat attacks proved (devices per history)",
     )  # fmt: skip
     rows.columns[-1].justify = "left"
-    for each in found.attacks:
+    for attack in audit.attacks:
         rows.add_row(
-            f"{escape(each.subject)}: {each.what}",
-            _loss(each.claim),
-            "" if each.exact is None else _loss(each.exact),
-            _loss(max(0.0, each.estimate)),
-            _loss(each.lower),
-            f"{each.devices:,}",
-            _verdict(each.above),
+            f"{escape(attack.subject)}: {attack.what}",
+            _loss(attack.claim),
+            "" if attack.exact is None else _loss(attack.exact),
+            _loss(max(0.0, attack.estimate)),
+            _loss(attack.lower),
+            f"{attack.devices:,}",
+            _verdict(attack.above),
         )
     return rows
-
-
-def _check_table(found: Audit) -> object:
-    rows = table("checks without chance", "", "", title="\nWhat must hold")
-    rows.columns[1].justify = rows.columns[2].justify = "left"
-    marks = {True: "[green]ok[/green]", False: "[red]FAILS[/red]", None: "[yellow]see[/yellow]"}
-    for each in found.checks:
-        rows.add_row(
-            f"{escape(each.subject)}: {each.what}", marks[each.holds], f"[dim]{escape(each.detail)}[/dim]"
-        )
-    return rows
-
-
-def _print_power(screen: Console, found: Audit) -> None:
-    smallest: dict[str, float] = {}
-    for each in found.attacks:
-        if each.notice is not None:
-            smallest[each.subject] = min(each.notice, smallest.get(each.subject, each.notice))
-    if smallest:
-        words = ", ".join(f"{name} {share:.1%}" for name, share in smallest.items())
-        screen.print(f"So many devices would notice an epsilon that is larger by: {escape(words)}.")
 
 
 def _verdict(above: bool) -> str:

@@ -6,19 +6,21 @@ import secrets
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 
-from reticent.cli.listening import check_free
+from reticent.cli.options import check_free
 from reticent.cli.output import as_json, console, figure, found_problems, make_folder, print_json
 from reticent.errors import ReticentError
 
 if TYPE_CHECKING:
-    from reticent.lab.demo import Row
+    from reticent.lab.demo import Comparison, Demo
+
+LASTING = "Misses come in runs: remembered answers do not average out, so an error lasts for rounds."
 
 
 @click.command(short_help="Run the whole system on this machine.")
@@ -55,24 +57,28 @@ def demo(
     chosen = secrets.randbelow(2**32) if seed is None else seed
     check_free("127.0.0.1", port, "--port; 0 takes any that is free")
     with _folder(keep) as folder:
-        from reticent.lab.demo import Stage
+        from reticent.lab.demo import Demo
 
-        with Stage(folder, devices, rounds, port, chosen) as stage:
+        with Demo(folder, devices, rounds, port, chosen) as running:
             if not as_json:
-                _introduce(screen, stage, devices, rounds, chosen)
+                _introduce(screen, running, devices, rounds, chosen)
             rows = []
-            for sealed in stage.play():
+            for sealed in running.play():
                 rows += sealed
                 if not as_json:
                     _print_round(screen, sealed)
             if as_json:
-                answer = {"seed": chosen, "devices": devices, "rounds": rounds, "url": stage.url}
+                answer = {"seed": chosen, "devices": devices, "rounds": rounds, "url": running.url}
                 print_json({**answer, "rows": [row.to_dict() for row in rows]})
             else:
-                _conclude(screen, rows)
+                inside = sum(row.inside for row in rows)
+                screen.print(f"\n{inside} of {len(rows)} true figures are inside their 95 % intervals.")
+                screen.print(f"[dim]{LASTING}[/dim]")
             if not once:
-                screen.print(f"\nThe dashboard is at [bold]{stage.url}[/bold]  (Ctrl-C ends the demo)")
-                _wait()
+                screen.print(f"\nThe dashboard is at [bold]{running.url}[/bold]  (Ctrl-C ends the demo)")
+                with suppress(KeyboardInterrupt):
+                    while True:
+                        time.sleep(3600)
     if any(row.absurd for row in rows):
         screen.print("[red]Some figures are further off than chance allows.[/red]")
         found_problems()
@@ -90,41 +96,25 @@ def _folder(keep: Path | None) -> Iterator[Path]:
             yield Path(folder)
 
 
-def _introduce(screen: Console, stage: Any, devices: int, rounds: int, seed: int) -> None:
+def _introduce(screen: Console, running: Demo, devices: int, rounds: int, seed: int) -> None:
     screen.print(
-        f"{devices:,} devices, {stage.sdk_devices} of them with the real SDK; {rounds} rounds of six hours; "
-        f"{stage.plan.bits} noisy bits per report [dim](seed {seed})[/dim]"
+        f"{devices:,} devices, {running.sdk_devices} of them with the real SDK; {rounds} rounds of six hours; "
+        f"{running.plan.bits} noisy bits per report [dim](seed {seed})[/dim]"
     )
-    screen.print(f"Collector and dashboard: [bold]{stage.url}[/bold]\n")
+    screen.print(f"Collector and dashboard: [bold]{running.url}[/bold]\n")
     screen.print("Mean seconds in the editor, and how many shares of its two histograms are inside:\n")
     head = f"{'round':>6}  {'truth':>8}  {'estimate':>16}  {'95 % interval':>18}  {'':8}  histograms"
     screen.print(f"[bold]{head}[/bold]")
 
 
-def _print_round(screen: Console, rows: list[Row]) -> None:
+def _print_round(screen: Console, rows: list[Comparison]) -> None:
     mean = next(row for row in rows if row.bucket is None)
     buckets = [row for row in rows if row.bucket is not None]
-    found = mean.estimate
+    estimate = mean.estimate
     mark = "[green]inside[/green]  " if mean.inside else "[yellow]outside[/yellow] "
     screen.print(
         f"{mean.round:>6}  {figure(mean.truth):>8}  "
-        f"{figure(found['value']) + ' ± ' + figure(found['half_width']):>16}  "
-        f"{figure(found['lower']) + ' to ' + figure(found['upper']):>18}  {mark}  "
+        f"{figure(estimate['value']) + ' ± ' + figure(estimate['half_width']):>16}  "
+        f"{figure(estimate['lower']) + ' to ' + figure(estimate['upper']):>18}  {mark}  "
         f"{sum(row.inside for row in buckets)} of {len(buckets)}"
     )
-
-
-def _conclude(screen: Console, rows: list[Row]) -> None:
-    inside = sum(row.inside for row in rows)
-    screen.print(f"\n{inside} of {len(rows)} true figures are inside their 95 % intervals.")
-    screen.print(
-        "[dim]Misses come in runs: remembered answers do not average out, so an error lasts for rounds.[/dim]"
-    )
-
-
-def _wait() -> None:
-    try:
-        while True:
-            time.sleep(3600)
-    except KeyboardInterrupt:
-        return

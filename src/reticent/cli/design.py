@@ -91,15 +91,40 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
 
     Exit code 3 when the wish cannot be met: then the nearest design is shown, and what to give up.
     """
-    from reticent.lab.design import choose, neighbours, plan_text, ways_out
+    from reticent import plots
+    from reticent.lab.design import choose, file_name, neighbours, plan_text, section, ways_out
+    from reticent.lab.design.picture import draw
 
     choice = choose(_wish(wanted))
     make_folder(out)
-    _check_names(choice.wish, plan_text(choice))
+    text = plan_text(choice)
+    try:  # all numbers are a plan's by now; a name or a unit may still not be
+        suits, reason = Plan.from_toml(text).name == choice.wish.name, "expected a plain name."
+    except PlanError as error:
+        suits, reason = False, str(error.problems[0])
+    if not suits:
+        raise click.UsageError(f"--name or --unit does not suit a plan: {reason}")
     around, outs = neighbours(choice), ways_out(choice)
-    files = _write(choice, out) if out else []
+    files: list[Path] = []
+    if out is not None:
+        file = out / f"{file_name(choice)}.toml"
+        file.write_text(text, encoding="utf-8")
+        files = [file, *plots.save(draw(choice), out, file_name(choice))]
     if as_json:
-        print_json(_answer(choice, outs, around, files))
+        print_json(
+            {
+                "met": choice.met,
+                "wish": {**_floats(asdict(choice.wish)), "kind": choice.wish.kind},
+                "chosen": _described(choice.chosen),
+                "give_up": [_floats(asdict(way)) for way in outs],
+                "neighbours": [
+                    {"label": neighbour.label, **_described(neighbour.design)} for neighbour in around
+                ],
+                "section": section(choice),
+                "plan": text,
+                "files": [str(file) for file in files],
+            }
+        )
     else:
         screen = console()
         _print_choice(screen, choice, outs)
@@ -124,143 +149,81 @@ def _wish(wanted: dict[str, Any]) -> Wish:
     except ParameterError as error:
         name = f"--expected-{'share' if kind == 'histogram' else 'mean'}"
         option = name if error.name == "expected" else OPTIONS.get(error.name, f"--{error.name}")
-        hint = f"\n  Hint: {_as_options(error.hint)}" if error.hint else ""
+        parts = r"\b(half_width|change_time|epsilon|lifetime)\b"
+        hint = re.sub(parts, lambda part: f"--{part[0].replace('_', '-')}", error.hint)
+        hint = f"\n  Hint: {hint}" if hint else ""
         raise click.UsageError(f"{option}: expected {error.expected}, got {error.got}.{hint}") from None
 
 
-def _as_options(hint: str) -> str:
-    """
-    A hint that speaks of parts of a wish, in terms of options.
-
-    >>> _as_options("give half_width, or epsilon")
-    'give --half-width, or --epsilon'
-    """
-    names = "|".join(["half_width", "change_time", "epsilon", "lifetime"])
-    return re.sub(rf"\b({names})\b", lambda found: f"--{found[0].replace('_', '-')}", hint)
-
-
-def _check_names(wish: Wish, text: str) -> None:
-    """All numbers are a plan's by now; a name or a unit may still not be."""
-    try:
-        suits, reason = Plan.from_toml(text).name == wish.name, "expected a plain name."
-    except PlanError as error:
-        suits, reason = False, str(error.problems[0])
-    if not suits:
-        raise click.UsageError(f"--name or --unit does not suit a plan: {reason}")
-
-
-def _write(choice: Choice, folder: Path) -> list[Path]:
-    from reticent import plots
-    from reticent.lab.design import plan_text
-    from reticent.lab.design.picture import draw
-    from reticent.lab.design.section import file_name
-
-    plan = folder / f"{file_name(choice)}.toml"
-    plan.write_text(plan_text(choice), encoding="utf-8")
-    return [plan, *plots.save(draw(choice), folder, file_name(choice))]
-
-
-def _answer(
-    choice: Choice, outs: tuple[WayOut, ...], around: tuple[Neighbour, ...], files: list[Path]
-) -> dict[str, object]:
-    from reticent.lab.design import plan_text, section
-
-    return {
-        "met": choice.met,
-        "wish": {**_numbers(asdict(choice.wish)), "kind": choice.wish.kind},
-        "chosen": _figures(choice.chosen),
-        "give_up": [_numbers(asdict(way)) for way in outs],
-        "neighbours": [{"label": each.label, **_figures(each.design)} for each in around],
-        "section": section(choice),
-        "plan": plan_text(choice),
-        "files": [str(file) for file in files],
-    }
-
-
-def _numbers(fields: dict[str, Any]) -> dict[str, Any]:
+def _floats(fields: dict[str, Any]) -> dict[str, Any]:
     """Rationals as floats, for JSON."""
     return {key: float(value) if isinstance(value, Fraction) else value for key, value in fields.items()}
 
 
-def _figures(shown: Design) -> dict[str, object]:
+def _described(design: Design) -> dict[str, object]:
     return {
-        "mechanism": shown.metric.mechanism_name,
-        "epsilon": float(shown.epsilon),
-        "flip": float(shown.flip),
-        "bits": shown.metric.bits,
-        "steps": shown.candidate.steps,
-        "devices": shown.devices,
-        "half_width": shown.half_width,
-        "worst_half_width": shown.worst_half_width,
-        "loss": asdict(shown.losses),
+        "mechanism": design.metric.mechanism.title,
+        "epsilon": float(design.epsilon),
+        "flip": float(design.flip),
+        "bits": design.metric.bits,
+        "steps": design.candidate.steps,
+        "devices": design.devices,
+        "half_width": design.half_width,
+        "worst_half_width": design.worst_half_width,
+        "loss": asdict(design.losses),
     }
 
 
 def _print_choice(screen: Console, choice: Choice, outs: tuple[WayOut, ...]) -> None:
-    wish, chosen = choice.wish, choice.chosen
+    wish, chosen, loss = choice.wish, choice.chosen, choice.chosen.losses
     asked = "the mean" if wish.buckets is None else f"{wish.buckets} buckets"
     parts = f" in {wish.segments} segments" if wish.segments > 1 else ""
     screen.print(
         f"[bold]{escape(wish.name)}[/bold]: {asked} of 0 to {_amount(wish, wish.max_value, mean=True)}, "
         f"from {wish.devices:,} devices{parts}"
     )
+    if wish.lifetime is not None:
+        limit = f"{figure(float(wish.lifetime))} for life"
+    else:
+        usual = " (the limit when none is given)" if wish.epsilon is None else ""
+        limit = f"epsilon {figure(float(wish.limit / 2))}{usual}"
     if wish.half_width is None:
         verdict = "[green]The narrowest interval within the limit[/green]"
     elif choice.met:
         verdict = f"[green]±{_amount(wish, wish.half_width)} can be had[/green]"
     else:
-        verdict = (
-            f"[red]±{_amount(wish, wish.half_width)} cannot be had[/red] within {_limit(wish)}; the nearest"
-        )
+        verdict = f"[red]±{_amount(wish, wish.half_width)} cannot be had[/red] within {limit}; the nearest"
     screen.print(
-        f"{verdict}: {chosen.metric.mechanism_name} with epsilon {figure(float(chosen.epsilon))} "
+        f"{verdict}: {chosen.metric.mechanism.title} with epsilon {figure(float(chosen.epsilon))} "
         f"and flip {float(chosen.flip):g}."
     )
     share = f" ({chosen.half_width / float(wish.top):.2%} of the range)" if wish.buckets is None else ""
+    if wish.expected is None:
+        at = ", at worst"
+    else:
+        kind = "a mean" if wish.buckets is None else "a share"
+        worst = _amount(wish, chosen.worst_half_width)
+        at = f", at {kind} of {_amount(wish, wish.expected)}; ±{worst} at worst"
     screen.print(
-        f"  {wish.confidence * 100:g} % half-width   ±{_amount(wish, chosen.half_width)}{share}{_at(choice)}"
-    )
-    loss = chosen.losses
-    screen.print(
+        f"  {wish.confidence * 100:g} % half-width   ±{_amount(wish, chosen.half_width)}{share}{at}\n"
         f"  epsilon spent     {figure(loss.round)} per round, {figure(loss.constant)} steady, "
         f"{figure(loss.lifetime)} for life, {figure(loss.change_per_round)} per round that a change is moved"
     )
     if outs:
         screen.print("\nTo have it, give up one of these and keep the others:")
     for way in outs:
-        screen.print(f"  {_way_out(choice, way)}")
-
-
-def _at(choice: Choice) -> str:
-    """Which truth a half-width is for."""
-    wish = choice.wish
-    if wish.expected is None:
-        return ", at worst"
-    kind = "a mean" if wish.buckets is None else "a share"
-    worst = _amount(wish, choice.chosen.worst_half_width)
-    return f", at {kind} of {_amount(wish, wish.expected)}; ±{worst} at worst"
-
-
-def _way_out(choice: Choice, way: WayOut) -> str:
-    if way.instead is None:
-        return f"[dim]no {WORDS[way.part]} alone would do[/dim]"
-    instead, wished = _part(choice.wish, way, way.instead), _part(choice.wish, way, way.wished)
-    unit = " devices" if way.part == "devices" else ""
-    sign = f"{WORDS[way.part]} " if way.part in ("epsilon", "lifetime", "flip", "change_time") else ""
-    return f"{sign}{instead}{unit} instead of {wished}"
-
-
-def _part(wish: Wish, way: WayOut, number: Fraction | int) -> str:
-    if way.part == "half_width":
-        return f"±{_amount(wish, number)}"
-    return f"{number:,}" if isinstance(number, int) else f"{float(number):g}"
-
-
-def _limit(wish: Wish) -> str:
-    if wish.lifetime is not None:
-        return f"{figure(float(wish.lifetime))} for life"
-    usual = " (the limit when none is given)" if wish.epsilon is None else ""
-    return f"epsilon {figure(float(wish.limit / 2))}{usual}"
+        if way.instead is None:
+            screen.print(f"  [dim]no {WORDS[way.part]} alone would do[/dim]")
+            continue
+        instead, wished = (
+            f"±{_amount(wish, number)}"
+            if way.part == "half_width"
+            else (f"{number:,}" if isinstance(number, int) else f"{float(number):g}")
+            for number in (way.instead, way.wished)
+        )
+        unit = " devices" if way.part == "devices" else ""
+        name = f"{WORDS[way.part]} " if way.part in ("epsilon", "lifetime", "flip", "change_time") else ""
+        screen.print(f"  {name}{instead}{unit} instead of {wished}")
 
 
 def _amount(wish: Wish, number: Fraction | float, mean: bool = False) -> str:
@@ -270,19 +233,19 @@ def _amount(wish: Wish, number: Fraction | float, mean: bool = False) -> str:
 
 
 def _print_neighbours(screen: Console, choice: Choice, around: tuple[Neighbour, ...]) -> None:
-    from reticent.lab.design.wish import MOST_BUCKETS
+    from reticent.lab.design import MOST_BUCKETS
 
     rows = table("", *COLUMNS, title="\nAround it")
-    for each in around:
-        shown, loss = each.design, each.design.losses
-        paper = " paper" if shown.candidate.variant == "paper" else ""
+    for neighbour in around:
+        design, loss = neighbour.design, neighbour.design.losses
+        paper = " paper" if design.candidate.variant == "paper" else ""
         rows.add_row(
-            each.label,
-            f"{shown.candidate.mechanism}{paper}",
-            figure(float(shown.epsilon)),
-            f"{float(shown.flip):g}",
-            str(shown.metric.bits),
-            f"±{figure(shown.half_width)}",
+            neighbour.label,
+            f"{design.candidate.mechanism}{paper}",
+            figure(float(design.epsilon)),
+            f"{float(design.flip):g}",
+            str(design.metric.bits),
+            f"±{figure(design.half_width)}",
             *(figure(part) for part in (loss.round, loss.constant, loss.lifetime, loss.change_per_round)),
         )
     screen.print(rows)
@@ -295,8 +258,7 @@ def _print_neighbours(screen: Console, choice: Choice, around: tuple[Neighbour, 
 
 
 def _print_section(screen: Console, choice: Choice, files: list[Path]) -> None:
-    from reticent.lab.design import section
-    from reticent.lab.design.section import check_command
+    from reticent.lab.design import check_command, section
 
     screen.print("\n[bold]For plan.toml[/bold]")
     screen.print(escape(section(choice)))

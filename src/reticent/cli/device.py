@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
 from reticent.cli.output import as_json, print_json
-from reticent.device import Device, Status
+from reticent.device import Device, Receipt, Status
 from reticent.errors import StateError
 
 state_file = click.argument(
@@ -35,12 +34,9 @@ def receipt(state: Path, as_json: bool) -> None:
       reticent device receipt telemetry.db
     """
     with _opened(state) as opened:
-        found = opened.receipt()
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        click.echo(str(found))
-    if found.problem:
+        receipt = opened.receipt()
+    _show(receipt, as_json)
+    if receipt.problem:
         raise SystemExit(1)
 
 
@@ -126,9 +122,8 @@ def _wish(state: Path, wish: Callable[[Device], bool], as_json: bool) -> None:
         raise StateError(f"{state}: could not be changed.\n  Hint: another program may hold it; try again")
 
 
-def _show(found: Status, as_json: bool) -> None:
-    plain: dict[str, Any] = found.to_dict()
+def _show(answer: Status | Receipt, as_json: bool) -> None:
     if as_json:
-        print_json(plain)
+        print_json(answer.to_dict())
     else:
-        click.echo(str(found))
+        click.echo(str(answer))

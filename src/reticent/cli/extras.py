@@ -47,30 +47,32 @@ class Requirement:
         except PackageNotFoundError:
             return None
 
-    def is_met_by(self, found: str) -> bool:
+    def is_met_by(self, installed: str) -> bool:
         """Whether a version is new enough."""
-        return _numbers(found) >= _numbers(self.oldest)
+        return _numbers(installed) >= _numbers(self.oldest)
 
 
 @cache
 def extras() -> dict[str, tuple[Requirement, ...]]:
     """All libraries of each extra; the extra `all` is left out, since it is the sum of the others."""
-    found: dict[str, set[Requirement]] = {}
+    libraries: dict[str, set[Requirement]] = {}
     for line in requires("reticent") or ():
         text, _, marker = line.partition(";")
         extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", marker)
         library = _REQUIREMENT.match(text)
         if extra and extra[1] != "all" and library and library[1] != "reticent":
-            found.setdefault(extra[1], set()).add(Requirement(library[1], library[2] or ""))
-    names = sorted(found, key=lambda name: (list(VERBS).index(name) if name in VERBS else len(VERBS), name))
-    return {name: tuple(sorted(found[name], key=lambda each: each.name)) for name in names}
+            libraries.setdefault(extra[1], set()).add(Requirement(library[1], library[2] or ""))
+    names = sorted(
+        libraries, key=lambda name: (list(VERBS).index(name) if name in VERBS else len(VERBS), name)
+    )
+    return {name: tuple(sorted(libraries[name], key=lambda library: library.name)) for name in names}
 
 
 def own_libraries(extra: str) -> tuple[Requirement, ...]:
     """What an extra brings beyond the smaller extras that it includes."""
     whole = set(extras()[extra])
-    smaller = set().union(*(each for each in map(set, extras().values()) if each < whole), set())
-    return tuple(each for each in extras()[extra] if each not in smaller)
+    smaller = set().union(*(other for other in map(set, extras().values()) if other < whole), set())
+    return tuple(library for library in extras()[extra] if library not in smaller)
 
 
 def extra_of(module: str) -> str | None:
@@ -83,7 +85,7 @@ def extra_of(module: str) -> str | None:
     top = module.partition(".")[0]
     by_size = sorted(extras().items(), key=lambda item: len(item[1]))
     for extra, libraries in by_size:
-        if any(MODULES.get(each.name, each.name) == top for each in libraries):
+        if any(MODULES.get(library.name, library.name) == top for library in libraries):
             return extra
     return None
 
@@ -95,8 +97,8 @@ def _numbers(text: str) -> tuple[int, ...]:
     >>> _numbers("2.0.0rc1"), _numbers("1.10"), _numbers("")
     ((2,), (1, 10), ())
     """
-    found = re.match(r"[0-9]+(?:\.[0-9]+)*", text)
-    parts = [int(part) for part in found[0].split(".")] if found else []
+    start = re.match(r"[0-9]+(?:\.[0-9]+)*", text)
+    parts = [int(part) for part in start[0].split(".")] if start else []
     while parts and not parts[-1]:
         parts.pop()
     return tuple(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reticent.cli.completing import StoreUrl, complete_metric, complete_plan, complete_segment
 from reticent.errors import ParameterError, ReticentError, StoreError
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ def given_store(context: click.Context, parameter: click.Parameter, value: str |
 
 
 def _needed_store(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
-    found = given_store(context, parameter, value)
-    if found is None:
+    url = given_store(context, parameter, value)
+    if url is None:
         raise click.MissingParameter(ctx=context, param=parameter)
-    return found
+    return url
 
 
 def _segment(context: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
@@ -47,12 +47,11 @@ store_option = click.option(
     "--store",
     envvar="RETICENT_STORE",
     callback=_needed_store,
-    type=StoreUrl(),
     metavar="URL",
     help=STORE_HELP,
 )
 either_store_option = click.option(
-    "--store", envvar="RETICENT_STORE", callback=given_store, type=StoreUrl(), metavar="URL", help=STORE_HELP
+    "--store", envvar="RETICENT_STORE", callback=given_store, metavar="URL", help=STORE_HELP
 )
 """Of verbs that can do without, given --counts."""
 
@@ -62,22 +61,16 @@ counts_option = click.option(
     metavar="COUNTS",
     help="Instead of a store: a file of counts that reticent count wrote.",
 )
-plan_option = click.option(
-    "--plan", metavar="NAME", shell_complete=complete_plan, help="Rounds of this plan only."
-)
-metric_option = click.option(
-    "--metric", metavar="NAME", shell_complete=complete_metric, help="This metric only."
-)
+plan_option = click.option("--plan", metavar="NAME", help="Rounds of this plan only.")
+metric_option = click.option("--metric", metavar="NAME", help="This metric only.")
 last_option = click.option(
     "--last", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Latest rounds."
 )
 segment_option = click.option(
-    "--segment", multiple=True, callback=_segment, metavar="NAME:TAG", shell_complete=complete_segment,
+    "--segment", multiple=True, callback=_segment, metavar="NAME:TAG",
     help="Devices with this tag only; may be given several times.",
 )  # fmt: skip
-by_option = click.option(
-    "--by", metavar="NAME", shell_complete=complete_segment, help="Estimate the tags of this segment apart."
-)
+by_option = click.option("--by", metavar="NAME", help="Estimate the tags of this segment apart.")
 confidence_option = click.option(
     "--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
     show_default=True, metavar="C", help="Of the intervals.",
@@ -119,10 +112,24 @@ def near_names(**known: list[str]) -> Iterator[None]:
     except ParameterError as error:
         if error.name not in known:
             raise
-        raise ReticentError(_unknown_name(error.name, known[error.name], str(error.got))) from error
+        option, names, got = error.name, known[error.name], str(error.got)
+        near = difflib.get_close_matches(got, names, n=1)
+        hint = f"\n  Hint: --{option} {near[0]}?" if near else ""
+        text = f"{option}: expected one of {', '.join(names) or '(none)'}, got {got}.{hint}"
+        raise ReticentError(text) from error
 
 
-def _unknown_name(option: str, known: list[str], got: str) -> str:
-    near = difflib.get_close_matches(got, known, n=1)
-    hint = f"\n  Hint: --{option} {near[0]}?" if near else ""
-    return f"{option}: expected one of {', '.join(known) or '(none)'}, got {got}.{hint}"
+def check_free(host: str, port: int, option: str) -> None:
+    """Raise `ReticentError` when nothing can listen there, before a store is opened; port 0 always can."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+            probe.listen()
+    except OSError as error:
+        raise ReticentError(
+            f"{host}:{port}: nothing can listen there: {error.strerror}.\n  Hint: give another {option}"
+        ) from error

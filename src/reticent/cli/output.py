@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
 import click
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-
-from reticent.cli.completing import PlanFile
 
 FOUND_PROBLEMS = 3
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for scripts.")
-plan_file = PlanFile(exists=True, dir_okay=False, path_type=Path)
+plan_file = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def console() -> Console:
     """Where people read; wide enough for a table when the output is a file."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=max(found.width, 110))
+    screen = Console(highlight=False)
+    return screen if screen.is_terminal else Console(highlight=False, width=max(screen.width, 110))
 
 
 def print_json(answer: object) -> None:
@@ -35,6 +36,17 @@ def found_problems() -> NoReturn:
     raise SystemExit(FOUND_PROBLEMS)
 
 
+@contextmanager
+def progress(label: str, quiet: bool) -> Iterator[Callable[[float, float], None]]:
+    """A bar for people, on standard error, told how much of how much is done; nothing for scripts and files."""
+    screen = Console(stderr=True)
+    columns = (TextColumn(label), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn())
+    disabled = quiet or not screen.is_terminal
+    with Progress(*columns, console=screen, transient=True, disable=disabled) as bar:
+        task = bar.add_task(label, total=1.0)
+        yield lambda done, total: bar.update(task, completed=done / total)
+
+
 def make_folder(folder: Path | None) -> None:
     """Make the folder of --out before the work begins, so that nothing is worked out in vain."""
     if folder is not None:
@@ -43,10 +55,10 @@ def make_folder(folder: Path | None) -> None:
 
 def table(*columns: str, title: str | None = None) -> Table:
     """A plain table; the first column is text, the others are figures."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    rows = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for place, column in enumerate(columns):
-        made.add_column(column, justify="left" if place == 0 else "right", style="bold" if place == 0 else "")
-    return made
+        rows.add_column(column, justify="left" if place == 0 else "right", style="bold" if place == 0 else "")
+    return rows
 
 
 def figure(number: float, digits: int = 4) -> str:

@@ -13,7 +13,6 @@ from rich.markup import escape
 from reticent.cli.options import confidence_option
 from reticent.cli.output import as_json, console, figure, found_problems, plan_file, print_json, table
 from reticent.errors import PlanError
-from reticent.mechanisms import DBitFlip, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.plan.card import PrivacyCard, privacy_card
 from reticent.plan.diff import diff as diff_plans
@@ -53,19 +52,26 @@ def check(path: Path, devices: int, confidence: float, previous: Path | None, as
 
     Exit code 3 when the plan breaks a rule; warnings alone leave it at 0.
     """
-    found, problems = _inspect(path, previous)
-    answer: dict[str, object] = {"metrics": {}, "groups": {}, "loss": None}
-    card = privacy_card(found) if found else None
-    if found and card:
-        answer = _answer(found, card, devices, confidence)
+    plan: Plan | None = None
+    try:
+        plan = Plan.load(path)
+    except PlanError as error:
+        problems = [problem for problem in error.problems if isinstance(problem, Problem)]
+    else:
+        problems = lint_succession(Plan.load(previous), plan) if previous else []
+        problems += lint(plan, today=datetime.now(UTC).date())
+    card = privacy_card(plan) if plan else None
     if as_json:
+        answer: dict[str, object] = {"metrics": {}, "groups": {}, "loss": None}
+        if plan and card:
+            answer = _answer(plan, card, devices, confidence)
         print_json({**answer, "problems": [problem.to_dict() for problem in problems]})
     else:
         screen = console()
         _print_problems(screen, path, problems)
-        if found and card:
-            _print_card(screen, found, card)
-            _print_widths(screen, found, devices, confidence)
+        if plan and card:
+            _print_card(screen, plan, card)
+            _print_widths(screen, plan, devices, confidence)
             screen.print(f"\n[dim]{NOT_COVERED}[/dim]")
     if any(problem.severity == "error" for problem in problems):
         found_problems()
@@ -86,14 +92,14 @@ def diff(before: Path, after: Path, as_json: bool) -> None:
     Exit code 3 when AFTER may not follow BEFORE (changed parameters under the same version).
     """
     old, new = Plan.load(before), Plan.load(after)
-    found = diff_plans(old, new)
+    difference = diff_plans(old, new)
     problems = lint_succession(old, new)
     if as_json:
-        print_json({**found.to_dict(), "problems": [problem.to_dict() for problem in problems]})
+        print_json({**difference.to_dict(), "problems": [problem.to_dict() for problem in problems]})
     else:
         screen = console()
         _print_problems(screen, after, problems)
-        for change in found.changes:
+        for change in difference.changes:
             cost = (
                 f"  [yellow]new memo, up to {figure(change.loss)} more for life[/yellow]"
                 if change.new_memo
@@ -101,35 +107,26 @@ def diff(before: Path, after: Path, as_json: bool) -> None:
             )
             screen.print(f"{escape(change.where)}: {escape(change.message)}{cost}")
         screen.print(
-            f"Adds up to {figure(found.lifetime_added)} to the loss for life."
-            if found.new_memos
+            f"Adds up to {figure(difference.lifetime_added)} to the loss for life."
+            if difference.new_memos
             else "Costs no new memo epoch."
         )
     if problems:
         found_problems()
 
 
-def _inspect(path: Path, previous: Path | None) -> tuple[Plan | None, list[Problem]]:
-    try:
-        found = Plan.load(path)
-    except PlanError as error:
-        return None, [problem for problem in error.problems if isinstance(problem, Problem)]
-    problems = lint_succession(Plan.load(previous), found) if previous else []
-    return found, problems + lint(found, today=datetime.now(UTC).date())
-
-
-def _answer(found: Plan, card: PrivacyCard, devices: int, confidence: float) -> dict[str, object]:
+def _answer(plan: Plan, card: PrivacyCard, devices: int, confidence: float) -> dict[str, object]:
     metrics = {}
-    for metric in found.metrics:
+    for metric in plan.metrics:
         other = _other(metric)
         metrics[metric.name] = {
-            **_figures(metric, devices, confidence),
+            **_described(metric, devices, confidence),
             "unit": metric.unit,
-            "alternative": _figures(other, devices, confidence) if other else None,
+            "alternative": _described(other, devices, confidence) if other else None,
         }
     return {
-        "plan": found.name,
-        "version": found.version,
+        "plan": plan.name,
+        "version": plan.version,
         "devices": devices,
         "confidence": confidence,
         "metrics": metrics,
@@ -138,12 +135,12 @@ def _answer(found: Plan, card: PrivacyCard, devices: int, confidence: float) -> 
     }
 
 
-def _figures(metric: Metric, devices: int, confidence: float) -> dict[str, object]:
+def _described(metric: Metric, devices: int, confidence: float) -> dict[str, object]:
     from reticent.estimates import expected_half_width, paper_bound
 
     return {
         "kind": metric.kind,
-        "mechanism": metric.mechanism_name,
+        "mechanism": metric.mechanism.title,
         "loss": asdict(losses(metric.mechanism, metric.flip)),
         "half_width": expected_half_width(metric, devices, confidence),
         "paper_bound": paper_bound(metric, devices, confidence),
@@ -152,14 +149,8 @@ def _figures(metric: Metric, devices: int, confidence: float) -> dict[str, objec
 
 def _other(metric: Metric) -> Metric | None:
     """The same histogram by the other mechanism, to compare with."""
-    mechanism = metric.mechanism
-    if isinstance(mechanism, OneBitMean):
-        return None
-    if isinstance(mechanism, HadamardBit):
-        return replace(metric, mechanism=DBitFlip(mechanism.epsilon, mechanism.buckets, 1))
-    if len(mechanism.buckets) > 255:
-        return None
-    return replace(metric, mechanism=HadamardBit(mechanism.epsilon, mechanism.buckets))
+    other = metric.mechanism.alternative
+    return None if other is None else replace(metric, mechanism=other)
 
 
 def _print_problems(screen: Console, path: Path, problems: list[Problem]) -> None:
@@ -173,14 +164,14 @@ def _print_problems(screen: Console, path: Path, problems: list[Problem]) -> Non
         screen.print()
 
 
-def _print_card(screen: Console, found: Plan, card: PrivacyCard) -> None:
+def _print_card(screen: Console, plan: Plan, card: PrivacyCard) -> None:
     losses_table = table(
         "epsilon spent", "per round", "steady", "for life", "change, per round",
-        title=f"What answering {found.name} (version {found.version}) costs a device",
+        title=f"What answering {plan.name} (version {plan.version}) costs a device",
     )  # fmt: skip
     for name, loss in card.metrics.items():
         row = (loss.round, loss.constant, loss.lifetime, loss.change_per_round)
-        losses_table.add_row(name, *(figure(each) for each in row))
+        losses_table.add_row(name, *(figure(part) for part in row))
     for name, together in card.groups.items():
         losses_table.add_row(f"  group {name}", figure(together.round), figure(together.constant), "", "")
     losses_table.add_section()
@@ -188,37 +179,29 @@ def _print_card(screen: Console, found: Plan, card: PrivacyCard) -> None:
     screen.print(losses_table)
 
 
-def _print_widths(screen: Console, found: Plan, devices: int, confidence: float) -> None:
+def _print_widths(screen: Console, plan: Plan, devices: int, confidence: float) -> None:
     from reticent.estimates import expected_half_width, paper_bound
 
     widths = table(
         f"{confidence:.0%} half-width", "mechanism", "at worst", "of range", "paper's bound",
         title=f"\nHow sure a round will be with {devices:,} devices",
     )  # fmt: skip
-    for metric in found.metrics:
-        for label, each in ((metric.name, metric), ("  instead", _other(metric))):
-            if each:
-                half, bound = (
-                    expected_half_width(each, devices, confidence),
-                    paper_bound(each, devices, confidence),
-                )
-                top = float(metric.max_value) if metric.kind == "mean" else 1.0
-                unit = f" {metric.unit}" if metric.kind == "mean" and metric.unit else ""
-                widths.add_row(
-                    label,
-                    each.mechanism_name,
-                    f"±{figure(half)}{unit}",
-                    f"{half / top:.2%}",
-                    f"±{figure(bound)}",
-                )
+    poor = False
+    for metric in plan.metrics:
+        top = float(metric.max_value) if metric.kind == "mean" else 1.0
+        unit = f" {metric.unit}" if metric.kind == "mean" and metric.unit else ""
+        for label, asked in ((metric.name, metric), ("  instead", _other(metric))):
+            if asked is None:
+                continue
+            half = expected_half_width(asked, devices, confidence)
+            poor |= asked is metric and half / top > POOR
+            widths.add_row(
+                label,
+                asked.mechanism.title,
+                f"±{figure(half)}{unit}",
+                f"{half / top:.2%}",
+                f"±{figure(paper_bound(asked, devices, confidence))}",
+            )
     screen.print(widths)
-    if any(_share_of_range(metric, devices, confidence) > POOR for metric in found.metrics):
+    if poor:
         screen.print("\nreticent design helps to choose epsilon, flip and mechanism for a half-width.")
-
-
-def _share_of_range(metric: Metric, devices: int, confidence: float) -> float:
-    """The half-width to expect, as a part of the range."""
-    from reticent.estimates import expected_half_width
-
-    top = float(metric.max_value) if metric.kind == "mean" else 1.0
-    return expected_half_width(metric, devices, confidence) / top

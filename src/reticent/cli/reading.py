@@ -29,7 +29,7 @@ from reticent.cli.output import as_json, console, figure, print_json, table
 from reticent.errors import ParameterError, ReticentError
 
 if TYPE_CHECKING:
-    from reticent.results import Found, Reader
+    from reticent.results import Result, Results
 
 
 @click.command(short_help="List the rounds of a store, or seal them.")
@@ -46,11 +46,11 @@ def rounds(store: str, plan: str | None, last: int, seal: bool, as_json: bool) -
     Example:
       reticent rounds --store sqlite:///reticent.db --seal
     """
-    from reticent.collector.sealing import seal_due
-    from reticent.results import Reader
+    from reticent.collector import seal_due
+    from reticent.results import Results
 
     with opened_store(store) as opened:
-        reader = Reader(opened)
+        reader = Results(opened)
         names = list(reader.plans())
         if plan is not None and plan not in names:
             with near_names(plan=names):
@@ -114,7 +114,7 @@ def estimate(store: str | None, counts: Path | None, as_json: bool, **asked: Any
     console().print(shown)
 
 
-def _rows(found: Found) -> Iterator[tuple[str, ...]]:
+def _rows(found: Result) -> Iterator[tuple[str, ...]]:
     for number in getattr(found.estimate, "buckets", [found.estimate]):
         place = "" if number.edges is None else f" [{number.edges[0]:g}, {number.edges[1]:g})"
         yield (
@@ -148,7 +148,7 @@ def export(path: Path, store: str | None, counts: Path | None, as_json: bool, **
     Example:
       reticent export estimates.csv --store sqlite:///reticent.db --plan app-usage
     """
-    from reticent.collector.formats import arrow_table, csv_text
+    from reticent.estimates.table import csv_text, estimates_to_frame
 
     if path.suffix not in (".csv", ".parquet"):
         raise click.BadParameter("expected a name that ends in .csv or .parquet.", param_hint="FILE")
@@ -156,7 +156,7 @@ def export(path: Path, store: str | None, counts: Path | None, as_json: bool, **
     if path.suffix == ".csv":
         path.write_text(csv_text(found))
     else:
-        arrow = arrow_table(found)
+        arrow = estimates_to_frame(found)
         from pyarrow import parquet
 
         parquet.write_table(arrow, path)
@@ -166,7 +166,7 @@ def export(path: Path, store: str | None, counts: Path | None, as_json: bool, **
         click.echo(f"{len(found)} estimates written to {path}.")
 
 
-def _found(store: str | None, counts: Path | None, **asked: Any) -> list[Found]:
+def _found(store: str | None, counts: Path | None, **asked: Any) -> list[Result]:
     with _reader(store, counts) as reader:
         plans = reader.plans()
         plan = asked.pop("plan") or _only_plan(list(plans))
@@ -177,9 +177,9 @@ def _found(store: str | None, counts: Path | None, **asked: Any) -> list[Found]:
 
 
 @contextmanager
-def _reader(store: str | None, counts: Path | None) -> Iterator[Reader]:
+def _reader(store: str | None, counts: Path | None) -> Iterator[Results]:
     """What reads the store, or the file: the file, when the store is only a variable of the environment."""
-    from reticent.results import Reader
+    from reticent.results import Results
 
     source = click.get_current_context().get_parameter_source("store")
     if counts is not None and source is ParameterSource.COMMANDLINE:
@@ -187,10 +187,10 @@ def _reader(store: str | None, counts: Path | None) -> Iterator[Reader]:
     if counts is not None:
         from reticent.cli.counted import Counted
 
-        yield Reader(Counted.read(counts))
+        yield Results(Counted.read(counts))
     elif store is not None:
         with opened_store(store) as opened:
-            yield Reader(opened)
+            yield Results(opened)
     else:
         raise click.UsageError("Give --store URL, or --counts COUNTS.")
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from reticent.cli.sqlite_unchanged import connect_unchanged
 from reticent.errors import StoreError
 from reticent.stores import Key, RoundKey, SqlStore
+from reticent.stores.pool import Row, Transaction
 from reticent.stores.sqlite import APPLICATION_ID, SCHEMA_VERSION, SqliteStore
-from reticent.stores.transactions import Row, Transaction
 
 if TYPE_CHECKING:
     from reticent.plan import Plan

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from reticent.errors import StoreError
+from reticent.stores.pool import Row, Transaction
 from reticent.stores.postgres import SCHEMA_VERSION, PostgresStore, _without_password
 from reticent.stores.sql import SqlStore, other_version
-from reticent.stores.transactions import Row, Transaction
 
 
 class LookedPostgres(PostgresStore):

@@ -8,10 +8,9 @@ from importlib.metadata import version
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
-from reticent.cli import STOPPED
 from reticent.cli.audit import audit
-from reticent.cli.completion import completion
 from reticent.cli.count import count
 from reticent.cli.demo import demo
 from reticent.cli.design import design
@@ -19,6 +18,7 @@ from reticent.cli.device import device
 from reticent.cli.doctor import doctor
 from reticent.cli.extras import extra_of
 from reticent.cli.keys import keys
+from reticent.cli.output import as_json, print_json
 from reticent.cli.plan import plan
 from reticent.cli.reading import estimate, export, rounds
 from reticent.cli.serve import serve
@@ -57,7 +57,7 @@ def plain_faults() -> Iterator[None]:
         raise click.ClickException(f"{place}{error.strerror}.") from error
     except KeyboardInterrupt:
         click.echo("Stopped.", err=True)
-        raise SystemExit(STOPPED) from None
+        raise SystemExit(130) from None  # 128 and the number of the signal, as shells count
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -80,9 +80,34 @@ def reticent() -> None:
     """
 
 
+@reticent.command(short_help="Print the script for completion in a shell.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@as_json
+def completion(shell: str, as_json: bool) -> None:
+    """
+    Print the script that lets SHELL complete verbs and options.
+
+    \b
+    One line installs it:
+      bash   echo 'eval "$(reticent completion bash)"' >> ~/.bashrc
+      zsh    echo 'eval "$(reticent completion zsh)"' >> ~/.zshrc
+      fish   reticent completion fish > ~/.config/fish/completions/reticent.fish
+
+    \b
+    Example:
+      reticent completion bash
+    """
+    complete = get_completion_class(shell)
+    assert complete is not None  # noqa: S101  the three above are click's own
+    script = complete(reticent, {}, "reticent", "_RETICENT_COMPLETE").source()
+    if as_json:
+        print_json({"shell": shell, "script": script})
+    else:
+        click.echo(script)
+
+
 for command in (
     audit,
-    completion,
     count,
     demo,
     design,

@@ -93,14 +93,15 @@ def simulate(
     chosen = secrets.randbelow(2**31) if seed is None else seed
     values = _values(plan, files, name, devices, rounds, chosen)
     with _progress(as_json) as progress:
-        found = run(plan, values, repetitions, chosen, confidence, progress)
+        simulation = run(plan, values, repetitions, chosen, confidence, progress)
     if out is not None:
-        _write(found, out)
+        _write(simulation, out)
     if as_json:
-        print_json(found.to_dict())
+        print_json(simulation.to_dict())
     else:
-        _show(found, out)
-    if any(each.misses_too_often(FALSE_ALARM / len(found.metrics)) for each in found.metrics.values()):
+        _show(simulation, out)
+    alarm = FALSE_ALARM / len(simulation.metrics)
+    if any(metric.misses_too_often(alarm) for metric in simulation.metrics.values()):
         found_problems()
 
 
@@ -121,15 +122,16 @@ def _values(
             metric.name: population(name, metric.mechanism.max_value, per_day) for metric in plan.metrics
         }
     else:
-        by_file = {file: read_values(file) for file in dict.fromkeys(_by_metric(plan, files).values())}
-        sources = {each: by_file[file] for each, file in _by_metric(plan, files).items()}
-    recorded = [each for each in sources.values() if isinstance(each, Recorded)]
-    count = devices or min((len(each.individuals) for each in recorded), default=DEVICES)
-    length = rounds or min((len(each.days) for each in recorded), default=ROUNDS)
+        by_metric = _by_metric(plan, files)
+        by_file = {file: read_values(file) for file in dict.fromkeys(by_metric.values())}
+        sources = {metric: by_file[file] for metric, file in by_metric.items()}
+    recorded = [source for source in sources.values() if isinstance(source, Recorded)]
+    count = devices or min((len(recording.individuals) for recording in recorded), default=DEVICES)
+    length = rounds or min((len(recording.days) for recording in recorded), default=ROUNDS)
     # Metrics of one file keep each individual together: all of them draw alike.
     return {
-        each: source.values(count, length, np.random.default_rng([seed, 0 if recorded else place]))
-        for place, (each, source) in enumerate(sources.items())
+        metric: source.values(count, length, np.random.default_rng([seed, 0 if recorded else place]))
+        for place, (metric, source) in enumerate(sources.items())
     }
 
 
@@ -137,22 +139,22 @@ def _by_metric(plan: Plan, files: tuple[str, ...]) -> dict[str, str]:
     """The file of each metric."""
     named: dict[str, str] = {}
     rest: list[str] = []
-    for each in files:
-        before, equals, after = each.partition("=")
-        if equals and before in plan.by_name:
-            named[before] = after
-        elif equals and not Path(each).exists():
+    for option in files:
+        metric, equals, file = option.partition("=")
+        if equals and metric in plan.by_name:
+            named[metric] = file
+        elif equals and not Path(option).exists():
             raise click.UsageError(
-                f"--values {each}: no metric {before}; there are {', '.join(plan.by_name)}."
+                f"--values {option}: no metric {metric}; there are {', '.join(plan.by_name)}."
             )
         else:
-            rest.append(each)
-    missing = [each for each in plan.by_name if each not in named]
+            rest.append(option)
+    missing = [name for name in plan.by_name if name not in named]
     if len(rest) > 1:
         raise click.UsageError(f"--values {rest[1]}: say for which metric: --values {missing[0]}={rest[1]}")
     if missing and not rest:
         raise click.UsageError(f"No values for {', '.join(missing)}: add --values {missing[0]}=FILE.")
-    return {each: named.get(each) or rest[0] for each in plan.by_name}
+    return {name: named.get(name) or rest[0] for name in plan.by_name}
 
 
 @contextmanager
@@ -166,38 +168,38 @@ def _progress(quiet: bool) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _show(found: Simulation, out: Path | None) -> None:
+def _show(simulation: Simulation, out: Path | None) -> None:
     screen = console()
     sizes = (
-        f"{found.devices:,} devices, {counted(found.rounds, 'round')},"
-        f" {counted(found.repetitions, 'repetition')}"
+        f"{simulation.devices:,} devices, {counted(simulation.rounds, 'round')},"
+        f" {counted(simulation.repetitions, 'repetition')}"
     )
-    told = table(
+    accuracy = table(
         "over all rounds",
         "truth",
         "estimate",
         "error",
         "half-width",
         "covered",
-        title=f"{found.plan.name}: {sizes}, seed {found.seed}",
+        title=f"{simulation.plan.name}: {sizes}, seed {simulation.seed}",
     )
-    for name, each in found.metrics.items():
-        low, high = each.coverage_interval
-        mean = each.truth.shape[1] == 1
-        told.add_row(
-            name if mean else f"{name}, {each.truth.shape[1]} buckets",
-            figure(float(each.truth.mean())) if mean else "",
-            figure(float(each.value[0].mean())) if mean else "",
-            figure(float(each.absolute_error.mean())),
-            f"±{figure(float(each.half_width.mean()))}",
-            f"{each.inside.mean():.1%} ({low:.1%} to {high:.1%})",
+    for name, metric in simulation.metrics.items():
+        low, high = metric.coverage_interval
+        mean = metric.truth.shape[1] == 1
+        accuracy.add_row(
+            name if mean else f"{name}, {metric.truth.shape[1]} buckets",
+            figure(float(metric.truth.mean())) if mean else "",
+            figure(float(metric.value[0].mean())) if mean else "",
+            figure(float(metric.absolute_error.mean())),
+            f"±{figure(float(metric.half_width.mean()))}",
+            f"{metric.inside.mean():.1%} ({low:.1%} to {high:.1%})",
         )
-    screen.print(told)
-    promised = next(iter(found.metrics.values())).confidence
+    screen.print(accuracy)
+    promised = next(iter(simulation.metrics.values())).confidence
     screen.print(f"Promised: at least {promised:.1%}, of a histogram for all buckets at once.\n")
     columns = ("never change", "lonely", "widest", "steady loss", "mean loss", "largest loss")
     lost = table("over these rounds", *columns, title="What the people in the data give away")
-    for name, people in found.people.items():
+    for name, people in simulation.people.items():
         lost.add_row(
             name,
             f"{people.supports.share_constant:.1%}",
@@ -209,7 +211,7 @@ def _show(found: Simulation, out: Path | None) -> None:
         )
     screen.print(lost)
     screen.print(READING)
-    for name, kept in found.kept.items():
+    for name, kept in simulation.kept.items():
         if kept < 0.9995:
             screen.print(
                 f"{name}: {1 - kept:.1%} of all that was counted is above its range or a joint limit: cut."
@@ -220,21 +222,21 @@ def _show(found: Simulation, out: Path | None) -> None:
         screen.print("\nAdd --out DIR for pictures and every round.")
 
 
-def _write(found: Simulation, out: Path) -> None:
-    from reticent.lab.simulate.pictures import pictures
+def _write(simulation: Simulation, out: Path) -> None:
+    from reticent.lab.simulate import pictures
     from reticent.plots import save
 
-    (out / "results.json").write_text(json.dumps(found.to_dict(), indent=1) + "\n")
-    _write_csv(out / "rounds.csv", [row for each in found.metrics.values() for row in each.rows()])
+    (out / "results.json").write_text(json.dumps(simulation.to_dict(), indent=1) + "\n")
+    _write_csv(out / "rounds.csv", [row for metric in simulation.metrics.values() for row in metric.rows()])
     _write_csv(
         out / "people.csv",
         [
             {"metric": name, "width": width, "share": share, "loss": people.loss_by_width[width]}
-            for name, people in found.people.items()
+            for name, people in simulation.people.items()
             for width, share in people.share_by_width.items()
         ],
     )
-    for name, draw in pictures(found).items():
+    for name, draw in pictures(simulation).items():
         save(draw(), out, name)
 
 

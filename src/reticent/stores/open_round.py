@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from reticent.stores.ids import IdSet
+from reticent.stores.id_set import IdSet
 from reticent.stores.records import Answers, CountsByTags, Layout, Records, add_counts
 
 _COUNT_AT = 1 << 25

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote
 
 from reticent.errors import MissingExtraError, StoreError
+from reticent.stores.pool import Connections, Row, Transaction
 from reticent.stores.sql import SqlStore, other_version
-from reticent.stores.transactions import Connections, Row, Transaction
 
 try:
     import psycopg

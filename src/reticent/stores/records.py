@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,16 @@ class RoundKey(NamedTuple):
     plan: str
     version: int
     round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What a round comes to: distinct reports, their counts, and the files that were left out as bad."""
+
+    reports: int
+    counts: CountsByTags
+    left_out: dict[str, str] = field(default_factory=dict)
+    """By name: the reason."""
 
 
 class Layout:

@@ -14,9 +14,9 @@ from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
 from reticent.stores.books import SqlBooks
 from reticent.stores.open_round import OpenRound
+from reticent.stores.pool import Row, Transaction
 from reticent.stores.records import CountsByTags, Records, RoundKey
 from reticent.stores.store import Appended, RoundInfo, State
-from reticent.stores.transactions import Row, Transaction
 from reticent.stores.verify import problems_of
 
 LATEST_ROUNDS = """

@@ -11,8 +11,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from reticent.errors import StoreError
+from reticent.stores.pool import Connections, Row, Transaction
 from reticent.stores.sql import SqlStore, other_version
-from reticent.stores.transactions import Connections, Row, Transaction
 
 APPLICATION_ID = 0x2E71CE01
 OLDEST_SQLITE = (3, 35, 0)

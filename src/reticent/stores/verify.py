@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from reticent.counts import counts_from_rows
 from reticent.errors import ParameterError, PlanError
 from reticent.plan import Plan
+from reticent.stores.pool import Row, Transaction
 from reticent.stores.records import Layout
-from reticent.stores.transactions import Row, Transaction
 
 Plans = dict[tuple[str, int], Plan]
 

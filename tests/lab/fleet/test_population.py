@@ -16,8 +16,9 @@ from reticent.lab.fleet import (
     Uniform,
     population,
 )
-from reticent.lab.fleet.blocks import BLOCK
 
+BLOCK = 1 << 16
+"""Devices that are drawn together."""
 ALL = [population(name, 86_400) for name in POPULATIONS]
 FALSE_ALARM = 1e-8
 """Of one goodness-of-fit test; seeds are fixed, so none of them flickers."""

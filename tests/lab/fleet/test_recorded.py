@@ -25,7 +25,7 @@ TABLE = [[0, 7, 0], [30, 0, 0], [0, 0, 61]]
 @pytest.fixture(scope="module")
 def recordings() -> Path:
     """The folder of recordings, which are not part of the project."""
-    folder = Path(__file__).parents[2].parent / "shared" / "data"
+    folder = Path(__file__).parents[3].parent / "shared" / "data"
     if not list(folder.glob("*_daily_seconds.csv.gz")):
         pytest.skip("the recordings are not here")
     return folder

@@ -30,7 +30,7 @@ FITTED = (GRAN_TURISMO_SPORT, FORZA_HORIZON_4, THE_CREW_2)
 @pytest.fixture(scope="module")
 def recordings() -> Path:
     """The folder of recordings, which are not part of the project."""
-    folder = Path(__file__).parents[2].parent / "shared" / "data"
+    folder = Path(__file__).parents[3].parent / "shared" / "data"
     if not list(folder.glob("*_daily_seconds.csv.gz")):
         pytest.skip("the recordings are not here")
     return folder
@@ -154,11 +154,9 @@ def test_habit_weekends_and_never_users_move_what_they_say() -> None:
 
 def test_the_share_that_is_seen_follows_from_the_chain() -> None:
     """By simulation without the condition: 100,000 devices, 6 standard errors."""
-    from reticent.lab.fleet.usage import _seen
-
     for usage in FITTED:
         free = replace(usage, seen_within=0).values(100_000, usage.seen_within, np.random.default_rng(10))
-        assert _seen(usage)[0] == pytest.approx(free.any(axis=0).mean(), abs=6 * 0.5 / np.sqrt(1e5))
+        assert usage.seen_share == pytest.approx(free.any(axis=0).mean(), abs=6 * 0.5 / np.sqrt(1e5))
 
 
 def test_a_day_of_several_rounds_is_one_sitting() -> None:

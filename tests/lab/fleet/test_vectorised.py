@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.counts import HistogramCounts, MeanCounts, count_reports
-from reticent.device.answer import answer
+from reticent.device import answer
 from reticent.errors import ParameterError
 from reticent.estimates import estimate
-from reticent.lab.fleet import GRAN_TURISMO_SPORT, HashDraws, SmallFleet, VectorisedFleet
+from reticent.lab.fleet import GRAN_TURISMO_SPORT, HashDraws, SdkFleet, VectorisedFleet
 from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
 from reticent.plan import Group, Metric, Plan, Segment
 from reticent.reports import from_packed, to_packed
@@ -268,7 +268,7 @@ def test_the_share_of_ones_is_that_of_the_sdk_with_real_secrets() -> None:
     false-alarm rate is below 2e-6. Seeds are fixed, so this does not flicker.
     """
     devices = 4000
-    fleet, small = VectorisedFleet(PLAN, devices, 7), SmallFleet(PLAN, devices, seed=7)
+    fleet, small = VectorisedFleet(PLAN, devices, 7), SdkFleet(PLAN, devices, seed=7)
     for value in (0, 20, 60):
         shares = []
         for reports in (

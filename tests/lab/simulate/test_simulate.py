@@ -11,14 +11,11 @@ import pytest
 from scipy.stats import binom
 
 from reticent.counts import count_reports
-from reticent.device.answer import answer
-from reticent.device.values import in_range
+from reticent.device import answer, in_range
 from reticent.errors import ParameterError
 from reticent.estimates import estimate
 from reticent.lab.fleet import HashDraws, read_values
-from reticent.lab.simulate import simulate, true_values
-from reticent.lab.simulate.figures import MetricFigures
-from reticent.lab.simulate.people import people_of
+from reticent.lab.simulate import MetricEstimates, simulate, true_values
 from reticent.plan import Plan
 
 PLAN = Plan.from_toml("""
@@ -126,7 +123,7 @@ def test_intervals_hold_as_often_as_promised_and_a_false_promise_is_noticed() ->
         low, high = figures.coverage_interval
         assert low <= figures.inside.mean() <= high
         middle = (figures.lower + figures.upper) / 2
-        narrow = MetricFigures(
+        narrow = MetricEstimates(
             figures.metric,
             figures.confidence,
             figures.truth,
@@ -142,7 +139,7 @@ def test_intervals_hold_as_often_as_promised_and_a_false_promise_is_noticed() ->
 def test_the_alarm_is_the_binomial_tail() -> None:
     hits = [[True] * 90 + [False] * 10] * 2
     inside = np.array(hits).T
-    figures = MetricFigures(
+    figures = MetricEstimates(
         PLAN.metrics[0],
         0.95,
         np.zeros((2, 1)),
@@ -245,4 +242,3 @@ def test_real_usage_is_estimated_as_surely_as_promised(name: str) -> None:
         assert not figures.misses_too_often(1e-6)
         assert figures.inside.mean() > 0.88
     assert found.people["seconds"].supports.devices == len(recorded.individuals)
-    assert people_of(DAY.metrics[0], np.zeros((6, 5), int)).share_by_width == {1: 1.0}

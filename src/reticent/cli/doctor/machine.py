@@ -1,13 +1,141 @@
-"""What the machine gives to a process: open files, and the time."""
+"""Checks of what is installed and of the machine: Python, libraries, open files, the clock, certificates."""
 
 from __future__ import annotations
 
+import os
+import platform
+import sqlite3
+import ssl
+import stat
+import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import metadata, version
+from pathlib import Path
+from typing import Literal
 
-from reticent.cli.doctor.check import Area, Check
+import reticent
+from reticent.cli.extras import VERBS, Requirement, extras, own_libraries
 
-AREA = Area("machine")
+State = Literal["ok", "note", "problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """
+    One thing that was looked at.
+
+    "ok": as it should be. "note": works, but worth knowing, or could not be looked at. "problem": does not
+    work, or is not safe; `hint` then says what to do.
+    """
+
+    area: str
+    """What it is about: installation, machine, plan, store, device, tls or endpoint."""
+    name: str
+    state: State
+    message: str
+    hint: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """Ready for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Makes the checks of one area."""
+
+    name: str
+
+    def ok(self, name: str, message: str) -> Check:
+        """All is well."""
+        return Check(self.name, name, "ok", message)
+
+    def note(self, name: str, message: str, hint: str = "") -> Check:
+        """Works, but worth knowing."""
+        return Check(self.name, name, "note", message, hint)
+
+    def problem(self, name: str, message: str, hint: str) -> Check:
+        """Does not work, or is not safe."""
+        return Check(self.name, name, "problem", message, hint)
+
+    def failure(self, name: str, error: Exception, hint: str) -> Check:
+        """What an error says, with its own hint if it has one."""
+        message, _, own = str(error).partition("\n  Hint: ")
+        return self.problem(name, message.splitlines()[0].rstrip(".") if message else "failed", own or hint)
+
+
+INSTALLATION, MACHINE, TLS = Area("installation"), Area("machine"), Area("tls")
+OLDEST_PYTHON = (3, 11)
+OLDEST_SQLITE = (3, 35, 0)
+"""What the embedded store needs: the first one with RETURNING. The device is content with any."""
+
+
+def installation() -> Iterator[Check]:
+    """What is installed, and whether it is new enough."""
+    yield python(sys.version_info[:2])
+    yield INSTALLATION.ok("reticent", f"{version('reticent')} in {Path(reticent.__file__).parent}")
+    yield sqlite(sqlite3.sqlite_version_info)
+    for extra in extras():
+        yield of_extra(extra, extras()[extra])
+
+
+def python(running: tuple[int, int]) -> Check:
+    """
+    The version of Python.
+
+    >>> python((3, 12)).state, python((3, 10)).state
+    ('ok', 'problem')
+    """
+    shown = f"Python {'.'.join(map(str, running))} ({platform.python_implementation()})"
+    if running < OLDEST_PYTHON:
+        return INSTALLATION.problem(
+            "python",
+            f"{shown}; reticent needs {metadata('reticent')['Requires-Python']}",
+            "install a newer Python",
+        )
+    return INSTALLATION.ok("python", shown)
+
+
+def sqlite(linked: tuple[int, ...]) -> Check:
+    """
+    The SQLite that Python was built with.
+
+    >>> sqlite((3, 45, 1)).message
+    'SQLite 3.45.1'
+    >>> sqlite((3, 34, 1)).state
+    'problem'
+    """
+    shown = f"SQLite {'.'.join(map(str, linked))}"
+    if linked < OLDEST_SQLITE:
+        return INSTALLATION.problem(
+            "sqlite",
+            f"{shown}; devices can use it, --store sqlite:/// needs 3.35 or newer",
+            "it comes with Python: use a newer build of it, or another store",
+        )
+    return INSTALLATION.ok("sqlite", shown)
+
+
+def of_extra(extra: str, libraries: tuple[Requirement, ...]) -> Check:
+    """One extra: all there, not installed at all, in part, or too old."""
+    name, command = f"reticent[{extra}]", f"pip install 'reticent[{extra}]'"
+    there = {library.name: version for library in libraries if (version := library.installed) is not None}
+    missing = [library.name for library in libraries if library.name not in there]
+    old = [
+        f"{library.name} {there[library.name]} (needs {library.oldest})"
+        for library in libraries
+        if library.name in there and not library.is_met_by(there[library.name])
+    ]
+    if old:
+        return INSTALLATION.problem(name, f"too old: {', '.join(old)}", f"{command} --upgrade")
+    if missing:
+        needed = f"not here: {', '.join(missing)}; for {VERBS.get(extra, '')}"
+        return INSTALLATION.note(name, needed, f"{command}, if it is wanted")
+    shown = [f"{library.name} {there[library.name]}" for library in own_libraries(extra)]
+    return INSTALLATION.ok(name, ", ".join(shown))
+
+
 ENOUGH_FILES, FEW_FILES = 4096, 256
 """Each connection of a device is an open file while it lasts."""
 BUILT = 1_767_225_600
@@ -18,7 +146,13 @@ _LOOK, _STEP = 0.05, 0.5
 
 def machine() -> Iterator[Check]:
     """What holds for any program here."""
-    yield open_files(_file_limit())
+    try:
+        from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+    except ImportError:
+        yield open_files(None)
+    else:
+        soft = getrlimit(RLIMIT_NOFILE)[0]
+        yield open_files(2**31 if soft == RLIM_INFINITY else soft)
     began = time.time(), time.monotonic()
     time.sleep(_LOOK)
     yield clock(time.time(), (time.time() - began[0]) - (time.monotonic() - began[1]))
@@ -32,12 +166,12 @@ def open_files(limit: int | None) -> Check:
     ['ok', 'note', 'problem', 'note']
     """
     if limit is None:
-        return AREA.note("open files", "the limit cannot be asked for here")
+        return MACHINE.note("open files", "the limit cannot be asked for here")
     if limit >= ENOUGH_FILES:
-        return AREA.ok("open files", f"{limit:,} at once")
+        return MACHINE.ok("open files", f"{limit:,} at once")
     message = f"{limit:,} at once: a collector cannot hold more connections than that"
     hint = f"ulimit -n {65_536}, or LimitNOFILE of its service"
-    return (AREA.note if limit >= FEW_FILES else AREA.problem)("open files", message, hint)
+    return (MACHINE.note if limit >= FEW_FILES else MACHINE.problem)("open files", message, hint)
 
 
 def clock(now: float, stepped: float) -> Check:
@@ -48,20 +182,57 @@ def clock(now: float, stepped: float) -> Check:
     ('ok', 'problem', 'problem')
     """
     if now < BUILT:
-        return AREA.problem("clock", "runs behind the making of this program", "set the clock, by NTP")
+        return MACHINE.problem("clock", "runs behind the making of this program", "set the clock, by NTP")
     if abs(stepped) > _STEP:
-        return AREA.problem(
+        return MACHINE.problem(
             "clock",
             f"jumped by {stepped:+.2f} s while it was watched",
             "find what sets the clock: rounds are cut by it",
         )
-    return AREA.ok("clock", f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime(now))} UTC, and runs evenly")
+    return MACHINE.ok("clock", f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime(now))} UTC, and runs evenly")
 
 
-def _file_limit() -> int | None:
+def open_to_others(path: Path, rights: int = 0o077) -> str:
+    """
+    Who besides the owner has any of these rights: "", "its group", "everybody"; "" also where modes say
+    nothing.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     path = Path(file.name)
+    ...     path.chmod(0o600)
+    ...     private = open_to_others(path)
+    ...     path.chmod(0o644)
+    ...     private, open_to_others(path)
+    ('', 'everybody')
+    """
+    if os.name != "posix":
+        return ""
+    granted = stat.S_IMODE(path.stat().st_mode) & rights
+    if granted & 0o007:
+        return "everybody"
+    return "its group" if granted & 0o070 else ""
+
+
+def tls(certificate: Path | None, key: Path | None) -> Iterator[Check]:
+    """Whether nobody else reads the key, and the two belong together."""
+    if key is not None:
+        others = open_to_others(key)
+        yield (
+            TLS.problem("key", f"{others} may reach {key}", f"chmod 600 {key}")
+            if others
+            else TLS.ok("key", "its owner alone may reach the file")
+        )
+    if key is None or certificate is None:
+        yield TLS.note("certificate", "a certificate and a key go together", "give --tls-cert and --tls-key")
+        return
     try:
-        from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
-    except ImportError:
-        return None
-    soft = getrlimit(RLIMIT_NOFILE)[0]
-    return 2**31 if soft == RLIM_INFINITY else soft
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError):
+        yield TLS.problem(
+            "certificate",
+            "the two files are not a certificate and its key",
+            "give PEM files that belong together, the key without a password",
+        )
+    else:
+        yield TLS.ok("certificate", "belongs to the key")

@@ -1,11 +1,17 @@
 """Charts as SVG, drawn on the server: nothing to load, no script needed, never a line without its band."""
 
-from reticent.dashboard.charts.bars import Bar, histogram, small_histogram
-from reticent.dashboard.charts.distribution import Level, cumulative
-from reticent.dashboard.charts.measures import Measure, gauge, measures
-from reticent.dashboard.charts.rounds import RoundBar, reports_per_round
-from reticent.dashboard.charts.series import Line, Mark, series, spark
-from reticent.dashboard.charts.svg import HALF_SPARK, SPARK
+from reticent.dashboard.charts.bars import (
+    Bar,
+    Level,
+    Measure,
+    cumulative,
+    gauge,
+    histogram,
+    measures,
+    small_histogram,
+)
+from reticent.dashboard.charts.series import Line, Mark, RoundBar, reports_per_round, series, spark
+from reticent.dashboard.charts.svg import HALF_SPARK, SPARK, Scale, tick_texts, ticks, time_ticks
 
 __all__ = [
     "HALF_SPARK",
@@ -16,6 +22,7 @@ __all__ = [
     "Mark",
     "Measure",
     "RoundBar",
+    "Scale",
     "cumulative",
     "gauge",
     "histogram",
@@ -24,4 +31,7 @@ __all__ = [
     "series",
     "small_histogram",
     "spark",
+    "tick_texts",
+    "ticks",
+    "time_ticks",
 ]

@@ -1,4 +1,4 @@
-"""Bars: a histogram whose every share has its interval."""
+"""Charts of one round: shares per bucket and up to a value, each with its interval, and lengths to compare."""
 
 from __future__ import annotations
 
@@ -8,21 +8,61 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from reticent.dashboard.charts.scales import Scale
-from reticent.dashboard.charts.steps import Steps
 from reticent.dashboard.charts.svg import (
     HALF_SPARK,
     NARROW,
     WIDE,
     Frame,
+    Scale,
+    axis_below,
     both,
+    dot,
     grid,
-    level_axis,
     line,
+    path,
     rect,
-    room_for,
+    text,
+    tick_texts,
+    ticks,
     whisker,
 )
+
+_WIDE, _NARROW = replace(WIDE, bottom=46), replace(NARROW, bottom=46)
+"""With room for a unit below the axis."""
+
+
+class BucketAxis:
+    """Where each edge of the buckets lies: to scale where buckets are alike, else equally far apart."""
+
+    def __init__(self, edges: Sequence[float], frame: Frame) -> None:
+        widths = [right - left for left, right in pairwise(edges)]
+        self.even = max(widths) < 1.01 * min(widths)
+        scale = frame.horizontal(edges[0], edges[-1]) if self.even else frame.horizontal(0, len(edges) - 1)
+        self.edges = edges
+        self.places = [scale(edge if self.even else place) for place, edge in enumerate(edges)]
+        self.spans = list(pairwise(self.places))
+        """From where to where each bucket goes."""
+        self._frame = frame
+
+    def at(self, value: float) -> float:
+        """Where a value lies, between the edges around it."""
+        for (left, right), (start, end) in zip(pairwise(self.edges), self.spans, strict=True):
+            if value <= right:
+                return Scale(left, right, start, end)(value)
+        return self.places[-1]
+
+    def drawn(self, unit: str) -> str:
+        """Labels below: round numbers where buckets are to scale, else edges as far as they fit."""
+        frame, last = self._frame, self.edges[-1]
+        most = max(2, (frame.width - frame.left) // 80)
+        if self.even and len(self.spans) > most:
+            values = [tick for tick in ticks(self.edges[0], last, most) if tick <= last]
+        else:
+            values = list(self.edges[:: -(-len(self.edges) // (most + 1))])
+        axis = axis_below(frame, zip(map(self.at, values), tick_texts(values), strict=True))
+        if not unit:
+            return axis
+        return axis + text(frame.width - frame.right, frame.floor + 36, unit, "unit", anchor="end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,69 +78,161 @@ class Bar:
 
 def histogram(edges: Sequence[float], bars: Sequence[Bar], label: str, unit: str) -> Markup:
     """Shares per bucket with simultaneous intervals; raw and Norm-Sub bars, of which CSS shows one kind."""
-    frames = (replace(WIDE, bottom=46), replace(NARROW, bottom=46))
-    return both(*(_histogram(edges, bars, frame, label, unit) for frame in frames))
-
-
-def _histogram(edges: Sequence[float], bars: Sequence[Bar], base: Frame, label: str, unit: str) -> str:
     low = min(0.0, *(min(bar.value, bar.lower) for bar in bars))
     high = max(max(bar.value, bar.upper, bar.projected) for bar in bars)
-    levels, values, texts = level_axis(base, 100 * low, 100 * high)
-    frame = replace(base, left=room_for(texts))
-    steps = Steps.of(edges, frame)
-    return "".join(
-        [
-            frame.open(label, "histogram"),
-            grid(frame, levels, values, texts, "% of devices"),
-            steps.axis(frame, unit),
-            _bars(steps, levels, [bar.value for bar in bars], "raw"),
-            _bars(steps, levels, [bar.projected for bar in bars], "norm-sub"),
-            *_whiskers(steps, levels, bars),
-            *_columns(steps, frame, bars),
-            "</svg>",
+    values = ticks(100 * low, 100 * high)
+
+    def draw(base: Frame) -> Markup:
+        levels = base.vertical(values[0], values[-1])
+        frame, rules = grid(base, levels, values, "% of devices")
+        axis = BucketAxis(edges, frame)
+        parts = [
+            rules,
+            axis.drawn(unit),
+            _bars(axis, levels, [bar.value for bar in bars], "raw"),
+            _bars(axis, levels, [bar.projected for bar in bars], "norm-sub"),
+            _whiskers(axis, levels, bars),
         ]
-    )
+        for bar, (left, right) in zip(bars, axis.spans, strict=True):
+            parts.append(rect(left, frame.top, right - left, frame.floor - frame.top, "hit", bar.tip))
+        return frame.chart("histogram", label, parts)
 
-
-def _bars(steps: Steps, levels: Scale, shares: Sequence[float], kind: str) -> str:
-    zero = levels(0)
-    parts = []
-    for share, (left, right) in zip(shares, pairwise(steps.places), strict=True):
-        gap = min(2.0, (right - left) * 0.15)
-        top = levels(100 * share)
-        parts.append(rect(left + gap / 2, min(top, zero), right - left - gap, abs(top - zero), "bar"))
-    return f'<g class="bars {kind}">{"".join(parts)}</g>'
-
-
-def _whiskers(steps: Steps, levels: Scale, bars: Sequence[Bar]) -> list[str]:
-    found = []
-    for bar, (left, right) in zip(bars, pairwise(steps.places), strict=True):
-        cap = min(5.0, (right - left) * 0.25)
-        ends = levels(100 * bar.lower), levels(100 * bar.upper)
-        found.append(whisker((left + right) / 2, *ends, "whisker", cap))
-    return found
-
-
-def _columns(steps: Steps, frame: Frame, bars: Sequence[Bar]) -> list[str]:
-    height = frame.height - frame.top - frame.bottom
-    return [
-        rect(left, frame.top, right - left, height, "hit", bar.tip)
-        for bar, (left, right) in zip(bars, pairwise(steps.places), strict=True)
-    ]
+    return both(draw, _WIDE, _NARROW)
 
 
 def small_histogram(
     edges: Sequence[float], bars: Sequence[Bar], label: str, frame: Frame = HALF_SPARK
 ) -> Markup:
     """The shape of a histogram, Norm-Sub, with the raw intervals: for a card."""
-    steps = Steps.of(edges, frame)
-    high = max(max(bar.upper, bar.projected) for bar in bars)
-    levels = frame.vertical(0, 100 * high)
+    axis = BucketAxis(edges, frame)
+    levels = frame.vertical(0, 100 * max(max(bar.upper, bar.projected) for bar in bars))
     parts = [
-        frame.open(label, "histogram"),
         line(frame.left, levels(0), frame.width - frame.right, levels(0), "zero"),
-        _bars(steps, levels, [bar.projected for bar in bars], "norm-sub"),
-        *_whiskers(steps, levels, bars),
-        "</svg>",
+        _bars(axis, levels, [bar.projected for bar in bars], "norm-sub"),
+        _whiskers(axis, levels, bars),
     ]
-    return Markup("".join(parts))  # noqa: S704
+    return frame.chart("histogram", label, parts)
+
+
+def _bars(axis: BucketAxis, levels: Scale, shares: Sequence[float], kind: str) -> str:
+    zero = levels(0)
+    parts = []
+    for share, (left, right) in zip(shares, axis.spans, strict=True):
+        gap = min(2.0, (right - left) * 0.15)
+        top = levels(100 * share)
+        parts.append(rect(left + gap / 2, min(top, zero), right - left - gap, abs(top - zero), "bar"))
+    return f'<g class="bars {kind}">{"".join(parts)}</g>'
+
+
+def _whiskers(axis: BucketAxis, levels: Scale, bars: Sequence[Bar]) -> str:
+    parts = []
+    for bar, (left, right) in zip(bars, axis.spans, strict=True):
+        cap = min(5.0, (right - left) * 0.25)
+        ends = levels(100 * bar.lower), levels(100 * bar.upper)
+        parts.append(whisker((left + right) / 2, *ends, "whisker", cap))
+    return "".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A quantile on the cumulative chart: its share, value and interval."""
+
+    level: float
+    value: float
+    lower: float
+    upper: float
+
+
+def cumulative(
+    edges: Sequence[float],
+    values: Sequence[float],
+    lower: Sequence[float],
+    upper: Sequence[float],
+    quantiles: Sequence[Level],
+    label: str,
+    unit: str,
+) -> Markup:
+    """
+    The share of devices at or below each value, in its band, with quantiles read off the band.
+
+    Between two edges nothing is known but that the share does not fall: so the lower edge of the band keeps
+    the height of the edge before, and the upper one has that of the edge after.
+    """
+
+    def draw(base: Frame) -> Markup:
+        levels = base.vertical(100 * min(0.0, *values), 100 * max(1.0, *values))
+        frame, rules = grid(base, levels, [0, 25, 50, 75, 100], "% of devices at or below")
+        axis = BucketAxis(edges, frame)
+        middle, low, high = (
+            [(x, levels(100 * share)) for x, share in zip(axis.places, shares, strict=True)]
+            for shares in (values, lower, upper)
+        )
+        up, down = high[:1], low[:1]
+        for (left, _), (right, top) in pairwise(high):
+            up += [(left, top), (right, top)]
+        for (_, before), (right, after) in pairwise(low):
+            down += [(right, before), (right, after)]
+        parts = [
+            rules,
+            axis.drawn(unit),
+            '<g class="line shade-0">',
+            path([*up, *reversed(down)], "band", closed=True),
+            path(up, "edge"),
+            path(down, "edge"),
+            path(middle, "middle"),
+            "</g>",
+        ]
+        for quantile in quantiles:
+            y, left, right = levels(100 * quantile.level), axis.at(quantile.lower), axis.at(quantile.upper)
+            parts.append('<g class="quantile">')
+            parts += [line(left, y, right, y, "whisker"), dot(axis.at(quantile.value), y, "dot", 4)]
+            parts += [line(x, y - 4, x, y + 4, "whisker") for x in (left, right)]
+            beside, anchor = (right + 7, "start") if right < frame.width - 60 else (left - 7, "end")
+            parts += [text(beside, y + 4, f"{100 * quantile.level:g} %", "note", anchor), "</g>"]
+        return frame.chart("cumulative", label, parts)
+
+    return both(draw, _WIDE, _NARROW)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One way an estimate may be off: how far, said how, drawn how."""
+
+    name: str
+    about: str
+    """What the name means, where there is room for it."""
+    reach: float
+    said: str
+    kind: str
+
+
+def measures(rows: Sequence[Measure], label: str) -> Markup:
+    """Lengths under each other, to compare how far an estimate may be off, and why."""
+
+    def draw(frame: Frame) -> Markup:
+        scale = frame.horizontal(0, max(row.reach for row in rows) or 1)
+        right, parts = frame.width - frame.right, []
+        for place, row in enumerate(rows):
+            y = 44 * place
+            name = row.name if frame.name == "narrow" else f"{row.name}: {row.about}"
+            parts.append(text(0, y + 15, name))
+            parts.append(text(right, y + 15, row.said, "figure", anchor="end"))
+            parts.append(rect(0, y + 22, right, 9, "track"))
+            parts.append(rect(0, y + 22, max(scale(row.reach), 1.5), 9, f"measure {row.kind}"))
+        return frame.chart("measures", label, parts)
+
+    wide = Frame(960, 44 * len(rows), top=0, left=0, right=2, bottom=0)
+    return both(draw, wide, replace(wide, width=380, name="narrow"))
+
+
+def gauge(value: float, lower: float, upper: float, top: float, label: str) -> Markup:
+    """Where in the whole range an estimate is, and how much of the range its interval leaves open."""
+    frame = Frame(360, 22, top=0, bottom=0, left=6, right=6, name="gauge")
+    place = frame.horizontal(0, top)
+    needle = place(min(max(value, 0.0), top))
+    parts = [
+        rect(frame.left, 9, frame.width - frame.left - frame.right, 4, "track"),
+        rect(place(lower), 6, max(place(upper) - place(lower), 2), 10, "reach"),
+        line(needle, 2, needle, 20, "needle"),
+    ]
+    return frame.chart("gauge", label, parts)

@@ -1,30 +1,30 @@
-"""Figures over time: lines that never go without the band of their interval."""
+"""Charts over time: lines that never go without the band of their interval, and reports per round."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup, escape
 
-from reticent.dashboard.charts.scales import Scale, time_ticks
 from reticent.dashboard.charts.svg import (
     NARROW,
     SPARK,
     WIDE,
     Frame,
+    Scale,
     both,
     dot,
     grid,
-    level_axis,
     line,
     path,
     rect,
-    room_for,
     text,
+    ticks,
+    time_axis,
     whisker,
 )
-from reticent.dashboard.words import span
+from reticent.dashboard.labels import span
 
 FEW = 45
 """Up to so many rounds, each has a dot."""
@@ -62,87 +62,54 @@ class Line:
     """Whether it is visible at first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawing:
-    frame: Frame
-    times: Scale
-    levels: Scale
-    dots: bool
-    lines: Sequence[Line] = field(default_factory=tuple)
-
-    def place(self, mark: Mark) -> tuple[float, float]:
-        return self.times(mark.middle), self.levels(mark.value)
-
-
 def series(lines: Sequence[Line], label: str, unit: str) -> Markup:
     """A chart of some lines over time, in both sizes."""
-    return both(_chart(lines, WIDE, label, unit), _chart(lines, NARROW, label, unit))
+    marks = sorted((mark for drawn in lines for mark in drawn.marks), key=lambda mark: mark.start)
+    values = ticks(*_ends(marks, from_zero=True))
+    begins: dict[int, int] = {}
+    tips: dict[tuple[int, int], list[str]] = {}
+    for mark in marks:
+        begins.setdefault(mark.version, mark.start)
+    for drawn in lines:
+        for mark in drawn.marks:
+            tips.setdefault((mark.start, mark.end), []).append(mark.tip)
+    dots = len({mark.start for mark in marks}) <= FEW and len(lines) == 1
+
+    def draw(base: Frame) -> Markup:
+        levels = base.vertical(values[0], values[-1])
+        frame, rules = grid(base, levels, values, unit)
+        times = frame.horizontal(marks[0].start, max(mark.end for mark in marks))
+        parts = [rules, time_axis(frame, times, margin=frame.right + 18)]
+        for version, start in sorted(begins.items())[1:]:
+            x = times(start)
+            parts.append(line(x, frame.top, x, frame.floor, "version"))
+            parts.append(text(x + 4, frame.top + 9, f"version {version}", "note"))
+        parts += [_line(drawn, times, levels, dots) for drawn in lines]
+        for (start, end), said in sorted(tips.items()):
+            x, tip = times(start), "\n".join([span(start, end), *said])
+            parts.append(rect(x, frame.top, times(end) - x, frame.floor - frame.top, "hit", tip))
+        return frame.chart("series", label, parts)
+
+    return both(draw)
 
 
 def spark(marks: Sequence[Mark], label: str, frame: Frame = SPARK) -> Markup:
     """A small chart without axes: the shape, and how sure it is."""
-    levels = _range([Line(marks)], from_zero=False)
-    drawing = _Drawing(
-        frame, frame.horizontal(marks[0].start, marks[-1].end), frame.vertical(*levels), dots=False
-    )
-    parts = [frame.open(label, "series"), _line(drawing, Line(marks))]
+    times, levels = frame.horizontal(marks[0].start, marks[-1].end), frame.vertical(*_ends(marks))
+    parts = [_line(Line(marks), times, levels, dots=False)]
     sealed = [mark for mark in marks if not mark.open]
     if sealed:
-        parts.append(dot(*drawing.place(sealed[-1]), "dot", 3.5))
-    return Markup("".join([*parts, "</svg>"]))  # noqa: S704
+        parts.append(dot(times(sealed[-1].middle), levels(sealed[-1].value), "dot", 3.5))
+    return frame.chart("series", label, parts)
 
 
-def _chart(lines: Sequence[Line], base: Frame, label: str, unit: str) -> str:
-    marks = [mark for each in lines for mark in each.marks]
-    levels, values, texts = level_axis(base, *_range(lines))
-    frame = replace(base, left=room_for(texts))
-    times = frame.horizontal(min(mark.start for mark in marks), max(mark.end for mark in marks))
-    rounds = len({mark.start for mark in marks})
-    drawing = _Drawing(frame, times, levels, dots=rounds <= FEW and len(lines) == 1, lines=lines)
-    return "".join(
-        [
-            frame.open(label, "series"),
-            grid(frame, levels, values, texts, unit),
-            _time_axis(frame, times),
-            *(_versions(drawing, marks)),
-            *(_line(drawing, each) for each in lines),
-            *_hits(drawing, lines),
-            "</svg>",
-        ]
-    )
-
-
-def _range(lines: Sequence[Line], from_zero: bool = True) -> tuple[float, float]:
-    """From the lowest to the highest that is drawn, down to 0 where that is not far."""
-    ends = [end for each in lines for mark in each.marks for end in (mark.value, mark.lower, mark.upper)]
+def _ends(marks: Sequence[Mark], from_zero: bool = False) -> tuple[float, float]:
+    """The lowest and the highest that is drawn, down to 0 where that is wanted and not far."""
+    ends = [end for mark in marks for end in (mark.value, mark.lower, mark.upper)]
     low, high = min(ends), max(ends)
     if from_zero and 0 < low < 0.6 * high:
         low = 0
     return (low, high) if high > low else (low - 1, high + 1)
-
-
-def _time_axis(frame: Frame, times: Scale) -> str:
-    bottom = frame.height - frame.bottom
-    parts = []
-    for at, content in time_ticks(times.low, times.high, frame.time_labels):
-        x = times(at)
-        parts.append(line(x, bottom, x, bottom + 5, "tick"))
-        near_end = x > frame.width - frame.right - 18
-        parts.append(
-            text(min(x, frame.width - 2), bottom + 19, content, anchor="end" if near_end else "middle")
-        )
-    return "".join(parts)
-
-
-def _versions(drawing: _Drawing, marks: Sequence[Mark]) -> Iterator[str]:
-    """A dotted line where a newer version of the plan begins."""
-    first: dict[int, int] = {}
-    for mark in sorted(marks, key=lambda mark: mark.start):
-        first.setdefault(mark.version, mark.start)
-    for version, start in sorted(first.items())[1:]:
-        x = drawing.times(start)
-        yield line(x, drawing.frame.top, x, drawing.frame.height - drawing.frame.bottom, "version")
-        yield text(x + 4, drawing.frame.top + 9, f"version {version}", "note")
 
 
 def runs(marks: Sequence[Mark]) -> list[list[Mark]]:
@@ -153,71 +120,78 @@ def runs(marks: Sequence[Mark]) -> list[list[Mark]]:
     >>> [len(run) for run in runs(marks)]
     [2, 1]
     """
-    found: list[list[Mark]] = []
+    together: list[list[Mark]] = []
     for mark in sorted(marks, key=lambda mark: (mark.version, mark.start)):
-        last = found[-1][-1] if found else None
+        last = together[-1][-1] if together else None
         if last and last.version == mark.version and last.end == mark.start:
-            found[-1].append(mark)
+            together[-1].append(mark)
         else:
-            found.append([mark])
-    return found
+            together.append([mark])
+    return together
 
 
-def _line(drawing: _Drawing, drawn: Line) -> str:
+def _line(drawn: Line, times: Scale, levels: Scale, dots: bool) -> str:
+    """A line in its band, run by run; a round that stands alone, or is open, has a whisker."""
     parts = []
     for run in runs(drawn.marks):
         sealed = [mark for mark in run if not mark.open]
         provisional = [mark for mark in run if mark.open]
-        parts.append(_stretch(drawing, sealed, ""))
-        parts.append(_stretch(drawing, sealed[-1:] + provisional if provisional else [], " open"))
+        parts.append(_stretch(sealed, times, levels, ""))
+        if provisional:
+            parts.append(_stretch(sealed[-1:] + provisional, times, levels, " open"))
+        alone = len(run) == 1
         for mark in run:
-            parts.append(_mark(drawing, mark, alone=len(run) == 1))
+            x, kind = times(mark.middle), " open" if mark.open else ""
+            if alone or mark.open:
+                parts.append(whisker(x, levels(mark.lower), levels(mark.upper), f"whisker{kind}"))
+            if alone or mark.open or dots:
+                radius = 3.5 if alone or mark.open else 2.6
+                parts.append(dot(x, levels(mark.value), f"dot{kind}", radius))
     name = f' data-line="{escape(drawn.name)}"' if drawn.name else ""
     hidden = "" if drawn.shown else " off"
     return f'<g class="line shade-{drawn.shade}{hidden}"{name}>{"".join(parts)}</g>'
 
 
-def _stretch(drawing: _Drawing, marks: Sequence[Mark], kind: str) -> str:
+def _stretch(marks: Sequence[Mark], times: Scale, levels: Scale, kind: str) -> str:
     """A band with its two edges, and the line in it."""
     if len(marks) < 2:
         return ""
-    upper = [(drawing.times(mark.middle), drawing.levels(mark.upper)) for mark in marks]
-    lower = [(drawing.times(mark.middle), drawing.levels(mark.lower)) for mark in marks]
+    upper = [(times(mark.middle), levels(mark.upper)) for mark in marks]
+    lower = [(times(mark.middle), levels(mark.lower)) for mark in marks]
     return (
         path([*upper, *reversed(lower)], f"band{kind}", closed=True)
         + path(upper, f"edge{kind}")
         + path(lower, f"edge{kind}")
-        + path([drawing.place(mark) for mark in marks], f"middle{kind}")
+        + path([(times(mark.middle), levels(mark.value)) for mark in marks], f"middle{kind}")
     )
 
 
-def _mark(drawing: _Drawing, mark: Mark, alone: bool) -> str:
-    x, y = drawing.place(mark)
-    parts = []
-    if alone or mark.open:
-        ends = drawing.levels(mark.lower), drawing.levels(mark.upper)
-        parts.append(whisker(x, *ends, "whisker open" if mark.open else "whisker"))
-    if mark.open:
-        parts.append(dot(x, y, "dot open", 3.5))
-    elif alone or drawing.dots:
-        parts.append(dot(x, y, "dot", 3.5 if alone else 2.6))
-    return "".join(parts)
+@dataclass(frozen=True, slots=True)
+class RoundBar:
+    """The reports of one round."""
+
+    start: int
+    end: int
+    reports: int
+    open: bool
+    tip: str
 
 
-def _hits(drawing: _Drawing, lines: Sequence[Line]) -> Iterator[str]:
-    """One invisible column per round, which says what is there."""
-    tips: dict[tuple[int, int], list[str]] = {}
-    for each in lines:
-        for mark in each.marks:
-            tips.setdefault((mark.start, mark.end), []).append(mark.tip)
-    frame = drawing.frame
-    for (start, end), said in sorted(tips.items()):
-        x, right = drawing.times(start), drawing.times(end)
-        yield rect(
-            x,
-            frame.top,
-            right - x,
-            frame.height - frame.top - frame.bottom,
-            "hit",
-            "\n".join([span(start, end), *said]),
-        )
+def reports_per_round(rounds: Sequence[RoundBar], label: str) -> Markup:
+    """How many reports came in each round; open rounds are hollow."""
+    values = ticks(0, max(1, *(bar.reports for bar in rounds)), 4)
+
+    def draw(base: Frame) -> Markup:
+        levels = base.vertical(values[0], values[-1])
+        frame, rules = grid(base, levels, values, "reports")
+        times = frame.horizontal(rounds[0].start, rounds[-1].end)
+        parts = [rules, time_axis(frame, times)]
+        for bar in rounds:
+            left, right, top = times(bar.start), times(bar.end), levels(bar.reports)
+            gap = min(2.0, (right - left) * 0.2)
+            kind = "bar open" if bar.open else "bar"
+            parts.append(rect(left + gap / 2, top, right - left - gap, frame.floor - top, kind))
+            parts.append(rect(left, frame.top, right - left, frame.floor - frame.top, "hit", bar.tip))
+        return frame.chart("reports", label, parts)
+
+    return both(draw, replace(WIDE, height=240), replace(NARROW, height=220))

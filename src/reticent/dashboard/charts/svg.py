@@ -1,15 +1,99 @@
-"""Pieces of SVG: the frame every chart is drawn in, its axes, and escaped text."""
+"""What every chart is made of: scales and ticks, the frame it is drawn in, and pieces of SVG with escaped text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from markupsafe import Markup, escape
 
-from reticent.dashboard.charts.scales import Scale, tick_texts, ticks
+from reticent.dashboard.labels import number
 
-Place = tuple[float, float]
+_STEPS = (60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 172_800, 345_600, 604_800, 1_209_600)
+_WEEK = 604_800
+_MONDAY = 345_600
+_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 600)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """
+    A straight line from [low, high] to pixels [start, end].
+
+    >>> Scale(0, 10, start=100, end=200)(5)
+    150.0
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Where a value lies."""
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """
+    Round numbers that cover [low, high]: at most about `most` of them, steps of 1, 2, 2.5 or 5 times 10^k.
+
+    >>> ticks(0, 97), ticks(-0.03, 0.11)
+    ([0, 20, 40, 60, 80, 100], [-0.05, 0.0, 0.05, 0.1, 0.15])
+    """
+    if not high > low:
+        low, high = low - (abs(low) or 1) / 2, high + (abs(high) or 1) / 2
+    rough = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    places = max(0, 1 - math.floor(math.log10(step)))
+    return [
+        round(place * step, places) if places else round(place * step) for place in range(first, last + 1)
+    ]
+
+
+def tick_texts(values: Sequence[float]) -> list[str]:
+    """
+    Ticks as they are written: all with as many decimals as the step needs, millions as M.
+
+    >>> tick_texts([0, 2.5, 5]), tick_texts([0, 500_000, 1_000_000])
+    (['0', '2.5', '5'], ['0', '0.5 M', '1 M'])
+    """
+    largest = max(abs(value) for value in values)
+    scale, suffix = next(
+        ((scale, suffix) for scale, suffix in ((1e9, " G"), (1e6, " M")) if largest >= scale), (1.0, "")
+    )
+    short = [number(value / scale, 6).rstrip("0").rstrip(".") for value in values]
+    return ["0" if value == 0 else text + suffix for value, text in zip(values, short, strict=True)]
+
+
+def time_ticks(start: float, end: float, most: int) -> list[tuple[float, str]]:
+    """
+    Times worth a label within [start, end], in UTC: whole minutes, hours, days, Mondays or months.
+
+    >>> [text for _, text in time_ticks(1763683200, 1763683200 + 86_400, most=5)]
+    ['21 Nov', '06:00', '12:00', '18:00', '22 Nov']
+    """
+    labels: list[tuple[float, str]] = []
+    for step in _STEPS:
+        if (end - start) / step <= most:
+            offset = _MONDAY if step % _WEEK == 0 else 0
+            first = math.ceil((start - offset) / step) * step + offset
+            for seconds in range(first, math.floor(end) + 1, step):
+                at = datetime.fromtimestamp(seconds, UTC)
+                labels.append((seconds, f"{at:%H:%M}" if seconds % 86_400 else f"{at.day} {at:%b}"))
+            return labels
+    months = (end - start) / (30.4 * 86_400)
+    step = next((step for step in _MONTHS if months / step <= most), _MONTHS[-1])
+    january = datetime.fromtimestamp(start, UTC).year * 12
+    for month in range(january, january + math.ceil(months) + 13):
+        at = datetime(month // 12, month % 12 + 1, 1, tzinfo=UTC)
+        if month % step == 0 and start <= at.timestamp() <= end:
+            labels.append((at.timestamp(), f"{at:%Y}" if step % 12 == 0 else f"{at:%b %Y}"))
+    return labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +109,25 @@ class Frame:
     name: str = "wide"
 
     @property
-    def time_labels(self) -> int:
-        """How many labels of a time fit below."""
-        return max(2, (self.width - self.left - self.right) // 72)
+    def floor(self) -> int:
+        """Where the lower axis is."""
+        return self.height - self.bottom
 
     def vertical(self, low: float, high: float) -> Scale:
-        """Figures, upwards."""
-        return Scale(low, high, start=self.height - self.bottom, end=self.top)
+        """Values, upwards."""
+        return Scale(low, high, start=self.floor, end=self.top)
 
     def horizontal(self, low: float, high: float) -> Scale:
         """Times or values, to the right."""
         return Scale(low, high, start=self.left, end=self.width - self.right)
 
-    def open(self, label: str, kind: str) -> str:
-        """The opening tag; the label is what a screen reader says."""
-        return (
+    def chart(self, kind: str, label: str, parts: Iterable[str]) -> Markup:
+        """The whole SVG; the label is what a screen reader says. All text in the parts is escaped by now."""
+        opening = (
             f'<svg class="chart {kind} {self.name}" viewBox="0 0 {self.width} {self.height}" role="img" '
             f'aria-label="{escape(label)}" xmlns="http://www.w3.org/2000/svg">'
         )
+        return Markup("".join([opening, *parts, "</svg>"]))  # noqa: S704
 
 
 WIDE = Frame(960, 330)
@@ -51,9 +136,9 @@ SPARK = Frame(480, 92, top=8, right=8, bottom=8, left=4, name="spark")
 HALF_SPARK = Frame(230, 84, top=8, right=8, bottom=8, left=4, name="spark")
 
 
-def both(wide: str, narrow: str) -> Markup:
+def both(draw: Callable[[Frame], Markup], wide: Frame = WIDE, narrow: Frame = NARROW) -> Markup:
     """A chart in both sizes, of which CSS shows one: text stays readable on a phone without a script."""
-    return Markup(wide + narrow)  # noqa: S704  (all text in it went through `escape`)
+    return draw(wide) + draw(narrow)
 
 
 def text(x: float, y: float, content: str, kind: str = "label", anchor: str = "start") -> str:
@@ -78,7 +163,7 @@ def dot(x: float, y: float, kind: str, radius: float = 3) -> str:
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" class="{kind}"/>'
 
 
-def path(places: Iterable[Place], kind: str, closed: bool = False) -> str:
+def path(places: Iterable[tuple[float, float]], kind: str, closed: bool = False) -> str:
     """A line through places, or the area within them."""
     steps = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
     return f'<path d="M{steps}{"Z" if closed else ""}" class="{kind}"/>'
@@ -92,22 +177,31 @@ def whisker(x: float, low: float, high: float, kind: str, cap: float = 3) -> str
     )
 
 
-def level_axis(frame: Frame, low: float, high: float, most: int = 5) -> tuple[Scale, list[float], list[str]]:
-    """The scale of the figures, widened to round numbers, and its ticks."""
-    values = ticks(low, high, most)
-    return frame.vertical(values[0], values[-1]), values, tick_texts(values)
-
-
-def room_for(texts: Sequence[str]) -> int:
-    """Pixels that the longest of some labels takes, and a gap."""
-    return round(7.2 * max(len(each) for each in texts)) + 16
-
-
-def grid(frame: Frame, scale: Scale, values: Sequence[float], texts: Sequence[str], unit: str) -> str:
-    """Horizontal lines at the ticks, their labels, and the unit above."""
+def grid(base: Frame, scale: Scale, values: Sequence[float], unit: str) -> tuple[Frame, str]:
+    """Horizontal lines at the ticks, their labels, the unit above; and the frame with room for the labels."""
+    texts = tick_texts(values)
+    frame = replace(base, left=round(7.2 * max(map(len, texts))) + 16)
     parts = [text(frame.left, 13, unit, "unit") if unit else ""]
     for value, content in zip(values, texts, strict=True):
         y = scale(value)
         parts.append(line(frame.left, y, frame.width - frame.right, y, "zero" if value == 0 else "rule"))
         parts.append(text(frame.left - 8, y + 4, content, anchor="end"))
+    return frame, "".join(parts)
+
+
+def axis_below(frame: Frame, labels: Iterable[tuple[float, str]], margin: int = 24) -> str:
+    """Ticks and their labels below a chart; one that is so near to the right end is drawn to its left."""
+    parts = []
+    for x, content in labels:
+        parts.append(line(x, frame.floor, x, frame.floor + 5, "tick"))
+        anchor = "end" if x > frame.width - margin else "middle"
+        parts.append(text(x, frame.floor + 19, content, anchor=anchor))
     return "".join(parts)
+
+
+def time_axis(frame: Frame, times: Scale, margin: int = 24) -> str:
+    """Labels of as many times as fit below a chart."""
+    most = max(2, (frame.width - frame.left - frame.right) // 72)
+    return axis_below(
+        frame, [(times(at), content) for at, content in time_ticks(times.low, times.high, most)], margin
+    )

@@ -1,21 +1,46 @@
-"""What the pages of means and histograms share."""
+"""A mean over rounds, or a histogram in one round, with intervals and what those are made of."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from reticent.dashboard import charts, words
-from reticent.dashboard.asking import CONFIDENCES, ROUNDS, Asked
-from reticent.estimates import Estimate
+from reticent.dashboard import charts, labels
+from reticent.dashboard.params import CONFIDENCES, NotHereError, Params
+from reticent.dashboard.points import Point, PointReader, comparable, latest
+from reticent.dashboard.views import View, headline, interval, mark
+from reticent.estimates import Estimate, HistogramEstimate, cumulative
+from reticent.estimates.postprocess import norm_sub
 from reticent.plan import Metric, Plan
 
+MOST_LINES = 8
+"""As many lines as there are colours that all eyes can tell apart."""
+SHOWN_LINES = 4
+QUANTILES = (0.25, 0.5, 0.75, 0.9)
 DISHONEST = 0.01
 """The share of dishonest reports that pages speak of."""
 
 
-def about(plan: Plan, metric: Metric, asked: Asked) -> dict[str, Any]:
-    """What a twin says before its figures."""
-    return {
+def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params) -> View:
+    """The page of a metric."""
+    mean = metric.kind == "mean"
+    segment = dict([params.segment]) if params.segment and not mean else {}
+    points = reader.points(plan, metric.name, params.rounds, params.confidence, segment=segment)
+    chosen = latest(points)
+    if params.round is not None and not mean:
+        chosen = next((point for point in points if point.round == params.round), None)
+        if chosen is None:
+            raise NotHereError("round", str(params.round), f"/plans/{plan.name}/metrics/{metric.name}")
+    same = comparable(points, chosen)
+    shown = {
+        "plan": plan,
+        "metric": metric,
+        "params": params,
+        "confidences": [(level, f"{level} %") for level in CONFIDENCES],
+        "headline": None,
+        "omitted": len(points) - len(same),
+    }
+    twin = {
         "plan": plan.name,
         "version": plan.version,
         "metric": metric.name,
@@ -23,51 +48,250 @@ def about(plan: Plan, metric: Metric, asked: Asked) -> dict[str, Any]:
         "unit": metric.unit,
         "description": metric.description,
         "max_value": float(metric.max_value),
-        "confidence": asked.confidence / 100,
-        "rounds": asked.rounds,
+        "confidence": params.confidence / 100,
+        "rounds": params.rounds,
     }
+    build = _mean if mean else _histogram
+    more_shown, more_twin = build(reader, plan, metric, params, chosen, same)
+    return View(
+        template="mean.html" if mean else "histogram.html",
+        title=f"{metric.name} · {plan.name}",
+        twin=twin | more_twin,
+        shown=shown | more_shown,
+        refresh=any(point.provisional for point in points),
+    )
 
 
-Options = list[tuple[object, str]]
-"""(value, text) of each choice of a list."""
+Parts = tuple[dict[str, Any], dict[str, Any]]
+"""What is shown, and what is in the twin."""
 
 
-def choices(plan: Plan, asked: Asked) -> dict[str, Options]:
-    """What can be picked on a metric's page."""
-    return {
-        "rounds": round_choices(asked),
-        "confidences": [(level, f"{level} %") for level in CONFIDENCES],
-        "segments": [("", "nothing"), *((segment.name, segment.name) for segment in plan.segments)],
-        "tags": [
-            ("", "all"),
-            *((f"{each.name}:{tag}", f"{each.name} {tag}") for each in plan.segments for tag in each.tags),
+def _mean(
+    reader: PointReader,
+    plan: Plan,
+    metric: Metric,
+    params: Params,
+    last: Point | None,
+    points: Sequence[Point],
+) -> Parts:
+    by_tag = _by_tag(reader, plan, metric, params, last) if params.by else {}
+    lines = by_tag or {"": list(points)}
+    twin: dict[str, Any] = {
+        "latest": last.to_dict() if last else None,
+        "manipulation_bound": None,
+        "by": params.by or None,
+        "series": [
+            {"segment": {params.by: tag} if tag else {}, "points": [point.to_dict() for point in same]}
+            for tag, same in lines.items()
         ],
     }
+    if last is None or not isinstance(last.estimate, Estimate):
+        return {}, twin
+    estimate, top, unit = last.estimate, float(metric.max_value), labels.plural(metric.unit)
+    visible = [tag for tag in lines if tag in params.tags] or list(lines)[:SHOWN_LINES]
+    drawn = [
+        charts.Line([mark(point, tag) for point in reversed(same)], tag, shade, shown=tag in visible)
+        for shade, (tag, same) in enumerate(lines.items())
+    ]
+    apart = f", apart by {params.by}" if params.by else ""
+    label = f"mean of {metric.name} per round{apart}, with its {params.confidence} % interval"
+    in_range = f"{interval(last)} out of 0 to {labels.rounded(top, 6)} {unit}"
+    long = points[0].start - points[-1].start > 300 * 86_400  # dates need their year
+    shown = {
+        "headline": headline(last),
+        "gauge": charts.gauge(estimate.value, estimate.lower, estimate.upper, top, in_range),
+        "segments": [("", "nothing"), *((segment.name, segment.name) for segment in plan.segments)],
+        "chart": charts.series(drawn, label, unit),
+        "tags": [{"name": tag, "shade": shade, "shown": tag in visible} for shade, tag in enumerate(by_tag)],
+        "comparison": [
+            _mean_row(newest, tag) for tag, same in by_tag.items() if (newest := latest(same)) is not None
+        ],
+        "makeup": _makeup(estimate, metric.unit),
+        "top": labels.rounded(top, 6),
+        "rows": [_mean_row(point, year=long) for point in points],
+    }
+    moves = {"share": DISHONEST, "moves": estimate.manipulation_bound(DISHONEST)}
+    return shown, twin | {"manipulation_bound": moves}
 
 
-def round_choices(asked: Asked) -> Options:
-    """How many rounds can be shown; also the number that was asked for."""
-    return [(count, f"last {count}") for count in sorted({*ROUNDS, asked.rounds})]
+def _by_tag(
+    reader: PointReader, plan: Plan, metric: Metric, params: Params, last: Point | None
+) -> dict[str, list[Point]]:
+    """Points per tag: those asked for, then those with most reports, as many as can be told apart."""
+    points = reader.points(plan, metric.name, params.rounds, params.confidence, by=params.by)
+    by_tag: dict[str, list[Point]] = {}
+    for point in comparable(points, last):
+        by_tag.setdefault(point.segment[params.by], []).append(point)
+    ordered = sorted(
+        by_tag, key=lambda tag: (tag not in params.tags, -sum(point.reports for point in by_tag[tag]))
+    )
+    return {tag: by_tag[tag] for tag in ordered[:MOST_LINES]}
 
 
-def makeup(figure: Estimate, unit: str, scale: float = 1.0) -> dict[str, Any]:
+def _mean_row(point: Point, tag: str = "", year: bool = True) -> dict[str, str]:
+    """A line of a table."""
+    estimate, digits = point.estimate, labels.decimals(point.half_width)
+    return {
+        "tag": tag,
+        "round": str(point.round),
+        "begins": labels.brief(point.start, year),
+        "when": labels.span(point.start, point.end),
+        "value": labels.number(estimate.value, digits),
+        "half_width": labels.number(point.half_width, digits),
+        "lower": labels.number(estimate.lower, digits),
+        "upper": labels.number(estimate.upper, digits),
+        "reports": f"{point.reports:,}",
+        "state": point.state,
+    }
+
+
+def _makeup(estimate: Estimate, unit: str, scale: float = 1.0) -> dict[str, Any]:
     """What a half-width is made of, and what it compares with; `scale` is 100 for a share in percent."""
-    said = words.plural(unit)
+    moved = estimate.manipulation_bound(DISHONEST)
+    reaches = [
+        ("Privacy noise", "what devices add to hide their values", estimate.noise_half_width, "noise"),
+        ("Sampling", "what would remain without privacy", estimate.sampling_half_width, "sampling"),
+        ("Together", "this half-width; squares add up", estimate.half_width, "whole"),
+        ("The paper's bound", "what its theorem would grant", estimate.paper_bound, "paper"),
+        ("1 % dishonest", "if so many reports were made up", moved, "moved"),
+    ]
 
-    def measure(name: str, about: str, reach: float, kind: str) -> charts.Measure:
-        return charts.Measure(name, about, reach, f"± {words.rounded(scale * reach)} {said}".rstrip(), kind)
+    def with_unit(reach: float) -> str:
+        return f"{labels.rounded(scale * reach)} {labels.plural(unit)}".rstrip()
 
-    moved = figure.manipulation_bound(DISHONEST)
     rows = [
-        measure("Privacy noise", "what devices add to hide their values", figure.noise_half_width, "noise"),
-        measure("Sampling", "what would remain without privacy", figure.sampling_half_width, "sampling"),
-        measure("Together", "this half-width; squares add up", figure.half_width, "whole"),
-        measure("The paper's bound", "what its theorem would grant", figure.paper_bound, "paper"),
-        measure("1 % dishonest", "if so many reports were made up", moved, "moved"),
+        charts.Measure(name, about, reach, f"± {with_unit(reach)}", kind)
+        for name, about, reach, kind in reaches
     ]
     return {
         "chart": charts.measures(rows, "how far the figure may be off, and why"),
-        "noise_share": words.percent(figure.noise_share),
-        "moved": f"{words.rounded(scale * moved)} {said}".rstrip(),
-        "exceeds": moved > figure.half_width,
+        "noise_share": labels.percent(estimate.noise_share),
+        "moved": with_unit(moved),
+        "exceeds": moved > estimate.half_width,
     }
+
+
+def _histogram(
+    reader: PointReader,
+    plan: Plan,
+    metric: Metric,
+    params: Params,
+    chosen: Point | None,
+    points: Sequence[Point],
+) -> Parts:
+    segment = dict([params.segment]) if params.segment else {}
+    twin: dict[str, Any] = {
+        "segment": segment,
+        "round": chosen.round if chosen else None,
+        "state": chosen.state if chosen else None,
+        "histogram": None,
+        "medians": [point.to_dict() for point in points],
+    }
+    result = chosen and reader.histogram(plan, metric.name, chosen, params.confidence, segment)
+    if not chosen or not result or not isinstance(result.estimate, HistogramEstimate):
+        return {}, twin
+    place = points.index(chosen)
+    marks = [mark(point) for point in reversed(points)]
+    label = f"median of {metric.name} per round, with its {params.confidence} % interval"
+    balance = result.balance
+    pictures, shares = _shares(result.estimate, metric, params)
+    shown = {
+        "headline": headline(chosen),
+        "tags": [
+            ("", "all"),
+            *(
+                (f"{group.name}:{tag}", f"{group.name} {tag}")
+                for group in plan.segments
+                for tag in group.tags
+            ),
+        ],
+        "rounds": [
+            (point.round, labels.span(point.start, point.end) + (" (open)" if point.provisional else ""))
+            for point in points
+        ],
+        "chosen": chosen,
+        "later": params.query(round=points[place - 1].round) if place else "",
+        "earlier": params.query(round=points[place + 1].round) if place + 1 < len(points) else "",
+        "medians": charts.series([charts.Line(marks)], label, labels.plural(metric.unit)),
+        "uneven": labels.uneven(result.metric, balance) if balance and not balance.even else "",
+        "uneven_means": labels.UNEVEN_MEANS,
+    }
+    return shown | pictures, twin | {"histogram": result.to_dict()} | shares
+
+
+def _shares(histogram: HistogramEstimate, metric: Metric, params: Params) -> Parts:
+    """Charts and tables of one histogram, and the numbers behind them."""
+    unit, buckets, projected = labels.plural(metric.unit), histogram.buckets, norm_sub(histogram)
+    below = cumulative(histogram)
+    quantiles = [below.quantile(level) for level in QUANTILES]
+    widest = max(bucket.half_width for bucket in buckets)
+    heaviest = max(buckets, key=lambda bucket: bucket.value)
+    per_bucket = (
+        f"share of devices per bucket of {metric.name}, with simultaneous {params.confidence} % intervals"
+    )
+    at_or_below = (
+        f"share of devices at or below each value of {metric.name}, with a {params.confidence} % band"
+    )
+    levels = [charts.Level(point.level, point.value, point.lower, point.upper) for point in quantiles]
+    rows = []
+    for bucket, share in zip(buckets, projected, strict=True):
+        digits = labels.decimals(100 * bucket.half_width)
+        rows.append(
+            {
+                "bucket": _bucket_name(bucket),
+                "raw": labels.number(100 * bucket.value, digits),
+                "half_width": labels.number(100 * bucket.half_width, digits),
+                "lower": labels.number(100 * bucket.lower, digits),
+                "upper": labels.number(100 * bucket.upper, digits),
+                "norm_sub": labels.number(100 * share, digits),
+                "reports": f"{bucket.reports:,}",
+            }
+        )
+    shown = {
+        "chart": charts.histogram(histogram.edges, bars(histogram), per_bucket, unit),
+        "below": charts.cumulative(
+            below.edges, below.values, below.lower, below.upper, levels, at_or_below, unit
+        ),
+        "quantiles": [
+            {
+                "name": "median" if quantile.level == 0.5 else f"{100 * quantile.level:g} %",
+                "value": labels.rounded(quantile.value),
+                "lower": labels.rounded(quantile.lower, 6),
+                "upper": labels.rounded(quantile.upper, 6),
+            }
+            for quantile in quantiles
+        ],
+        "rows": rows,
+        "makeup": _makeup(heaviest, "%", scale=100),
+        "heaviest": _bucket_name(heaviest),
+        "widest": labels.percent(widest, widest / 10),
+        "negative": sum(bucket.value < 0 for bucket in buckets),
+        "total": labels.percent(sum(histogram.values), 0.01),
+        "inconsistent": [_bucket_name(bucket) for bucket in buckets if not bucket.consistent],
+    }
+    twin = {
+        "norm_sub": list(projected),
+        "quantiles": [quantile.to_dict() for quantile in quantiles],
+        "cumulative": below.to_dict(),
+    }
+    return shown, twin
+
+
+def bars(histogram: HistogramEstimate) -> list[charts.Bar]:
+    """The buckets as they are drawn."""
+    drawn = []
+    for bucket, share in zip(histogram.buckets, norm_sub(histogram), strict=True):
+        ends = labels.between(100 * bucket.lower, 100 * bucket.upper)
+        raw = labels.percent(bucket.value, bucket.half_width)
+        projected = labels.percent(share, bucket.half_width)
+        tip = (
+            f"{_bucket_name(bucket)} {labels.plural(histogram.unit)}\n"
+            f"{raw} ({ends} %), Norm-Sub {projected}, {bucket.reports:,} reports"
+        )
+        drawn.append(charts.Bar(bucket.value, bucket.lower, bucket.upper, share, tip))
+    return drawn
+
+
+def _bucket_name(bucket: Estimate) -> str:
+    left, right = bucket.edges or (0.0, 0.0)
+    return f"{labels.rounded(left, 6)} to {labels.rounded(right, 6)}"

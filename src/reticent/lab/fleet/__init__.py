@@ -2,13 +2,8 @@
 
 from reticent.lab.fleet.draws import HashDraws
 from reticent.lab.fleet.population import (
-    EDITOR,
-    FORZA_HORIZON_4,
-    GRAN_TURISMO_SPORT,
     POPULATIONS,
-    THE_CREW_2,
     AgeInDays,
-    AppUsage,
     Constant,
     Population,
     TruncatedNormal,
@@ -17,7 +12,8 @@ from reticent.lab.fleet.population import (
 )
 from reticent.lab.fleet.recorded import Recorded, ValuesError, read_values
 from reticent.lab.fleet.replay import ReplayError, replay, send_packed
-from reticent.lab.fleet.small import SmallFleet
+from reticent.lab.fleet.sdk import SdkFleet
+from reticent.lab.fleet.usage import EDITOR, FORZA_HORIZON_4, GRAN_TURISMO_SPORT, THE_CREW_2, AppUsage
 from reticent.lab.fleet.vectorised import VectorisedFleet
 
 __all__ = [
@@ -33,7 +29,7 @@ __all__ = [
     "Population",
     "Recorded",
     "ReplayError",
-    "SmallFleet",
+    "SdkFleet",
     "TruncatedNormal",
     "Uniform",
     "ValuesError",

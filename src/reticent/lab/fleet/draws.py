@@ -13,10 +13,15 @@ devices share a draw, and two draws of one device are the same only if two words
 
 Nothing here is secret, nor meant to be: whoever knows the seed knows every draw. A real device draws from its
 own secret, with `reticent.device.SecretDraws`.
+
+The values of simulated devices come from NumPy's generators, one per block of devices (`InBlocks`).
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -36,6 +41,9 @@ SCHEME = b"reticent-fleet-1"
 _WORD = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+BLOCK = 1 << 16
+"""Devices per block. It is fixed, so that what is drawn depends neither on the machine nor on its load."""
 
 Words = NDArray[np.uint64]
 
@@ -105,9 +113,9 @@ def _places(seed: int, plan: str) -> Places:
 
 class HashDraws:
     """
-    The draws of one simulated device, number by number: a `reticent.device.prf.Draws`.
+    The draws of one simulated device, number by number: a `reticent.device.Draws`.
 
-    `reticent.device.answer.answer` with these gives, bit for bit, the reports that `VectorisedFleet` gives for
+    `reticent.device.answer` with these gives, bit for bit, the reports that `VectorisedFleet` gives for
     the same seed and device.
 
     >>> draws = HashDraws(seed=1, device=7, plan="app-usage")
@@ -176,3 +184,55 @@ class Scratch:
     def words(self, count: int) -> tuple[Words, Words]:
         """Two arrays of `count` words."""
         return self._words[:count], self._spare[:count]
+
+
+# Blocks of devices, which fit the cache; a thread per core
+
+
+def blocks(devices: int, size: int = BLOCK) -> Iterator[slice]:
+    """
+    The devices, a block at a time.
+
+    >>> list(blocks(5, size=2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return (slice(start, min(start + size, devices)) for start in range(0, devices, size))
+
+
+def each_block(work: Callable[[slice], None], devices: int, size: int = BLOCK) -> None:
+    """Call `work` with every block of devices, on all cores: NumPy leaves the lock while it computes."""
+    parts = list(blocks(devices, size))
+    if len(parts) <= 1:
+        for part in parts:
+            work(part)
+        return
+    with ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1)) as pool:
+        for _ in pool.map(work, parts):
+            pass
+
+
+class InBlocks:
+    """
+    Draws the values of a population block by block.
+
+    Each block has a generator of its own, seeded by the one handed in, so the values are the same on any
+    number of cores, and scratch memory is that of a few blocks.
+    """
+
+    __slots__ = ()
+
+    def values(self, devices: int, rounds: int, generator: np.random.Generator) -> NDArray[np.int32]:
+        """Whole values, one row per round: int32[rounds, devices]."""
+        values = np.zeros((rounds, devices), dtype=np.int32)
+        count = -(-devices // BLOCK)
+        seeds = generator.integers(0, 2**32, (count, 4), dtype=np.uint32).tolist()
+
+        def work(part: slice) -> None:
+            self._fill(np.random.default_rng(seeds[part.start // BLOCK]), values[:, part])
+
+        each_block(work, devices)
+        return values
+
+    def _fill(self, draw: np.random.Generator, values: NDArray[np.int32]) -> None:
+        """Write the values of a block, int32[rounds, devices of the block], which are 0 before."""
+        raise NotImplementedError

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from reticent.errors import ParameterError
-from reticent.lab.fleet.blocks import filled
+from reticent.lab.fleet.draws import InBlocks
 from reticent.lab.fleet.usage import (
     EDITOR,
     FORZA_HORIZON_4,
     GRAN_TURISMO_SPORT,
     THE_CREW_2,
-    AppUsage,
-    is_range,
+    check_range,
     whole_range,
 )
 from reticent.mechanisms.exact import Number
@@ -57,7 +56,7 @@ class Constant:
     name = "constant"
 
     def __post_init__(self) -> None:
-        _check_range(self.max_value)
+        check_range(self.max_value)
         if self.value is not None and (type(self.value) is not int or not 0 <= self.value <= self.max_value):
             raise ParameterError("value", f"a whole number from 0 to {self.max_value}", self.value)
 
@@ -68,7 +67,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform:
+class Uniform(InBlocks):
     """
     Each whole number from 0 to `max_value` is equally likely: xᵢ(t) ~ U{0, …, m} (§5).
 
@@ -81,11 +80,7 @@ class Uniform:
     name = "uniform"
 
     def __post_init__(self) -> None:
-        _check_range(self.max_value)
-
-    def values(self, devices: int, rounds: int, generator: np.random.Generator) -> NDArray[np.int32]:
-        """Values one row per round."""
-        return filled(devices, rounds, generator, self._fill)
+        check_range(self.max_value)
 
     def _fill(self, draw: np.random.Generator, values: NDArray[np.int32]) -> None:
         for row in values:
@@ -96,7 +91,7 @@ class Uniform:
 
 
 @dataclass(frozen=True, slots=True)
-class TruncatedNormal:
+class TruncatedNormal(InBlocks):
     """
     A normal law cut off at 0 and `max_value`, rounded to the nearest whole number (§5).
 
@@ -113,23 +108,15 @@ class TruncatedNormal:
     name = "truncated-normal"
 
     def __post_init__(self) -> None:
-        _check_range(self.max_value)
+        check_range(self.max_value)
         if self.mean is not None and not 0 <= self.mean <= self.max_value:
             raise ParameterError("mean", f"a number from 0 to {self.max_value}", self.mean)
         if self.deviation is not None and not 0 < self.deviation <= 1e6 * self.max_value:
             raise ParameterError("deviation", "a number > 0, of the size of the range", self.deviation)
 
-    @property
-    def _law(self) -> tuple[float, float]:
-        mean = self.max_value / 2 if self.mean is None else self.mean
-        return mean, self.max_value / 12 if self.deviation is None else self.deviation
-
-    def values(self, devices: int, rounds: int, generator: np.random.Generator) -> NDArray[np.int32]:
-        """Values one row per round."""
-        return filled(devices, rounds, generator, self._fill)
-
     def _fill(self, draw: np.random.Generator, values: NDArray[np.int32]) -> None:
-        mean, deviation = self._law
+        mean = self.max_value / 2 if self.mean is None else self.mean
+        deviation = self.max_value / 12 if self.deviation is None else self.deviation
         low, high = ndtr(-mean / deviation), ndtr((self.max_value - mean) / deviation)
         for row in values:
             normal = ndtri(low + (high - low) * draw.random(len(row)))
@@ -140,7 +127,7 @@ class TruncatedNormal:
 
 
 @dataclass(frozen=True, slots=True)
-class AgeInDays:
+class AgeInDays(InBlocks):
     """
     A counter that grows by 1 each round and stops at `max_value`: the example of §3.3.
 
@@ -156,11 +143,7 @@ class AgeInDays:
     name = "age-in-days"
 
     def __post_init__(self) -> None:
-        _check_range(self.max_value)
-
-    def values(self, devices: int, rounds: int, generator: np.random.Generator) -> NDArray[np.int32]:
-        """Ages one row per round."""
-        return filled(devices, rounds, generator, self._fill)
+        check_range(self.max_value)
 
     def _fill(self, draw: np.random.Generator, values: NDArray[np.int32]) -> None:
         first = draw.integers(0, self.max_value, values.shape[1], dtype=np.int64, endpoint=True)
@@ -193,24 +176,3 @@ def population(name: str, max_value: Number, rounds_per_day: int = 1) -> Populat
     if name not in _BY_NAME:
         raise ParameterError("population", f"one of {', '.join(POPULATIONS)}", repr(name))
     return _BY_NAME[name](whole_range(max_value), rounds_per_day)
-
-
-def _check_range(max_value: object) -> None:
-    if not is_range(max_value):
-        raise ParameterError("max_value", "a whole number > 0, below 2^31", max_value)
-
-
-__all__ = [
-    "EDITOR",
-    "FORZA_HORIZON_4",
-    "GRAN_TURISMO_SPORT",
-    "POPULATIONS",
-    "THE_CREW_2",
-    "AgeInDays",
-    "AppUsage",
-    "Constant",
-    "Population",
-    "TruncatedNormal",
-    "Uniform",
-    "population",
-]

@@ -90,7 +90,23 @@ def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -
         raise ValuesError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
     if not len(rows.values):
         raise ValuesError(f"{file}: expected rows below the columns {', '.join(COLUMNS)}, got none.")
-    return _arranged(file, rows, top)
+    order = _in_order(rows.days)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    places = rank[rows.day] * len(rows.individuals) + rows.individual
+    by_place = np.argsort(places, kind="stable")
+    again = np.flatnonzero(np.diff(places[by_place]) == 0)
+    if len(again):
+        row = int(by_place[again + 1].min())
+        raise ValuesError(f"{_place(file, row)}: expected each individual and day once, got a pair again.")
+    if top is None:
+        top = max(1, int(rows.values.max()))
+    if top > _LARGEST:
+        raise ValuesError(f"{file}: expected values below 2^31; give max_value to clamp larger ones.")
+    table = np.zeros((len(order), len(rows.individuals)), dtype=np.int32)
+    table.reshape(-1)[places] = np.minimum(rows.values, top)
+    individuals, days = map(str, rows.individuals), (str(rows.days[place]) for place in order)
+    return Recorded(file.name.split(".")[0], top, tuple(individuals), tuple(days), table)
 
 
 class _Rows(NamedTuple):
@@ -103,27 +119,6 @@ class _Rows(NamedTuple):
     values: NDArray[np.int64]
 
 
-def _arranged(file: Path, rows: _Rows, max_value: int | None) -> Recorded:
-    """Rows to a table."""
-    order = _in_order(rows.days)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    places = rank[rows.day] * len(rows.individuals) + rows.individual
-    _refuse_duplicates(file, places)
-    top = max(1, int(rows.values.max())) if max_value is None else max_value
-    if top > _LARGEST:
-        raise ValuesError(f"{file}: expected values below 2^31; give max_value to clamp larger ones.")
-    table = np.zeros((len(order), len(rows.individuals)), dtype=np.int32)
-    table.reshape(-1)[places] = np.minimum(rows.values, top)
-    return Recorded(
-        name=file.name.split(".")[0],
-        max_value=top,
-        individuals=tuple(map(str, rows.individuals)),
-        days=tuple(str(rows.days[place]) for place in order),
-        table=table,
-    )
-
-
 def _in_order(days: Sequence[Any]) -> list[int]:
     """Places of the days, sorted: as whole numbers where all of them are, as text or dates otherwise."""
     try:
@@ -131,14 +126,6 @@ def _in_order(days: Sequence[Any]) -> list[int]:
     except (TypeError, ValueError):
         keys = days
     return sorted(range(len(days)), key=keys.__getitem__)
-
-
-def _refuse_duplicates(file: Path, places: NDArray[np.int64]) -> None:
-    order = np.argsort(places, kind="stable")
-    again = np.flatnonzero(np.diff(places[order]) == 0)
-    if len(again):
-        row = int(order[again + 1].min())
-        raise ValuesError(f"{_place(file, row)}: expected each individual and day once, got a pair again.")
 
 
 # CSV
@@ -172,17 +159,15 @@ def _chunks(file: Path, text: TextIO) -> Iterator[tuple[int, list[list[str]]]]:
         first = 0
         while chunk := list(islice(lines, _ROWS)):
             rows = [row for row in chunk if row]
-            _check_widths(file, first, rows, len(heads))
+            for place, row in enumerate(rows, first):
+                if len(row) != len(heads):
+                    raise ValuesError(
+                        f"{_place(file, place)}: expected {len(heads)} columns, got {len(row)}."
+                    )
             yield first, [[row[pick] for row in rows] for pick in picks]
             first += len(rows)
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValuesError(f"{file}: expected CSV in UTF-8; {error}.") from error
-
-
-def _check_widths(file: Path, first: int, rows: list[list[str]], width: int) -> None:
-    if set(map(len, rows)) - {width}:
-        place, row = next((place, row) for place, row in enumerate(rows) if len(row) != width)
-        raise ValuesError(f"{_place(file, first + place)}: expected {width} columns, got {len(row)}.")
 
 
 def _needed(file: Path, heads: Sequence[str]) -> tuple[str, ...]:
@@ -202,24 +187,23 @@ def _codes(known: dict[str, int], labels: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _whole(file: Path, first: int, texts: Sequence[str]) -> NDArray[np.int64]:
-    """Values as numbers; the slow way only to say which one is none."""
+    """Values as numbers; the slow way only where one is not plain digits."""
     try:
         values = np.array(list(map(int, texts)), dtype=np.int64)
         if not (values < 0).any():
             return values
     except (ValueError, OverflowError):
         pass
-    return np.array([_whole_number(file, first + place, text) for place, text in enumerate(texts)])
-
-
-def _whole_number(file: Path, row: int, text: str) -> int:
-    try:
-        number = float(text)
-        if number == int(number) and 0 <= number < 2**53:
-            return int(number)
-    except (ValueError, OverflowError):
-        pass
-    raise ValuesError(f"{_place(file, row)}: value: expected a whole number from 0 to below 2^53.")
+    numbers = []
+    for row, text in enumerate(texts, first):
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if not 0 <= number < 2**53 or number != int(number):
+            raise ValuesError(f"{_place(file, row)}: value: expected a whole number from 0 to below 2^53.")
+        numbers.append(int(number))
+    return np.array(numbers, dtype=np.int64)
 
 
 def _place(file: Path, row: int) -> str:

@@ -45,27 +45,20 @@ def replay(
     clock. `progress` is told how many of all rounds are sent. Raises `ReplayError` as soon as a report is
     refused; what was accepted stays so, and sending it again changes nothing.
     """
-    columns = _columns(fleet, values, len(rounds))
+    if not isinstance(values, Mapping):
+        drawn = values.values(fleet.devices, len(rounds), np.random.default_rng(fleet.seed))
+        values = {metric.name: drawn for metric in fleet.plan.metrics}
+    for name, column in values.items():
+        if np.shape(column) != (len(rounds), fleet.devices):
+            expected = f"an array of {len(rounds)} rounds x {fleet.devices} devices"
+            raise ParameterError(f"values of {name}", expected, f"one of shape {np.shape(column)}")
     accepted = 0
     for place, number in enumerate(rounds):
-        row = {name: column[place] for name, column in columns.items()}
+        row = {name: column[place] for name, column in values.items()}
         accepted += send_packed(endpoint, fleet.packed(number, row, tags), key, patience=patience)
         if progress is not None:
             progress(place + 1, len(rounds))
     return accepted
-
-
-def _columns(
-    fleet: VectorisedFleet, values: Population | Mapping[str, NDArray[Any]], rounds: int
-) -> Mapping[str, NDArray[Any]]:
-    if not isinstance(values, Mapping):
-        drawn = values.values(fleet.devices, rounds, np.random.default_rng(fleet.seed))
-        return {metric.name: drawn for metric in fleet.plan.metrics}
-    for name, column in values.items():
-        if np.shape(column) != (rounds, fleet.devices):
-            expected = f"an array of {rounds} rounds x {fleet.devices} devices"
-            raise ParameterError(f"values of {name}", expected, f"one of shape {np.shape(column)}")
-    return values
 
 
 def send_packed(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import log, pi, sin, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, ndtri
 
 from reticent.errors import ParameterError
-from reticent.lab.fleet.blocks import filled
+from reticent.lab.fleet.draws import InBlocks
 from reticent.mechanisms.exact import Number, exact
 
 DAY = 86_400
@@ -23,7 +25,7 @@ _RANKS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppUsage:
+class AppUsage(InBlocks):
     """
     Seconds that each device spends in an app.
 
@@ -91,32 +93,39 @@ class AppUsage:
     """How likely a sitting begins in each round of a day; any scale."""
 
     def __post_init__(self) -> None:
-        self._check_positive()
-        for field in ("dormancy", "comeback", "engaged", "never_users"):
-            _check(field, getattr(self, field), 0 <= getattr(self, field) <= 1, "a probability")
-        _check("rank_correlation", self.rank_correlation, -1 <= self.rank_correlation <= 1, "from -1 to 1")
-        _check("first_weekday", self.first_weekday, self.first_weekday in range(7), "0 (Monday) to 6")
-        whole = type(self.seen_within) is int and self.seen_within >= 0
-        _check("seen_within", self.seen_within, whole, "a whole number >= 0")
-        whole = type(self.rounds_per_day) is int and self.rounds_per_day >= 1
-        _check("rounds_per_day", self.rounds_per_day, whole, "a whole number >= 1")
-        _check("max_value", self.max_value, is_range(self.max_value), "a whole number > 0, below 2^31")
-        _check("max_value", self.max_value, self._day <= _LARGEST, "a day below 2^31")
-        weights = not self.rhythm or (len(self.rhythm) == self.rounds_per_day and min(self.rhythm) >= 0)
-        weights = weights and (not self.rhythm or sum(self.rhythm) > 0)
-        _check("rhythm", self.rhythm, weights, f"{self.rounds_per_day} weights >= 0, not all 0")
+        def check(names: str, expected: str, holds: Callable[[Any], bool]) -> None:
+            for name in names.split():
+                if not holds(getattr(self, name)):
+                    raise ParameterError(name, expected, getattr(self, name))
 
-    def _check_positive(self) -> None:
-        positive = ("use", "rest", "log_spread", "regularity", "weekend_use", "weekend_seconds")
-        for field in positive:
-            _check(field, getattr(self, field), getattr(self, field) > 0, "a number > 0")
-        for field in ("loyalty", "habit"):
-            _check(field, getattr(self, field), getattr(self, field) >= 0, "a number >= 0")
+        positive = "use rest log_spread regularity weekend_use weekend_seconds"
+        check(positive, "a number > 0", lambda number: number > 0)
+        check("loyalty habit", "a number >= 0", lambda number: number >= 0)
+        check("dormancy comeback engaged never_users", "a probability", lambda chance: 0 <= chance <= 1)
+        check("rank_correlation", "from -1 to 1", lambda number: -1 <= number <= 1)
+        check("first_weekday", "0 (Monday) to 6", lambda day: day in range(7))
+        check("seen_within", "a whole number >= 0", lambda days: type(days) is int and days >= 0)
+        check("rounds_per_day", "a whole number >= 1", lambda rounds: type(rounds) is int and rounds >= 1)
+        check_range(self.max_value)
+        check("max_value", "a day below 2^31", lambda _: self._day <= _LARGEST)
+        if self.rhythm:
+            check(
+                "rhythm",
+                f"{self.rounds_per_day} weights >= 0, not all 0",
+                lambda weights: (
+                    len(weights) == self.rounds_per_day and min(weights) >= 0 and sum(weights) > 0
+                ),
+            )
 
     @property
     def _day(self) -> int:
         """The length of a day, in the unit of the values."""
         return self.max_value * self.rounds_per_day
+
+    @property
+    def seen_share(self) -> float:
+        """The share of devices that use the app within `seen_within` days, were none drawn again."""
+        return _seen(self)[0]
 
     def scaled(self, max_value: Number, rounds_per_day: int = 1, rhythm: tuple[float, ...] = ()) -> AppUsage:
         """
@@ -135,10 +144,6 @@ class AppUsage:
             log_seconds=self.log_seconds + shift,
         )
 
-    def values(self, devices: int, rounds: int, generator: np.random.Generator) -> NDArray[np.int32]:
-        """Whole seconds, one row per round: int32[rounds, devices]."""
-        return filled(devices, rounds, generator, self._fill)
-
     def _fill(self, draw: np.random.Generator, values: NDArray[np.int32]) -> None:
         """A block of devices: the days on which each uses the app, then for how long."""
         rounds, devices = values.shape
@@ -148,13 +153,14 @@ class AppUsage:
         for day in range(days):
             who = np.flatnonzero(used[day])
             times = draw.standard_gamma(self.regularity, len(who)) * seconds[who]
-            times *= (self.weekend_seconds if self._is_weekend(day) else 1.0) / self.regularity
+            times *= self._weekend(day, self.weekend_seconds) / self.regularity
             today = np.minimum(np.ceil(times), self._day).astype(np.int32)
             first = day * self.rounds_per_day
             self._spread(draw, today, who, values[first : first + self.rounds_per_day])
 
-    def _is_weekend(self, day: int) -> bool:
-        return (self.first_weekday + day) % 7 >= _SATURDAY
+    def _weekend(self, day: int, factor: float) -> float:
+        """The factor on a Saturday or Sunday, 1 on other days."""
+        return factor if (self.first_weekday + day) % 7 >= _SATURDAY else 1.0
 
     def _days_of_use(
         self, draw: np.random.Generator, days: int, devices: int
@@ -163,7 +169,7 @@ class AppUsage:
         chance, used = np.empty(devices), np.empty((days, devices), dtype=bool)
         filled_up = 0
         while filled_up < devices:
-            count = int((devices - filled_up) / _seen(self)[0] * 1.01) + 16
+            count = int((devices - filled_up) / self.seen_share * 1.01) + 16
             chances, uses = self._candidates(draw, max(days, self.seen_within), count)
             if self.seen_within:
                 kept = np.flatnonzero(uses[: self.seen_within].any(axis=0))[: devices - filled_up]
@@ -188,7 +194,7 @@ class AppUsage:
             if day:
                 moved = draw.random(count)
                 engaged = np.where(engaged, moved >= leave, moved < self.comeback)
-            likely = chance * (self.weekend_use if self._is_weekend(day) else 1.0)
+            likely = chance * self._weekend(day, self.weekend_use)
             if day:
                 likely *= 1 + self.habit * used[day - 1]
             used[day] = engaged & (draw.random(count) < likely)
@@ -243,8 +249,7 @@ def _seen(usage: AppUsage) -> tuple[float, NDArray[np.float64], NDArray[np.float
         if day:
             gone, back = engaged * leave, dormant * usage.comeback
             engaged, dormant = engaged - gone + back, dormant + gone - back
-        factor = usage.weekend_use if (usage.first_weekday + day) % 7 >= _SATURDAY else 1.0
-        engaged = engaged * (1 - np.minimum(1, chance * factor))
+        engaged = engaged * (1 - np.minimum(1, chance * usage._weekend(day, usage.weekend_use)))
     total = np.append(0.0, np.cumsum(1 - engaged - dormant))
     if total[-1] < _RANKS / 1000:
         raise ParameterError(
@@ -253,42 +258,33 @@ def _seen(usage: AppUsage) -> tuple[float, NDArray[np.float64], NDArray[np.float
     return float(total[-1] / _RANKS), edges, total / total[-1]
 
 
-def is_range(max_value: object) -> bool:
-    """Whether something can be the top of a population's range."""
-    return type(max_value) is int and 0 < max_value <= _LARGEST
+def check_range(max_value: object) -> None:
+    """Refuse what cannot be the top of a population's range."""
+    if type(max_value) is not int or not 0 < max_value <= _LARGEST:
+        raise ParameterError("max_value", "a whole number > 0, below 2^31", max_value)
 
 
 def whole_range(max_value: Number) -> int:
     """The top of a range as the whole number that a population needs."""
     top = exact(max_value, "max_value")
-    if top.denominator != 1 or not is_range(top.numerator):
-        raise ParameterError("max_value", "a whole number > 0, below 2^31", max_value)
+    check_range(top.numerator if top.denominator == 1 else max_value)
     return top.numerator
 
 
-def _check(name: str, value: object, holds: bool, expected: str) -> None:
-    if not holds:
-        raise ParameterError(name, expected, value)
+def _fitted(name: str, *numbers: float, **days: float) -> AppUsage:
+    """A row of the table of fitted numbers: a, b, d, c, r, e₀, λ, μ, σ, κ, ρ."""
+    fields = (
+        "use", "rest", "dormancy", "loyalty", "comeback", "engaged",
+        "habit", "log_seconds", "log_spread", "regularity", "rank_correlation",
+    )  # fmt: skip
+    return AppUsage(name=name, **dict(zip(fields, numbers, strict=True)), **days)  # type: ignore[arg-type]
 
 
-GRAN_TURISMO_SPORT = AppUsage(
-    name="gran-turismo-sport",
-    use=0.575,
-    rest=2.262,
-    dormancy=0.139,
-    loyalty=1.227,
-    comeback=0.042,
-    engaged=0.741,
-    habit=0.276,
-    log_seconds=8.027,
-    log_spread=0.794,
-    regularity=1.065,
-    rank_correlation=0.430,
-    seen_within=61,
-    weekend_use=1.05,
-    weekend_seconds=1.10,
-    first_weekday=3,
-)
+GRAN_TURISMO_SPORT = _fitted(
+    "gran-turismo-sport",
+    0.575, 2.262, 0.139, 1.227, 0.042, 0.741, 0.276, 8.027, 0.794, 1.065, 0.430,
+    seen_within=61, first_weekday=3, weekend_use=1.05, weekend_seconds=1.10,
+)  # fmt: skip
 """
 Fitted to the daily play of 24,363 people over 61 days from Thursday 8 July 2021.
 
@@ -299,53 +295,19 @@ the data after sessions over 10 hours were dropped, overlapping ones merged, and
 summed per day; only people with at least one session are in it, hence no never-users.
 """
 
-FORZA_HORIZON_4 = AppUsage(
-    name="forza-horizon-4",
-    use=0.459,
-    rest=1.973,
-    dormancy=0.384,
-    loyalty=2.055,
-    comeback=0.204,
-    engaged=0.776,
-    habit=0.248,
-    log_seconds=8.066,
-    log_spread=0.732,
-    regularity=1.555,
-    rank_correlation=0.476,
-    seen_within=52,
-    first_weekday=1,
-)
+FORZA_HORIZON_4 = _fitted(
+    "forza-horizon-4",
+    0.459, 1.973, 0.384, 2.055, 0.204, 0.776, 0.248, 8.066, 0.732, 1.555, 0.476,
+    seen_within=52, first_weekday=1,
+)  # fmt: skip
 """Fitted to 2,203 people over 52 days from Tuesday 20 July 2021; source and licence as above."""
 
-THE_CREW_2 = AppUsage(
-    name="the-crew-2",
-    use=0.487,
-    rest=2.305,
-    dormancy=0.624,
-    loyalty=2.330,
-    comeback=0.124,
-    engaged=0.689,
-    habit=0.274,
-    log_seconds=8.407,
-    log_spread=0.614,
-    regularity=1.431,
-    rank_correlation=0.473,
+THE_CREW_2 = _fitted(
+    "the-crew-2",
+    0.487, 2.305, 0.624, 2.330, 0.124, 0.689, 0.274, 8.407, 0.614, 1.431, 0.473,
     seen_within=55,
-)
+)  # fmt: skip
 """Fitted to 615 people over 55 days from Monday 14 June 2021; source and licence as above."""
 
-EDITOR = AppUsage(
-    name="editor",
-    use=2.0,
-    rest=1.0,
-    dormancy=0.02,
-    loyalty=1.0,
-    comeback=0.2,
-    engaged=0.9,
-    habit=0.1,
-    log_seconds=log(4 * 3600.0),
-    log_spread=0.5,
-    regularity=2.0,
-    rank_correlation=0.4,
-)
+EDITOR = _fitted("editor", 2.0, 1.0, 0.02, 1.0, 0.2, 0.9, 0.1, log(4 * 3600.0), 0.5, 2.0, 0.4)
 """An app that is used on most days for some hours: invented, for demonstrations; nothing was fitted."""

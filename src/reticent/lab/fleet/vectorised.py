@@ -14,10 +14,9 @@ from reticent.counts import Counts
 from reticent.counts.model import fold
 from reticent.counts.reports import Slice
 from reticent.errors import ParameterError
-from reticent.lab.fleet.blocks import blocks, each_block
 from reticent.lab.fleet.classes import Whole, classes_of
 from reticent.lab.fleet.counting import tally
-from reticent.lab.fleet.draws import FleetDraws, Places, Scratch
+from reticent.lab.fleet.draws import FleetDraws, Places, Scratch, blocks, each_block
 from reticent.lab.fleet.limits import limits_of
 from reticent.lab.fleet.memo import Memo
 from reticent.mechanisms.cohort import COHORTS
@@ -42,7 +41,7 @@ class VectorisedFleet:
 
     Alphas, remembered answers, cohorts, flips and report ids are a hash of the seed (`reticent.lab.fleet.draws`), so
     any round can be asked for at any time, in any order, and gives the same reports each time. Device *i*'s
-    report is, bit for bit, that of `reticent.device.answer.answer` with `HashDraws(seed, i, plan.name)`. This
+    report is, bit for bit, that of `reticent.device.answer` with `HashDraws(seed, i, plan.name)`. This
     is for simulation: a real device's chance comes from a secret of its own.
 
     Values are whole numbers; what is out of range is clamped, and groups are scaled to their limits, as on a
@@ -264,7 +263,7 @@ class VectorisedFleet:
                 f"values of {name}",
                 f"{self.devices} whole numbers",
                 f"{column.dtype}{list(column.shape)}",
-                "choose a unit in which values are whole; SmallFleet takes fractions",
+                "choose a unit in which values are whole; SdkFleet takes fractions",
             )
         return column
 

@@ -5,16 +5,14 @@ A plan on your own values before it ships: what would be estimated, how surely, 
     >>> from reticent.mechanisms import OneBitMean
     >>> from reticent.plan import Metric, Plan
     >>> plan = Plan("demo", 1, 86_400, 3600, (Metric("minutes", OneBitMean(1, 60)),))
-    >>> found = simulate(plan, {"minutes": np.full((2, 5000), 30)}, repetitions=10, seed=1)
-    >>> found.metrics["minutes"].truth.tolist()
+    >>> simulation = simulate(plan, {"minutes": np.full((2, 5000), 30)}, repetitions=10, seed=1)
+    >>> simulation.metrics["minutes"].truth.tolist()
     [[30.0], [30.0]]
-    >>> found.people["minutes"].share_by_width
+    >>> simulation.people["minutes"].share_by_width
     {1: 1.0}
 """
 
-from reticent.lab.simulate.figures import MetricFigures
-from reticent.lab.simulate.people import People
-from reticent.lab.simulate.run import Simulation, simulate
-from reticent.lab.simulate.truth import true_values
+from reticent.lab.simulate.pictures import pictures
+from reticent.lab.simulate.simulation import MetricEstimates, People, Simulation, simulate, true_values
 
-__all__ = ["MetricFigures", "People", "Simulation", "simulate", "true_values"]
+__all__ = ["MetricEstimates", "People", "Simulation", "pictures", "simulate", "true_values"]

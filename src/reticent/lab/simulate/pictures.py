@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reticent.estimates.interval import clopper_pearson
-from reticent.lab.simulate.figures import MetricFigures
-from reticent.lab.simulate.people import People
-from reticent.lab.simulate.run import Simulation
+from reticent.lab.simulate.simulation import MetricEstimates, People, Simulation
 from reticent.plots import COLOURS, drawing, panels
 
 if TYPE_CHECKING:
@@ -20,51 +18,51 @@ if TYPE_CHECKING:
 _ESTIMATE, _TRUTH = COLOURS[0], COLOURS[1]
 
 
-def pictures(found: Simulation) -> dict[str, Callable[[], Figure]]:
-    """What can be drawn, by name: the estimates and the people of each metric."""
+def pictures(simulation: Simulation) -> dict[str, Callable[[], Figure]]:
+    """What can be drawn, by name: the estimates and the people of each estimates."""
     return {
         f"{name}-{what}": draw
-        for name in found.metrics
+        for name in simulation.metrics
         for what, draw in (
-            ("estimates", partial(_estimates, found, found.metrics[name])),
-            ("people", partial(_people, found.people[name])),
+            ("estimates", partial(_estimates, simulation, simulation.metrics[name])),
+            ("people", partial(_people, simulation.people[name])),
         )
     }
 
 
 @drawing
-def _estimates(found: Simulation, figures: MetricFigures) -> Figure:
+def _estimates(simulation: Simulation, estimates: MetricEstimates) -> Figure:
     from matplotlib.ticker import MaxNLocator
 
     figure, (left, right) = panels(2, width=5.0)
-    if figures.truth.shape[1] == 1:
-        _mean_over_rounds(left, figures)
+    if estimates.truth.shape[1] == 1:
+        _mean_over_rounds(left, estimates)
     else:
-        _last_histogram(left, figures)
-    rounds = np.arange(1, found.rounds + 1)
-    right.axhline(figures.confidence, color=_TRUTH, label="promised", zorder=1)
-    low, high = clopper_pearson(figures.inside.sum(axis=0), found.repetitions, 0.95)
-    reach = [figures.coverage - low, high - figures.coverage]
+        _last_histogram(left, estimates)
+    rounds = np.arange(1, simulation.rounds + 1)
+    right.axhline(estimates.confidence, color=_TRUTH, label="promised", zorder=1)
+    low, high = clopper_pearson(estimates.inside.sum(axis=0), simulation.repetitions, 0.95)
+    reach = [estimates.coverage - low, high - estimates.coverage]
     right.errorbar(
-        rounds, figures.coverage, reach, fmt="o", color=_ESTIMATE, label="measured, 95 % interval", zorder=2
+        rounds, estimates.coverage, reach, fmt="o", color=_ESTIMATE, label="measured, 95 % interval", zorder=2
     )
     right.set(
-        title=f"Intervals that held the truth ({found.repetitions} repetitions)",
+        title=f"Intervals that held the truth ({simulation.repetitions} repetitions)",
         xlabel="round",
         ylabel="share of repetitions",
-        xlim=(0, found.rounds + 1),
+        xlim=(0, simulation.rounds + 1),
         ylim=(min(0.5, low.min()) - 0.03, 1.03),
     )
     right.xaxis.set_major_locator(MaxNLocator(integer=True))
     right.legend(loc="lower right")
-    figure.suptitle(f"{figures.metric.name}: {found.devices:,} devices", fontsize=11)
+    figure.suptitle(f"{estimates.metric.name}: {simulation.devices:,} devices", fontsize=11)
     return figure
 
 
-def _mean_over_rounds(axes: Any, figures: MetricFigures) -> None:
-    rounds = np.arange(1, len(figures.truth) + 1)
-    value, lower, upper = (part[0, :, 0] for part in (figures.value, figures.lower, figures.upper))
-    label = f"{100 * figures.confidence:g} % interval"
+def _mean_over_rounds(axes: Any, estimates: MetricEstimates) -> None:
+    rounds = np.arange(1, len(estimates.truth) + 1)
+    value, lower, upper = (part[0, :, 0] for part in (estimates.value, estimates.lower, estimates.upper))
+    label = f"{100 * estimates.confidence:g} % interval"
     if len(rounds) == 1:  # a band or a line through one point would not be seen
         axes.errorbar(
             rounds, (lower + upper) / 2, yerr=(upper - lower) / 2, fmt="none", color=_ESTIMATE, label=label
@@ -74,19 +72,19 @@ def _mean_over_rounds(axes: Any, figures: MetricFigures) -> None:
         axes.fill_between(rounds, lower, upper, color=_ESTIMATE, alpha=0.2, linewidth=0, label=label)
     axes.plot(rounds, value, color=_ESTIMATE, marker="o", label="estimate")
     marker = "D" if len(rounds) == 1 else None
-    axes.plot(rounds, figures.truth[:, 0], color=_TRUTH, linestyle="--", marker=marker, label="truth")
+    axes.plot(rounds, estimates.truth[:, 0], color=_TRUTH, linestyle="--", marker=marker, label="truth")
     axes.set(
-        title="Mean per round, first repetition", xlabel="round", ylabel=figures.metric.unit or "mean value"
+        title="Mean per round, first repetition", xlabel="round", ylabel=estimates.metric.unit or "mean value"
     )
     axes.legend(loc="upper right")
 
 
-def _last_histogram(axes: Any, figures: MetricFigures) -> None:
-    edges = figures.first[-1].edges or ()
-    places = np.arange(figures.truth.shape[1])
-    value, lower, upper = figures.value[0, -1], figures.lower[0, -1], figures.upper[0, -1]
+def _last_histogram(axes: Any, estimates: MetricEstimates) -> None:
+    edges = estimates.first[-1].edges or ()
+    places = np.arange(estimates.truth.shape[1])
+    value, lower, upper = estimates.value[0, -1], estimates.lower[0, -1], estimates.upper[0, -1]
     middle, reach = (lower + upper) / 2, (upper - lower) / 2
-    axes.bar(places, figures.truth[-1], color=_TRUTH, alpha=0.45, width=0.9, label="truth")
+    axes.bar(places, estimates.truth[-1], color=_TRUTH, alpha=0.45, width=0.9, label="truth")
     axes.errorbar(
         places, middle, yerr=reach, fmt="none", color=_ESTIMATE, label="interval, all buckets at once"
     )
@@ -94,8 +92,8 @@ def _last_histogram(axes: Any, figures: MetricFigures) -> None:
     step = max(1, len(places) // 8)
     axes.set_xticks(places[::step] - 0.5, [f"{edge:,g}" for edge in edges[:-1:step]])
     axes.set(
-        title=f"Histogram of round {len(figures.truth)}, first repetition",
-        xlabel=f"from … {figures.metric.unit}".strip(),
+        title=f"Histogram of round {len(estimates.truth)}, first repetition",
+        xlabel=f"from … {estimates.metric.unit}".strip(),
         ylabel="share of devices",
     )
     axes.legend(loc="upper right")

@@ -15,24 +15,27 @@ except ImportError as missing:
     raise MissingExtraError("lake", "pyarrow") from missing
 
 from reticent.stores.lake.address import migrate_lake, open_lake, read_lake
-from reticent.stores.lake.buckets import BucketFiles
-from reticent.stores.lake.counting import Count
+from reticent.stores.lake.counting import Arrow, BadFileError, Engine, Parts, count_round
 from reticent.stores.lake.files import Files, LocalFiles
-from reticent.stores.lake.paths import Segment
+from reticent.stores.lake.layout import Columns, Part, bit_place, plan_digest, schema
+from reticent.stores.lake.objects import ObjectFiles
 from reticent.stores.lake.reader import LakeReader
-from reticent.stores.lake.schema import Columns, bit_place, plan_digest, schema
 from reticent.stores.lake.store import LakeStore
 
 __all__ = [
-    "BucketFiles",
+    "Arrow",
+    "BadFileError",
     "Columns",
-    "Count",
+    "Engine",
     "Files",
     "LakeReader",
     "LakeStore",
     "LocalFiles",
-    "Segment",
+    "ObjectFiles",
+    "Part",
+    "Parts",
     "bit_place",
+    "count_round",
     "migrate_lake",
     "open_lake",
     "plan_digest",

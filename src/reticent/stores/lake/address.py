@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from reticent.errors import MissingExtraError, StoreError
-from reticent.stores.lake.buckets import BucketFiles
 from reticent.stores.lake.files import Files, LocalFiles
+from reticent.stores.lake.layout import FORMAT
+from reticent.stores.lake.objects import ObjectFiles
 from reticent.stores.lake.reader import LakeReader
-from reticent.stores.lake.schema import FORMAT
 from reticent.stores.lake.store import LakeStore, check_format
 
 
@@ -61,4 +61,4 @@ def files_at(url: str) -> Files:
         raise StoreError(f"{shown}: {missing}") from missing
     except ValueError as unknown:
         raise StoreError(f"{shown}: expected a protocol that fsspec knows: {unknown}") from unknown
-    return BucketFiles(filesystem, prefix, shown)
+    return ObjectFiles(filesystem, prefix, shown)

@@ -8,8 +8,7 @@ from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores.keys import Key
 from reticent.stores.lake.files import Files
-from reticent.stores.lake.paths import KEYS, PLANS, plan_path
-from reticent.stores.lake.schema import Columns
+from reticent.stores.lake.layout import KEYS, PLANS, Columns, plan_path
 from reticent.stores.plans import kept_plan, not_registered, require_same, require_text
 from reticent.stores.records import RoundKey
 

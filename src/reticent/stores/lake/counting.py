@@ -1,56 +1,150 @@
-"""Counting a round from its segments: each id once, by a rule that needs no order of arrival."""
+"""
+Counting a round of a lake from its parts: each id once, by a rule that needs no order of arrival.
+
+`count_round` is the one loop, of a collector that seals and of `reticent count`: it says which parts count and
+which are bad, and looks again when parts vanish. What adds up is an engine: `Arrow`, which every lake has, or
+DuckDB and Spark of `reticent.frames`.
+"""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from reticent.stores.ids import ID_BYTES
-from reticent.stores.lake.paths import Segment
-from reticent.stores.records import CountsByTags, Layout, Records, add_counts
+from reticent.errors import ReticentError, StoreError
+from reticent.stores.id_set import ID_BYTES
+from reticent.stores.lake.files import Files
+from reticent.stores.lake.layout import Columns, Part, folder_of
+from reticent.stores.records import Count, CountsByTags, Records, RoundKey, add_counts
 
+if TYPE_CHECKING:
+    from reticent.stores.lake.reader import LakeReader
+
+LOOKS = 50
+"""How often a folder is listed anew because parts in it were merged while they were being read."""
 ROWS_AT_ONCE = 1 << 22
 """Rows that are in memory at once, some 100 bytes each; a larger round is counted in as many passes."""
 _COUNTED_AT_ONCE = 1 << 20
+_THREADS = 4
+
+NOT_A_PART = "is not the name of a segment"
+GONE = "is gone, and its reports with it"
 
 
-@dataclass(frozen=True)
-class Count:
-    """What a round comes to: distinct reports, their counts, and the segments that were left out as bad."""
+class BadFileError(ReticentError):
+    """Parts of a round that cannot be counted; `files` has the reason for each path, `names` for each name."""
 
-    reports: int
-    counts: CountsByTags
-    left_out: dict[str, str] = field(default_factory=dict)
-    """By name: the reason."""
-
-
-Read = Callable[[Segment], Records | None]
-"""The records of a segment; None when it is bad and to be left out."""
+    def __init__(self, lake: str, folder: str, names: Mapping[str, str]) -> None:
+        self.names = dict(names)
+        self.files = {f"{folder}/{name}": reason for name, reason in sorted(names.items())}
+        listed = "\n".join(f"{lake}: {path}: {reason}" for path, reason in self.files.items())
+        super().__init__(f"{listed}\n  Hint: --skip-bad counts the rest and says what was left out")
 
 
-def count_segments(
-    layout: Layout, segments: Sequence[Segment], read: Read, rows_at_once: int = ROWS_AT_ONCE
-) -> tuple[int, CountsByTags]:
-    """
-    Distinct reports of segments, and their counts, in memory that does not grow with the round.
+class Parts:
+    """The Parquet files of one round, by name, as engines read them and as they are checked."""
 
-    A round of more than `rows_at_once` rows is counted in several passes, each of which takes the ids that a
-    random hash gives it: whoever picks ids cannot crowd them into one pass.
-    """
-    passes = max(1, -(-sum(segment.rows for segment in segments) // rows_at_once))
-    share = _Share(passes)
-    reports, counts = 0, CountsByTags()
-    for turn in range(passes):
-        parts = [share.of(turn, records) for segment in segments if (records := read(segment)) is not None]
-        chosen = distinct(np.concatenate(parts)) if parts else np.empty((0, layout.width), dtype=np.uint8)
-        reports += len(chosen)
-        for some in _steps(chosen):
-            counts = add_counts(counts, layout.counts(some))
-    return reports, {tags: counts[tags] for tags in sorted(counts)}
+    def __init__(self, files: Files, columns: Columns, key: RoundKey) -> None:
+        self.files, self.columns, self.key = files, columns, key
+        self.folder = folder_of(key)
+
+    def rows(self, names: Sequence[str]) -> int:
+        """How many rows parts have altogether, as their names say."""
+        return sum(part.rows for name in names if (part := Part.parse(name)))
+
+    def location(self, name: str) -> tuple[str, Any]:
+        """Where engines find a part: its full name, and a file system of fsspec, or None for this machine's."""
+        return self.files.location(f"{self.folder}/{name}")
+
+    def read(self, name: str) -> Records:
+        """The records of a part; raises `StoreError` with the reason when it is gone or bad."""
+        data = self.files.read(f"{self.folder}/{name}")
+        if data is None:
+            raise StoreError(GONE)
+        return self.columns.decode(self.key, data, self.rows([name]))
+
+    def problems(self, names: Sequence[str], pages: bool) -> dict[str, str]:
+        """
+        By name, what is wrong with a part.
+
+        Its footer is read: that it is Parquet, says of itself what this round's parts say, and has the
+        columns and as many rows as its name promises. With `pages`, everything is read and the checksum of
+        each page compared.
+        """
+        with ThreadPoolExecutor(_THREADS) as pool:
+            reasons = pool.map(lambda name: self._problem(name, pages), names)
+            return {name: reason for name, reason in zip(names, reasons, strict=True) if reason}
+
+    def _problem(self, name: str, pages: bool) -> str:
+        try:
+            with (
+                self.files.reader(f"{self.folder}/{name}") as file,
+                pq.ParquetFile(file, page_checksum_verification=True) as parquet,
+            ):
+                problem = self.columns.problem(parquet, self.key, self.rows([name]))
+                if pages and not problem:
+                    for group in range(parquet.num_row_groups):
+                        parquet.read_row_group(group, use_threads=False)
+                return problem
+        except FileNotFoundError:
+            return GONE
+        except (pa.ArrowException, OSError) as error:
+            return f"cannot be read as Parquet: {str(error).splitlines()[0]}"
+
+
+class Engine(Protocol):
+    """What counts parts that are known to be of one round: each id once, by its smallest row."""
+
+    @property
+    def checks(self) -> Literal["nothing", "pages", "all"]:
+        """What it notices by itself while it reads: damaged pages, or all that can be wrong with a part."""
+
+    def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
+        """The counts of a round."""
+
+
+class Arrow:
+    """PyArrow reads and NumPy counts: what a lake needs anyway, in memory that does not grow with the round."""
+
+    checks: Literal["all"] = "all"
+
+    def __init__(self, rows_at_once: int = ROWS_AT_ONCE) -> None:
+        self._rows_at_once = rows_at_once
+
+    def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
+        """
+        The counts of a round.
+
+        A round of more than `rows_at_once` rows is counted in several passes, each of which takes the ids
+        that a random hash gives it: whoever picks ids cannot crowd them into one pass.
+        """
+        passes = max(1, -(-parts.rows(names) // self._rows_at_once))
+        factors = np.frombuffer(secrets.token_bytes(16), dtype=np.uint64) | np.uint64(1)
+        counts = CountsByTags()
+        for turn in range(passes):
+            shares = [_share(parts.read(name), factors, turn, passes) for name in names]
+            chosen = distinct(np.concatenate(shares))
+            for start in range(0, len(chosen), _COUNTED_AT_ONCE):
+                some = chosen[start : start + _COUNTED_AT_ONCE]
+                counts = add_counts(counts, parts.columns.layout.counts(some))
+        return {tags: counts[tags] for tags in sorted(counts)}
+
+
+def _share(records: Records, factors: NDArray[np.uint64], turn: int, passes: int) -> Records:
+    """The records whose ids belong to a pass, by a hash with two random odd factors."""
+    if passes == 1:
+        return records
+    halves = np.ascontiguousarray(records[:, :ID_BYTES]).view(np.uint64).reshape(-1, 2)
+    turns = (halves @ factors >> np.uint64(32)) % np.uint64(passes)
+    share: Records = records[turns == turn]
+    return share
 
 
 def distinct(records: Records) -> Records:
@@ -84,24 +178,69 @@ def _smallest(records: Records) -> Records:
     return ordered[first]
 
 
-def _steps(records: Records) -> Iterator[Records]:
-    for start in range(0, len(records), _COUNTED_AT_ONCE):
-        yield records[start : start + _COUNTED_AT_ONCE]
+class _VanishedError(Exception):
+    """A part is gone: merged with others, or counted and removed."""
 
 
-class _Share:
-    """Which pass an id belongs to: a hash by two random odd factors."""
+def count_round(
+    lake: LakeReader, key: RoundKey, engine: Engine, *, skip_bad: bool = False
+) -> tuple[Count, str, int]:
+    """
+    Count a round: what it comes to, its state, and how many parts were counted.
 
-    def __init__(self, passes: int) -> None:
-        self._passes = passes
-        self._factors = np.frombuffer(secrets.token_bytes(16), dtype=np.uint64) | np.uint64(1)
+    Each id counts once, of different reports with one id the smallest. A sealed round is what it was sealed
+    as. Of others, whatever the engine does not notice by itself is looked at before it starts. A part that is
+    gone, damaged, or not of this round raises `BadFileError`, and nothing is counted; with `skip_bad`, such
+    parts are left out, and the result says so.
+    """
+    parts = Parts(lake.files, lake.columns(key), key)
+    for _ in range(LOOKS):
+        final = lake.final(key)
+        if final is not None:
+            return final, "sealed", 0
+        try:
+            return _count_parts(lake, parts, engine, skip_bad)
+        except _VanishedError:
+            continue
+    raise StoreError(f"{lake.url}: {parts.folder}: segments vanish while they are being counted")
 
-    def of(self, turn: int, records: Records) -> Records:
-        """The records that belong to a pass."""
-        return records if self._passes == 1 else records[self._turns(records) == turn]
 
-    def _turns(self, records: Records) -> NDArray[np.uint64]:
-        halves = np.ascontiguousarray(records[:, :ID_BYTES]).view(np.uint64).reshape(-1, 2)
-        mixed = halves @ self._factors
-        turns: NDArray[np.uint64] = (mixed >> np.uint64(32)) % np.uint64(self._passes)
-        return turns
+def _count_parts(lake: LakeReader, parts: Parts, engine: Engine, skip_bad: bool) -> tuple[Count, str, int]:
+    key, seals = parts.key, lake.seals
+    # Asked before the parts are listed: those of an older list may have been merged before it was frozen.
+    frozen = seals.kept(key) is not None
+    state = "closing" if seals.is_closing(key) else "open"
+    names = lake.countable(key)
+
+    def check(names: Sequence[str], pages: bool) -> dict[str, str]:
+        problems = parts.problems(names, pages)
+        if GONE in problems.values() and (not frozen or seals.is_sealed(key)):
+            raise _VanishedError
+        return problems
+
+    bad = {name: NOT_A_PART for name in names if Part.parse(name) is None}
+    good = [name for name in names if name not in bad]
+    if engine.checks != "all":
+        bad |= check(good, pages=engine.checks == "nothing")
+    while True:
+        if bad and not skip_bad:
+            raise BadFileError(lake.url, parts.folder, bad)
+        good = [name for name in good if name not in bad]
+        try:
+            counts = engine.count(parts, good) if good else {}
+        except Exception as error:  # engines have trees of exceptions of their own: ask the parts
+            # A list is cheaper than reading everything, and merging is what happens every day.
+            if not frozen and not {*good} <= {*lake.files.names(parts.folder)}:
+                raise _VanishedError from error
+            problems = check(good, pages=True)
+            if not problems and isinstance(error, ReticentError):
+                raise
+            if not problems:
+                reason = (str(error).strip().splitlines() or [""])[0]
+                raise ReticentError(
+                    f"{lake.url}: the engine failed: {type(error).__name__}: {reason}"
+                ) from error
+            bad |= problems
+            continue
+        reports = sum(next(iter(by_metric.values())).devices for by_metric in counts.values())
+        return Count(reports, counts, bad), state, len(good)

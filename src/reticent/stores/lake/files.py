@@ -8,7 +8,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from reticent.errors import StoreError
 
@@ -58,6 +60,17 @@ class Files(ABC):
     def read_all(self, paths: Iterable[str]) -> list[bytes | None]:
         """Several whole files."""
         return [self.read(path) for path in paths]
+
+    def reader(self, path: str) -> BinaryIO:
+        """A file to be read in pieces; raises `FileNotFoundError` when there is none."""
+        data = self.read(path)
+        if data is None:
+            raise FileNotFoundError(path)
+        return BytesIO(data)
+
+    def location(self, path: str) -> tuple[str, Any]:
+        """Where engines find a file: its full name, and a file system of fsspec, or None for this machine's."""
+        raise StoreError(f"{self.url}: engines cannot read here")
 
     def settle(self, folder: str) -> None:  # noqa: B027 - nothing to do where what is seen is durable
         """Make durable what `names` shows of a folder, whoever put it there."""
@@ -144,6 +157,14 @@ class LocalFiles(Files):
                 _make_folder(target.parent, self._mode)
             else:
                 return True
+
+    def reader(self, path: str) -> BinaryIO:
+        """A file to be read in pieces; raises `FileNotFoundError` when there is none."""
+        return (self._root / path).open("rb")
+
+    def location(self, path: str) -> tuple[str, Any]:
+        """A file's full name."""
+        return str((self._root / path).absolute()), None
 
     def names(self, folder: str) -> list[str]:
         """What is in a folder, sorted; nothing when there is no such folder."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-from reticent.stores.lake.paths import Segment
+from reticent.stores.lake.layout import Part
 from reticent.stores.open_round import OpenRound
 from reticent.stores.records import Layout, Records
 
@@ -47,7 +47,7 @@ class Ranges:
 class Own(NamedTuple):
     """A segment that this writer wrote."""
 
-    segment: Segment
+    segment: Part
     merges: int
     """How often what is in it was merged."""
     records: Records | None
@@ -70,16 +70,16 @@ class LakeRound(OpenRound):
         self.own: list[Own] = []
         """The latest segments of this writer, without a gap between them."""
 
-    def has(self, segment: Segment) -> bool:
+    def has(self, segment: Part) -> bool:
         """Whether all that a segment holds is in."""
         seen = self._seen.get(segment.writer)
         return seen is not None and seen.has(segment.first, segment.last)
 
-    def saw(self, segment: Segment) -> None:
+    def saw(self, segment: Part) -> None:
         """Note that all a segment holds is in."""
         self._seen.setdefault(segment.writer, Ranges()).add(segment.first, segment.last)
 
-    def wrote(self, segment: Segment, records: Records) -> None:
+    def wrote(self, segment: Part, records: Records) -> None:
         """Note a segment that this writer wrote just now, and what is in it."""
         self.saw(segment)
         self.own.append(Own(segment, 0, records if len(records) <= MOST_ROWS // MERGED_AT_ONCE else None))
@@ -90,7 +90,7 @@ class LakeRound(OpenRound):
         alike = len({each.merges for each in latest}) == 1 and len(latest) == MERGED_AT_ONCE
         return latest if alike and sum(each.segment.rows for each in latest) <= MOST_ROWS else []
 
-    def merged(self, segment: Segment) -> None:
+    def merged(self, segment: Part) -> None:
         """Put a merged segment in the place of those it was made from."""
         self.saw(segment)
         self.own[-MERGED_AT_ONCE:] = [Own(segment, self.own[-1].merges + 1, None)]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from reticent.errors import StoreError
 from reticent.stores.lake.books import LakeBooks
-from reticent.stores.lake.counting import Count, count_segments
+from reticent.stores.lake.counting import Arrow, BadFileError, count_round
 from reticent.stores.lake.files import Files
-from reticent.stores.lake.paths import (
+from reticent.stores.lake.layout import (
     COUNTS,
     REPORTS,
-    Segment,
+    Part,
     folder_of,
     outermost,
     plan_of,
@@ -20,11 +20,7 @@ from reticent.stores.lake.paths import (
 )
 from reticent.stores.lake.seals import Seals
 from reticent.stores.lake.verify import problems_of
-from reticent.stores.records import Layout, Records, RoundKey
-
-LOOKS = 50
-"""How often a folder is listed anew because segments in it were merged while they were being read."""
-NOT_A_SEGMENT = "is not the name of a segment"
+from reticent.stores.records import Count, Layout, Records, RoundKey
 
 
 class LakeReader(LakeBooks):
@@ -65,7 +61,7 @@ class LakeReader(LakeBooks):
 
     # What is in them
 
-    def segments(self, key: RoundKey) -> list[str]:
+    def parts(self, key: RoundKey) -> list[str]:
         """
         The paths, below the lake, of the segments to count in a round that is not sealed; none when it is.
 
@@ -82,11 +78,11 @@ class LakeReader(LakeBooks):
         if names is None:
             listed, others = self.seals.listed(key)
             names = [segment.name for segment in listed] + others
-        parsed = {name: Segment.parse(name) for name in names}
+        parsed = {name: Part.parse(name) for name in names}
         foreign = [name for name, segment in parsed.items() if segment is None]
         return [segment.name for segment in outermost(filter(None, parsed.values()))] + foreign
 
-    def read(self, key: RoundKey, segment: Segment) -> Records | None:
+    def read(self, key: RoundKey, segment: Part) -> Records | None:
         """The records of a segment; None when it is gone, `StoreError` when it is bad."""
         data = self.files.read(f"{folder_of(key)}/{segment.name}")
         return None if data is None else self.columns(key).decode(key, data, segment.rows)
@@ -98,43 +94,12 @@ class LakeReader(LakeBooks):
         A segment that cannot be read, or is not of this round, is refused by name; `skip_bad` leaves such
         ones out, and says so in the result. A sealed round is what it was sealed as.
         """
-        for _ in range(LOOKS):
-            final = self.final(key)
-            if final is not None:
-                return final
-            frozen = self.seals.kept(key) is not None
-            names = self.countable(key)
-            bad = {name: NOT_A_SEGMENT for name in names if Segment.parse(name) is None}
-            try:
-                return self._count(key, [name for name in names if name not in bad], bad, skip_bad, frozen)
-            except _VanishedError:
-                continue  # merged, or sealed, meanwhile
-        raise StoreError(f"{self.url}: {folder_of(key)}: segments vanish while they are being counted")
-
-    def _count(
-        self, key: RoundKey, names: Sequence[str], bad: dict[str, str], skip_bad: bool, frozen: bool
-    ) -> Count:
-        def read(segment: Segment) -> Records | None:
-            if segment.name in bad:
-                return None
-            try:
-                records = self.read(key, segment)
-            except StoreError as error:
-                records, bad[segment.name] = None, str(error)
-            else:
-                if records is None and (not frozen or self.seals.is_sealed(key)):
-                    raise _VanishedError
-                if records is None:
-                    bad[segment.name] = "is gone, and its reports with it"
-            if not skip_bad:
-                self.refuse(key, bad)
-            return records
-
-        if not skip_bad:
-            self.refuse(key, bad)
-        segments = [segment for name in names if (segment := Segment.parse(name))]
-        reports, counts = count_segments(self.layout(key), segments, read)
-        return Count(reports, counts, bad)
+        try:
+            count, _, _ = count_round(self, key, Arrow(), skip_bad=skip_bad)
+            return count
+        except BadFileError as error:
+            self.refuse(key, error.names)
+            raise
 
     def refuse(self, key: RoundKey, bad: Mapping[str, str]) -> None:
         """Raise `StoreError` about the first bad segment, if there is one."""
@@ -147,7 +112,3 @@ class LakeReader(LakeBooks):
     def verify(self) -> list[str]:
         """What is wrong with the lake, a sentence each; empty when all is well. Changes nothing."""
         return problems_of(self)
-
-
-class _VanishedError(Exception):
-    """A segment is gone: merged with others, or counted and removed."""

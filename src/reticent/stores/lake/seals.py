@@ -7,10 +7,9 @@ import json
 from reticent.counts import Counts, counts_from_rows
 from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
-from reticent.stores.lake.counting import Count
 from reticent.stores.lake.files import Files
-from reticent.stores.lake.paths import Segment, closing_path, counts_path, folder_of, frozen_path, is_hidden
-from reticent.stores.records import CountsByTags, RoundKey
+from reticent.stores.lake.layout import Part, closing_path, counts_path, folder_of, frozen_path, is_hidden
+from reticent.stores.records import Count, CountsByTags, RoundKey
 
 
 class Seals:
@@ -30,11 +29,11 @@ class Seals:
 
     # Segments
 
-    def listed(self, key: RoundKey) -> tuple[list[Segment], list[str]]:
+    def listed(self, key: RoundKey) -> tuple[list[Part], list[str]]:
         """The segments of a round that are there now, and the names of files that are no segments."""
         segments, others = [], []
         for name in self._files.names(folder_of(key)):
-            segment = Segment.parse(name)
+            segment = Part.parse(name)
             if segment is not None:
                 segments.append(segment)
             elif not is_hidden(name):
@@ -105,7 +104,7 @@ class Seals:
         names = self._files.names(folder_of(key))
         if names:
             self._files.settle(counts_path(key).rpartition("/")[0])
-            self._files.remove(f"{folder_of(key)}/{name}" for name in names if Segment.parse(name))
+            self._files.remove(f"{folder_of(key)}/{name}" for name in names if Part.parse(name))
         self._files.clear(folder_of(key))
 
 

@@ -11,16 +11,15 @@ from contextlib import suppress
 import numpy as np
 
 from reticent.errors import StoreError
-from reticent.stores.lake.counting import Count
+from reticent.stores.lake.counting import LOOKS, NOT_A_PART
 from reticent.stores.lake.files import TEMPORARY, Files
+from reticent.stores.lake.layout import COUNTS, FORMAT, LAKE, REPORTS, Part, folder_of, outermost
 from reticent.stores.lake.memory import LakeRound, Own
-from reticent.stores.lake.paths import COUNTS, LAKE, REPORTS, Segment, folder_of, outermost
-from reticent.stores.lake.reader import LOOKS, NOT_A_SEGMENT, LakeReader
-from reticent.stores.lake.schema import FORMAT
-from reticent.stores.records import CountsByTags, Records, RoundKey
+from reticent.stores.lake.reader import LakeReader
+from reticent.stores.records import Count, CountsByTags, Records, RoundKey
 from reticent.stores.store import Appended, RoundInfo
 
-_SEGMENTS_AT_ONCE, _ROWS_AT_ONCE = 256, 1 << 20
+_PARTS_AT_ONCE, _ROWS_AT_ONCE = 256, 1 << 20
 _PAGE = bytes(4096)
 """What takes up room: on a full disk an empty file can still be made."""
 
@@ -92,13 +91,13 @@ class LakeStore(LakeReader):
             self._merge(key, found)
         return fresh
 
-    def _write(self, key: RoundKey, records: Records) -> Segment:
+    def _write(self, key: RoundKey, records: Records) -> Part:
         number = self._written[key] = self._written.get(key, 0) + 1
-        segment = Segment(self._writer, number, number, len(records))
+        segment = Part(self._writer, number, number, len(records))
         self.files.put(f"{folder_of(key)}/{segment.name}", self.columns(key).encode(key, records))
         return segment
 
-    def _is_late(self, key: RoundKey, segment: Segment | None) -> bool:
+    def _is_late(self, key: RoundKey, segment: Part | None) -> bool:
         """Whether a segment that is durable by now does not count, because its round was closed before."""
         if not self.seals.is_closing(key):
             return False
@@ -120,7 +119,7 @@ class LakeStore(LakeReader):
         while parts := found.to_merge():
             try:
                 whole = np.concatenate([self._records_of(key, part) for part in parts])
-                merged = Segment(self._writer, parts[0].segment.first, parts[-1].segment.last, len(whole))
+                merged = Part(self._writer, parts[0].segment.first, parts[-1].segment.last, len(whole))
                 self.files.put(f"{folder_of(key)}/{merged.name}", self.columns(key).encode(key, whole))
                 if self.seals.is_closing(key):
                     return
@@ -172,7 +171,7 @@ class LakeStore(LakeReader):
         for _ in range(LOOKS):
             segments, others = self.seals.listed(key)
             self.files.settle(folder_of(key))
-            bad = dict.fromkeys(others, NOT_A_SEGMENT)
+            bad = dict.fromkeys(others, NOT_A_PART)
             unseen = [segment for segment in outermost(segments) if not found.has(segment)]
             gone = sum(self._take(key, found, batch, bad) for batch in _batches(unseen))
             if not gone:
@@ -180,7 +179,7 @@ class LakeStore(LakeReader):
                 return bool(segments or others)
         raise StoreError(f"{self.url}: {folder_of(key)}: segments vanish while they are being read")
 
-    def _take(self, key: RoundKey, found: LakeRound, batch: Sequence[Segment], bad: dict[str, str]) -> int:
+    def _take(self, key: RoundKey, found: LakeRound, batch: Sequence[Part], bad: dict[str, str]) -> int:
         """Take in some segments; notes those that are bad, and says how many are gone."""
         gone = 0
         texts = self.files.read_all(f"{folder_of(key)}/{segment.name}" for segment in batch)
@@ -338,12 +337,12 @@ def check_format(files: Files, there: set[str]) -> None:
         raise StoreError(f"{files.url}: expected a lake of format {FORMAT}, got {kind} of format {version}")
 
 
-def _batches(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
+def _batches(segments: Sequence[Part]) -> Iterator[list[Part]]:
     """Segments to read at once: not too many, nor too many rows."""
-    batch: list[Segment] = []
+    batch: list[Part] = []
     for segment in segments:
         batch.append(segment)
-        if len(batch) == _SEGMENTS_AT_ONCE or sum(each.rows for each in batch) >= _ROWS_AT_ONCE:
+        if len(batch) == _PARTS_AT_ONCE or sum(each.rows for each in batch) >= _ROWS_AT_ONCE:
             yield batch
             batch = []
     if batch:

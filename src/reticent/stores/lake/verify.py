@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from reticent.errors import StoreError
-from reticent.stores.lake.counting import Count
-from reticent.stores.lake.paths import COUNTS, LAKE, REPORTS, Segment, folder_of
-from reticent.stores.records import RoundKey
+from reticent.stores.lake.counting import GONE, NOT_A_PART
+from reticent.stores.lake.layout import COUNTS, LAKE, REPORTS, Part, folder_of
+from reticent.stores.records import Count, RoundKey
 
 if TYPE_CHECKING:
     from reticent.stores.lake.reader import LakeReader
@@ -61,10 +61,10 @@ def _open(lake: LakeReader, key: RoundKey) -> Iterator[str]:
         yield from problems
         return
     for name in lake.countable(key):
-        segment = Segment.parse(name)
+        segment = Part.parse(name)
         path = f"{folder_of(key)}/{name}"
         if segment is None:
-            yield f"{path}: is not the name of a segment"
+            yield f"{path}: {NOT_A_PART}"
             continue
         try:
             gone = lake.read(key, segment) is None
@@ -72,4 +72,4 @@ def _open(lake: LakeReader, key: RoundKey) -> Iterator[str]:
             yield f"{path}: {error}"
             continue
         if gone and lake.seals.kept(key) is not None and not lake.seals.is_sealed(key):
-            yield f"{path}: is gone, and its reports with it"
+            yield f"{path}: {GONE}"

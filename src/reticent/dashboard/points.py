@@ -1,0 +1,166 @@
+"""Estimates for pages: one point per round, remembered once its round is sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reticent.errors import ParameterError
+from reticent.estimates import Estimate, HistogramEstimate, Quantile, cumulative
+from reticent.plan import Metric, Plan
+from reticent.plan.card import PrivacyCard, privacy_card
+from reticent.results import LruCache, Result, Results
+
+MOST_POINTS = 100_000
+MOST_HISTOGRAMS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One metric in one round and segment: the mean, or the median of a histogram, with its interval."""
+
+    version: int
+    metric: Metric
+    round: int
+    start: int
+    end: int
+    state: str
+    segment: Mapping[str, str]
+    reports: int
+    estimate: Estimate | Quantile
+
+    @classmethod
+    def of(cls, result: Result) -> Point:
+        """The point of a result; of a histogram it is the median, whose interval ends on edges."""
+        estimate, reports = result.estimate, result.estimate.reports
+        return cls(
+            version=result.version,
+            metric=result.metric,
+            round=result.round,
+            start=result.start,
+            end=result.end,
+            state=result.state,
+            segment=result.segment,
+            reports=reports,
+            estimate=cumulative(estimate).quantile(0.5)
+            if isinstance(estimate, HistogramEstimate)
+            else estimate,
+        )
+
+    @property
+    def half_width(self) -> float:
+        """What stands behind ±."""
+        if isinstance(self.estimate, Estimate):
+            return self.estimate.half_width
+        return (self.estimate.upper - self.estimate.lower) / 2
+
+    @property
+    def provisional(self) -> bool:
+        """Whether reports still come in."""
+        return self.state != "sealed"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON; the names are those of `GET /v1/estimates`."""
+        return {
+            "version": self.version,
+            "round": self.round,
+            "start": self.start,
+            "end": self.end,
+            "state": self.state,
+            "segment": dict(self.segment),
+            **self.estimate.to_dict(),
+        }
+
+
+def latest(points: Sequence[Point]) -> Point | None:
+    """The newest sealed point, or the newest open one where none is sealed; points are latest first."""
+    return next((point for point in points if not point.provisional), points[0] if points else None)
+
+
+def comparable(points: Sequence[Point], like: Point | None) -> list[Point]:
+    """Those points that measure the same thing in the same unit as the latest: versions may differ."""
+    if like is None:
+        return []
+    kind, unit = like.metric.kind, like.metric.unit
+    return [point for point in points if (point.metric.kind, point.metric.unit) == (kind, unit)]
+
+
+class PointReader:
+    """What pages are made of, read from results. Methods block, and may be called from any thread."""
+
+    def __init__(self, results: Results) -> None:
+        self.results = results
+        self._points: LruCache[tuple[Point, ...]] = LruCache(MOST_POINTS)
+        self._histograms: LruCache[Result] = LruCache(MOST_HISTOGRAMS)
+        self._cards: LruCache[PrivacyCard] = LruCache(MOST_HISTOGRAMS)
+
+    def card(self, plan: Plan) -> PrivacyCard:
+        """What answering a plan costs."""
+        card = self._cards.get((plan.name, plan.version))
+        if card is None:
+            card = privacy_card(plan)
+            self._cards.put((plan.name, plan.version), card)
+        return card
+
+    def points(
+        self,
+        plan: Plan,
+        metric: str | None,
+        last: int,
+        confidence: int,
+        by: str | None = None,
+        segment: Mapping[str, str] | None = None,
+    ) -> list[Point]:
+        """
+        One point per metric, round and tag, latest round first.
+
+        Sealed rounds are estimated once; open ones each time. `metric=None` means all of them. Rounds of
+        versions that lack the segment have no points.
+        """
+        tags = tuple(sorted((segment or {}).items()))
+        asked = {*([by] if by else []), *(name for name, _ in tags)}
+        declared = [segment.name for segment in plan.segments]
+        if not asked <= set(declared):
+            expected = f"one of {', '.join(declared)}" if declared else "nothing: the plan has no segments"
+            raise ParameterError("segment", expected, ", ".join(asked))
+        rounds = self.results.rounds(plan.name, last)
+        known: dict[tuple[int, int], tuple[Point, ...]] = {}
+        for info in rounds:
+            key = (info["version"], info["round"])
+            remembered = self._points.get((plan.name, *key, metric, by, tags, confidence))
+            if remembered is not None:
+                known[key] = remembered
+        missing = {info["round"] for info in rounds if (info["version"], info["round"]) not in known}
+        fresh: dict[tuple[int, int], list[Point]] = {}
+        if missing:
+            for result in self.results.estimates(
+                plan.name, metric, sorted(missing), last, dict(tags), by, confidence / 100
+            ):
+                fresh.setdefault((result.version, result.round), []).append(Point.of(result))
+        for key, points in fresh.items():
+            known[key] = tuple(points)
+            if not points[0].provisional:
+                self._points.put((plan.name, *key, metric, by, tags, confidence), known[key])
+        return [point for info in rounds for point in known.get((info["version"], info["round"]), ())]
+
+    def histogram(
+        self,
+        plan: Plan,
+        metric: str,
+        point: Point,
+        confidence: int,
+        segment: Mapping[str, str] | None = None,
+    ) -> Result | None:
+        """The whole histogram behind a point; None when its round has gone since."""
+        tags = tuple(sorted((segment or {}).items()))
+        key = (plan.name, point.version, point.round, metric, tags, confidence)
+        result = self._histograms.get(key)
+        if result is None:
+            results = self.results.estimates(
+                plan.name, metric, [point.round], None, segment, None, confidence / 100
+            )
+            result = next((result for result in results if result.version == point.version), None)
+            if result and result.state == "sealed":
+                self._histograms.put(key, result)
+        return result

@@ -1,0 +1,298 @@
+"""All plans with how much and how sure each metric is; and one plan: what it asks, costs, and who answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any
+
+from markupsafe import Markup
+
+from reticent.dashboard import charts, labels
+from reticent.dashboard.params import Params
+from reticent.dashboard.points import Point, PointReader, comparable, latest
+from reticent.dashboard.views import View, headline, mark
+from reticent.dashboard.views.metric import bars
+from reticent.estimates import HistogramEstimate
+from reticent.plan import Metric, Plan
+from reticent.plan.card import PrivacyCard
+from reticent.plan.lint import lint
+
+ROUNDS = 60
+CONFIDENCE = 95
+"""Of the overview."""
+
+NOT_PROTECTED = (
+    "That a device takes part is public, and so are its segments and its cohort, one byte for ever.",
+    "One round's figure is not a lifetime's: remembered answers are the same noise again, not fresh noise.",
+    "The figures for life compare devices that change in the same rounds. Between devices that change at "
+    "different times nothing bounds the loss over many rounds.",
+    "When a device changes is hidden by flips only; that it changed at all shows after a while.",
+    "Network addresses are neither kept nor logged here, but whoever carries the bytes sees them.",
+    "A collector cannot tell a lie from noise: dishonest reports move an estimate by as much as it says.",
+)
+
+LOSSES = (
+    (
+        "round",
+        "One round",
+        "All that the answers in one report tell. Whatever a device measured, and whatever "
+        "somebody guessed about it, they shift the odds of the guess by no more than this factor.",
+    ),
+    (
+        "constant",
+        "A device that never changes",
+        "All reports ever sent, for a device whose values stay the same. Answers are remembered, "
+        "so sending them again and again does not add up beyond this.",
+    ),
+    (
+        "lifetime",
+        "A device's whole life",
+        "All reports ever sent, between devices that change in the same rounds, however often. "
+        "Not a bound between devices that change at different times.",
+    ),
+)
+"""A loss on the privacy card, its name, and what it means."""
+
+
+def overview(reader: PointReader) -> View:
+    """All plans, with their metrics' latest estimates."""
+    now = reader.results.clock()
+    shown, twins = [], []
+    for _, plan in sorted(reader.results.plans().items()):
+        rounds = reader.results.rounds(plan.name, ROUNDS)
+        by_metric: dict[str, list[Point]] = {metric.name: [] for metric in plan.metrics}
+        for point in reader.points(plan, None, ROUNDS, CONFIDENCE):
+            by_metric.setdefault(point.metric.name, []).append(point)
+        cards = [_metric_card(reader, plan, metric, by_metric[metric.name]) for metric in plan.metrics]
+        last_sealed = next((info for info in rounds if info["state"] == "sealed"), None)
+        open_rounds = [info for info in rounds if info["state"] != "sealed"]
+        problems = hints(plan, rounds, now)
+        twins.append(
+            {
+                "name": plan.name,
+                "version": plan.version,
+                "owner": plan.owner,
+                "expires": plan.expires.isoformat() if plan.expires else None,
+                "round_seconds": plan.round_seconds,
+                "open_rounds": len(open_rounds),
+                "hints": problems,
+                "metrics": [twin for _, twin in cards],
+            }
+        )
+        shown.append(
+            {
+                "plan": plan,
+                "round": labels.duration(plan.round_seconds),
+                "last_sealed": last_sealed and f"{last_sealed['reports']:,}",
+                "open_rounds": len(open_rounds),
+                "open_reports": f"{sum(info['reports'] for info in open_rounds):,}",
+                "hints": problems,
+                "metrics": [card for card, _ in cards],
+            }
+        )
+    return View(
+        template="overview.html",
+        title="Overview",
+        twin={"at": now, "confidence": CONFIDENCE / 100, "plans": twins},
+        shown={"plans": shown, "now": labels.moment(now), "confidence": CONFIDENCE},
+        refresh=any(twin["open_rounds"] for twin in twins),
+    )
+
+
+def _metric_card(
+    reader: PointReader, plan: Plan, metric: Metric, points: Sequence[Point]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    last = latest(points)
+    same = comparable(points, last)
+    twin = {
+        "name": metric.name,
+        "kind": metric.kind,
+        "unit": metric.unit,
+        "description": metric.description,
+        "latest": last.to_dict() if last else None,
+        "series": [point.to_dict() for point in reversed(same)],
+    }
+    path = f"/plans/{plan.name}/metrics/{metric.name}"
+    if last is None:
+        return {"metric": metric, "path": path, "headline": None}, twin
+    marks, shape = [mark(point) for point in reversed(same)], Markup()
+    what, frame = ("mean", charts.SPARK) if metric.kind == "mean" else ("median", charts.HALF_SPARK)
+    if metric.kind == "histogram":
+        result = reader.histogram(plan, metric.name, last, CONFIDENCE)
+        if result is not None and isinstance(result.estimate, HistogramEstimate):
+            label = f"how {metric.name} is spread over devices, latest round"
+            shape = charts.small_histogram(result.estimate.edges, bars(result.estimate), label)
+    newest_open = next((point for point in same if point.provisional), None)
+    label = f"{what} of {metric.name} over {len(marks)} rounds, with its interval"
+    card = {
+        "metric": metric,
+        "path": path,
+        "headline": headline(last),
+        "open": headline(newest_open) if newest_open and newest_open is not last else None,
+        "spark": charts.spark(marks, label, frame),
+        "shape": shape,
+        "rounds": len(same),
+    }
+    return card, twin
+
+
+def hints(plan: Plan, rounds: Sequence[dict[str, Any]], now: float) -> list[str]:
+    """
+    What a person should look into, in whole sentences; nothing when all is well.
+
+    Devices answer a round after its end, so reports on the last round but one should be there by now.
+    """
+    sentences = []
+    if plan.expires and plan.expires <= datetime.fromtimestamp(now, UTC).date():
+        sentences.append(f"This plan expired on {plan.expires.isoformat()}: devices no longer answer it.")
+    if not rounds:
+        return [*sentences, "No report has come yet. Devices send their first after the end of a round."]
+    behind = plan.round_at(now) - rounds[0]["round"] - 1
+    if behind >= 2:
+        ago = labels.duration(now - rounds[0]["end"])
+        sentences.append(
+            f"Nothing came lately: the last round with reports ended {ago} ago, {behind:,} are missing. "
+            "Are devices running, and can they reach this collector?"
+        )
+    sealed = [info["reports"] for info in rounds if info["state"] == "sealed"]
+    if len(sealed) >= 4 and sealed[0] < 0.5 * median(sealed[1:]):
+        sentences.append(
+            f"The last sealed round has {sealed[0]:,} reports; {median(sealed[1:]):,.0f} are usual. "
+            "Intervals are wider, and the devices that answer may not be like the others."
+        )
+    return sentences
+
+
+def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
+    """The page of a plan."""
+    now = reader.results.clock()
+    rounds = reader.results.rounds(plan.name, params.rounds)
+    card = reader.card(plan)
+    versions = list(reader.results.versions(plan.name))
+    warnings = lint(plan, today=datetime.fromtimestamp(now, UTC).date())
+    problems = hints(plan, rounds, now)
+    asked = [_asked(plan, metric, card) for metric in plan.metrics]
+    worst = max(losses.change_per_round for losses in card.metrics.values())
+    return View(
+        template="plan.html",
+        title=plan.name,
+        twin={
+            "name": plan.name,
+            "version": plan.version,
+            "versions": versions,
+            "owner": plan.owner,
+            "expires": plan.expires.isoformat() if plan.expires else None,
+            "round_seconds": plan.round_seconds,
+            "grace_seconds": plan.grace_seconds,
+            "report_bytes": plan.report_bytes,
+            "segments": {segment.name: list(segment.tags) for segment in plan.segments},
+            "metrics": [twin for _, twin in asked],
+            "privacy": finite(card.to_dict()),
+            "not_protected": list(NOT_PROTECTED),
+            "warnings": [problem.to_dict() for problem in warnings],
+            "hints": problems,
+            "rounds": rounds,
+        },
+        shown={
+            "plan": plan,
+            "params": params,
+            "versions": versions,
+            "round": labels.duration(plan.round_seconds),
+            "grace": labels.duration(plan.grace_seconds),
+            "metrics": [shown for shown, _ in asked],
+            "groups": [
+                {
+                    "name": group.name,
+                    "metrics": ", ".join(group.metrics),
+                    "limit": labels.rounded(float(group.max_total), 6),
+                    "round": loss(card.groups[group.name].round),
+                    "constant": loss(card.groups[group.name].constant),
+                }
+                for group in plan.groups
+            ],
+            "card": [
+                {"name": name, "loss": loss(getattr(card, which)), "says": says}
+                for which, name, says in LOSSES
+            ],
+            "changes": {"loss": loss(worst), "unbounded": math.isinf(worst)},
+            "not_protected": NOT_PROTECTED,
+            "warnings": warnings,
+            "hints": problems,
+            "chart": _reports_per_round(rounds, plan) if rounds else "",
+            "rounds": [
+                info
+                | {
+                    "when": labels.span(info["start"], info["end"]),
+                    "until": "" if info["state"] == "sealed" else labels.moment(info["closes"]),
+                    "reports": f"{info['reports']:,}",
+                }
+                for info in rounds
+            ],
+        },
+        refresh=any(info["state"] != "sealed" for info in rounds),
+    )
+
+
+def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is asked for a metric and what that costs, as it is shown and for the twin."""
+    mechanism, losses = metric.mechanism, card.metrics[metric.name]
+    top, epsilon, flip = float(metric.max_value), float(mechanism.epsilon), float(metric.flip.probability)
+    shown = {
+        "metric": metric,
+        "path": f"/plans/{plan.name}/metrics/{metric.name}",
+        "mechanism": mechanism.summary,
+        "range": f"0 to {labels.rounded(top, 6)} {labels.plural(metric.unit)}".strip(),
+        "epsilon": labels.rounded(epsilon),
+        "flip": labels.percent(flip),
+        "round": loss(losses.round),
+        "constant": loss(losses.constant),
+        "lifetime": loss(losses.lifetime),
+        "change": loss(losses.change_per_round),
+    }
+    twin = {
+        "name": metric.name,
+        "kind": metric.kind,
+        "unit": metric.unit,
+        "description": metric.description,
+        "max_value": top,
+        "mechanism": mechanism.summary,
+        "epsilon": epsilon,
+        "flip": flip,
+    }
+    return shown, twin
+
+
+def loss(epsilon: float) -> dict[str, str]:
+    """A loss as ε, rounded up, and as the odds it may shift."""
+    text = "no bound" if math.isinf(epsilon) else labels.number(math.ceil(epsilon * 1000 - 1e-6) / 1000, 3)
+    return {"epsilon": text, "odds": labels.odds(epsilon)}
+
+
+def finite(answer: Any) -> Any:
+    """An answer with None for what has no bound: JSON has no infinity."""
+    if isinstance(answer, float) and not math.isfinite(answer):
+        return None
+    if isinstance(answer, dict):
+        return {key: finite(value) for key, value in answer.items()}
+    return answer
+
+
+def _reports_per_round(rounds: Sequence[dict[str, Any]], plan: Plan) -> Markup:
+    """A bar per round; versions that were answered in the same one are told apart in its tooltip."""
+    by_start: dict[int, list[dict[str, Any]]] = {}
+    for info in rounds:
+        by_start.setdefault(info["start"], []).append(info)
+    bars = []
+    for start, infos in sorted(by_start.items()):
+        end = infos[0]["end"]
+        lines = [labels.span(start, end)]
+        for info in infos:
+            version = f", version {info['version']}" if len(infos) > 1 else ""
+            lines.append(f"{info['reports']:,} reports, {info['state']}{version}")
+        is_open = any(info["state"] != "sealed" for info in infos)
+        reports = sum(info["reports"] for info in infos)
+        bars.append(charts.RoundBar(start, end, reports, is_open, "\n".join(lines)))
+    return charts.reports_per_round(bars, f"reports per round of {plan.name}")

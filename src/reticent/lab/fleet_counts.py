@@ -1,0 +1,440 @@
+"""
+A whole fleet drawn as counts: the law of device-by-device simulation without the devices.
+
+Given the values, devices answer independently, so devices that hold the same value are exchangeable and what
+the collector counts is a sum of a few binomials. How many devices hold which value, a `Tally`, is all that
+matters: a round of three million devices takes as long as one of three thousand. No normal law stands in for
+the true one.
+
+    values            Tally                                  how many devices hold which value
+    means             ones_of_mean, total_of_laplace         the total that reaches the collector
+    who is asked      everyone, subsets, windows, rows, accepted -> Asked        independent of any noise
+    what they say     ones_of(asked, channel), named         ones per row, or buckets named
+    several rounds    Histories, ones_per_round              devices that remember their answers
+
+Each call draws `repetitions` independent rounds. But for the last line, a round is one in which nobody has
+answered before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, log, pi, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.fft import next_fast_len
+
+from reticent.errors import ParameterError
+from reticent.lab.baselines import BinFlipPlus, KFlip, Laplace
+from reticent.mechanisms import SCALE, Buckets, Channel, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms.hadamard_bit import hadamard_sign
+
+Numbers = NDArray[np.int64]
+
+_TABLE = 1 << 24
+"""Values below this are counted in a table; larger ones are sorted."""
+
+_FEW = 8
+"""Up to so many different chances, a binomial is drawn for each."""
+
+_NOTHING = 45.0
+"""e^-45 = 3e-20: what is smaller does not count."""
+
+_AT_ONCE = 1 << 22
+"""Binomials drawn in one step: their array has 32 MiB."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """
+    The values of a round without the devices: distinct whole values, and how many devices hold each.
+
+    >>> day = Tally.of(np.array([0, 0, 7_200, 0]))
+    >>> day.values.tolist(), day.devices.tolist(), day.total, day.mean
+    ([0, 7200], [3, 1], 4, 1800.0)
+    """
+
+    values: Numbers
+    """Distinct, increasing."""
+    devices: Numbers
+    """How many hold each value; all positive."""
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> Tally:
+        """Count the whole, non-negative values of a fleet."""
+        if values.ndim != 1 or not len(values) or values.dtype.kind not in "iu" or values.min() < 0:
+            raise ParameterError(
+                "values",
+                "one whole number >= 0 per device",
+                f"{values.dtype}{list(values.shape)}",
+                "count one round at a time",
+            )
+        if values.max() < _TABLE:
+            table = np.bincount(values)
+            distinct = np.flatnonzero(table)
+            devices = table[distinct]
+        else:
+            distinct, devices = np.unique(values, return_counts=True)
+        return cls(distinct.astype(np.int64), devices.astype(np.int64))
+
+    @property
+    def total(self) -> int:
+        """The number of devices, n."""
+        return int(self.devices.sum())
+
+    @property
+    def mean(self) -> float:
+        """The mean of the values: the truth that a mean is estimated for."""
+        return float(self.devices @ self.values) / self.total
+
+    @property
+    def variance(self) -> float:
+        """The variance V of the values over these devices, as a population."""
+        return float(self.devices @ (self.values - self.mean) ** 2) / self.total
+
+    def per_bucket(self, buckets: Buckets) -> Numbers:
+        """How many devices are in each bucket."""
+        edges = [ceil(edge) for edge in buckets.edges]
+        places = np.searchsorted(edges, self.values, side="right") - 1
+        devices = np.zeros(len(buckets), dtype=np.int64)
+        np.add.at(devices, np.clip(places, 0, len(buckets) - 1), self.devices)
+        return devices
+
+
+# Means
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SumOfBits:
+    """
+    S = the number of ones among independent bits, of which `devices[j]` are 1 with probability `chances[j]`.
+
+    The law of S is known as Poisson-binomial. It is had from its characteristic function
+
+        φ(θ) = Π_j ( 1 + P_j (e^{iθ} - 1) )^{N_j}
+
+    by a discrete Fourier transform over a window of at least 28 standard deviations and 64 more. Bernstein's
+    inequality leaves less than 1e-20 outside the window. Since |φ(θ)| ≤ exp(-σ² (1 - cos θ)), about forty
+    values of φ are not negligible, whatever the number of devices.
+
+    >>> toss = SumOfBits(np.array([0.5, 1.0]), np.array([2, 1]))
+    >>> first, law = toss.law()
+    >>> first, law.round(12).tolist()
+    (0, [0.0, 0.25, 0.5, 0.25])
+    """
+
+    chances: NDArray[np.float64]
+    devices: Numbers
+
+    @property
+    def mean(self) -> float:
+        """Σ N_j P_j."""
+        return float(self.devices @ self.chances)
+
+    @property
+    def variance(self) -> float:
+        """σ² = Σ N_j P_j (1 - P_j)."""
+        return float(self.devices @ (self.chances * (1 - self.chances)))
+
+    def draw(self, repetitions: int, generator: np.random.Generator) -> Numbers:
+        """Draw S so many times."""
+        if len(self.devices) <= _FEW:
+            ones = generator.binomial(self.devices, self.chances, (repetitions, len(self.devices)))
+            return np.asarray(ones.sum(axis=1), dtype=np.int64)
+        first, law = self.law()
+        below = np.cumsum(law)
+        places = np.searchsorted(below, generator.random(repetitions) * below[-1], side="right")
+        return np.asarray(first + places, dtype=np.int64)
+
+    def law(self) -> tuple[int, NDArray[np.float64]]:
+        """The least value that counts, and the probabilities of it and of each that follows."""
+        total, deviation = int(self.devices.sum()), sqrt(self.variance)
+        width = min(total + 1, next_fast_len(ceil(28 * deviation) + 64, real=True))
+        first = max(0, min(round(self.mean) - width // 2, total + 1 - width))
+        angles = 2 * pi / width * np.arange(width // 2 + 1)
+        angles = angles[self.variance * (1 - np.cos(angles)) < _NOTHING]
+        around = np.expm1(1j * angles)
+        radius = float(np.abs(around).max() * self.chances.max())
+        if radius < 0.5:
+            logarithm = self._series(around, radius)
+        else:
+            logarithm = np.array([self._log_product(angle) for angle in angles.tolist()])
+        transform = np.exp(logarithm - 1j * first * angles)
+        law = np.maximum(np.fft.irfft(np.conj(transform), width), 0.0)
+        return first, law / law.sum()
+
+    def _series(self, around: NDArray[np.complex128], radius: float) -> NDArray[np.complex128]:
+        """
+        Log φ = Σ_k (-1)^{k+1} M_k z^k / k with the power sums M_k = Σ_j N_j P_j^k, z = e^{iθ} - 1.
+
+        That is Σ_j N_j ln(1 + P_j z) term by term. A large fleet has small angles, and about ten
+        terms take the place of a logarithm per value and angle.
+        """
+        total = float(self.devices.sum())
+        terms = max(2, ceil((log(total) + _NOTHING) / -log(radius))) if radius > 0 else 2
+        sums, power = [], self.devices.astype(np.float64)
+        for _ in range(terms):
+            power = power * self.chances
+            sums.append(float(power.sum()))
+        result = np.zeros_like(around)
+        for order in range(terms, 0, -1):
+            result = (result + (-1) ** (order + 1) * sums[order - 1] / order) * around
+        return result
+
+    def _log_product(self, angle: float) -> complex:
+        """The logarithm of φ at one angle, factor by factor."""
+        lost = -2 * self.chances * (1 - self.chances) * (1 - np.cos(angle))
+        with np.errstate(divide="ignore"):
+            size = np.log1p(np.maximum(lost, -1.0)) / 2
+        turn = np.arctan2(self.chances * np.sin(angle), 1 + self.chances * (np.cos(angle) - 1))
+        return complex(float(self.devices @ size), float(self.devices @ turn))
+
+
+def chances_of_one(mechanism: OneBitMean, flip: Flip, values: NDArray[Any]) -> NDArray[np.float64]:
+    """
+    The chance that the collector sees 1 from a device with each value, over its alpha, its memo and its flip.
+
+    A value between two grid points goes to either of them in proportion to its distance from the other, so
+    the chance is linear between the exact chances of the points (and with equal steps, Eq. 1 with ε').
+
+    >>> chances_of_one(OneBitMean(1, 60), Flip(0), np.array([0, 30, 60])).round(4).tolist()
+    [0.2689, 0.5, 0.7311]
+    """
+    points = [float(point) for point in mechanism.grid.points]
+    chances = [float(flip.chance_of_one(threshold)) for threshold in mechanism.cell_thresholds]
+    return np.asarray(np.interp(values, points, chances))
+
+
+def ones_of_mean(
+    mechanism: OneBitMean, flip: Flip, tally: Tally, repetitions: int, generator: np.random.Generator
+) -> Numbers:
+    """Draw how many of the devices answer 1, each with an alpha and a memo of its own."""
+    chances = chances_of_one(mechanism, flip, tally.values)
+    return SumOfBits(chances, tally.devices).draw(repetitions, generator)
+
+
+def total_of_laplace(
+    mechanism: Laplace, tally: Tally, repetitions: int, generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """
+    Draw the sum of the devices' answers.
+
+    One Laplace variable is the difference of two exponentials of mean b, so the sum of n of them is that
+    of two Gamma variables of shape n.
+    """
+    up, down = generator.standard_gamma(tally.total, (2, repetitions))
+    return np.asarray(tally.total * tally.mean + mechanism.scale * (up - down))
+
+
+# Histograms: who is asked about which bucket, which no noise touches, and what they say
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """
+    Per repetition and row, how many devices answer, and for how many of them the truth is yes.
+
+    A row is a bucket, or a row of the Hadamard matrix. Given these numbers the answers are independent coins:
+    see `ones_of`. They do not depend on ε (but for `accepted`), so several ε can share them.
+    """
+
+    reports: Numbers
+    """int64[repetitions, rows]."""
+    yes: Numbers
+    """int64[repetitions, rows]: devices in the bucket asked about, or on the side of +1."""
+
+
+def _per_repetition(devices: ArrayLike, repetitions: int) -> Numbers:
+    """int64[repetitions, buckets], from the devices per bucket: the same each time, or one row each."""
+    counts = np.asarray(devices, dtype=np.int64)
+    return np.broadcast_to(counts, (repetitions, counts.shape[-1]))
+
+
+def everyone(devices: ArrayLike, repetitions: int) -> Asked:
+    """
+    BinFlip, and dBitFlip with d = k: every device answers about every bucket. Nothing is drawn.
+
+    >>> everyone([3, 1], repetitions=1).reports.tolist()
+    [[4, 4]]
+    """
+    counts = _per_repetition(devices, repetitions)
+    return Asked(np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape), counts)
+
+
+def subsets(devices: ArrayLike, width: int, repetitions: int, generator: np.random.Generator) -> Asked:
+    """
+    The paper's dBitFlip: each device draws `width` of the buckets, without replacement (§2.2).
+
+    Buckets are dealt out in turn. A device with r picks left when s buckets are left takes the next
+    one with probability r/s, so how many take it is a binomial for every (own bucket, r). Devices whose own
+    bucket has passed are alike from then on and are counted together.
+
+    >>> subsets([2, 1], width=1, repetitions=1, generator=np.random.default_rng(1)).reports.sum()
+    np.int64(3)
+    """
+    counts = _per_repetition(devices, repetitions)
+    buckets = counts.shape[1]
+    if width == buckets:
+        return everyone(counts, repetitions)
+    reports, yes = np.zeros(counts.shape, np.int64), np.zeros(counts.shape, np.int64)
+    waiting = np.zeros((width + 1, repetitions, buckets + 1), np.int64)
+    waiting[width, :, :buckets] = counts
+    for bucket in range(buckets):
+        for picks in range(1, width + 1):
+            here = waiting[picks, :, bucket:]
+            taking = generator.binomial(here, min(1.0, picks / (buckets - bucket)))
+            reports[:, bucket] += taking.sum(axis=1)
+            yes[:, bucket] += taking[:, 0]
+            waiting[picks, :, bucket:] -= taking
+            waiting[picks - 1, :, bucket:] += taking
+        waiting[:, :, buckets] += waiting[:, :, bucket]
+    return Asked(reports, yes)
+
+
+def windows(
+    mechanism: DBitFlip, devices: ArrayLike, repetitions: int, generator: np.random.Generator
+) -> Asked:
+    """
+    The dBitFlip of reticent: each device draws a cohort, which names a window of a public shuffle of buckets.
+
+    A bucket is asked about as often as in the paper (exactly so where the buckets divide 256), hence the
+    same law of each bucket by itself; but two buckets go together only if they are neighbours in the
+    shuffle. One byte tells the window, where the paper's needs a public coin per device.
+    """
+    counts = _per_repetition(devices, repetitions)
+    cohorts = [mechanism.window(cohort) for cohort in range(COHORTS)]
+    distinct = sorted(set(cohorts))
+    shares = [cohorts.count(window) / COHORTS for window in distinct]
+    covers = np.array([[bucket in window for bucket in range(counts.shape[1])] for window in distinct])
+    reports, yes = np.zeros(counts.shape, np.int64), np.zeros(counts.shape, np.int64)
+    for bucket in range(counts.shape[1]):
+        in_window = generator.multinomial(counts[:, bucket], shares)
+        reports += in_window @ covers
+        yes[:, bucket] = in_window @ covers[:, bucket]
+    return Asked(reports, yes)
+
+
+def rows(
+    mechanism: HadamardBit, devices: ArrayLike, repetitions: int, generator: np.random.Generator
+) -> Asked:
+    """The Hadamard bit: each device draws a row of the matrix, whose sign at its bucket is the truth."""
+    counts = _per_repetition(devices, repetitions)
+    shares = np.full(mechanism.size, 1 / mechanism.size)
+    positive = hadamard_sign(np.arange(mechanism.size)[:, None], np.arange(counts.shape[1]) + 1) > 0
+    reports = np.zeros((repetitions, mechanism.size), np.int64)
+    yes = np.zeros_like(reports)
+    for bucket in range(counts.shape[1]):
+        in_row = generator.multinomial(counts[:, bucket], shares)
+        reports += in_row
+        yes += in_row * positive[:, bucket]
+    return Asked(reports, yes)
+
+
+def accepted(
+    mechanism: BinFlipPlus, devices: ArrayLike, repetitions: int, generator: np.random.Generator
+) -> Asked:
+    """BinFlip+: the devices that accept their public string, which then answers about every bucket."""
+    accepting = generator.binomial(_per_repetition(devices, repetitions), mechanism.acceptance)
+    return everyone(accepting, repetitions)
+
+
+def ones_of(asked: Asked, channel: Channel, generator: np.random.Generator) -> Numbers:
+    """
+    Draw how many of those asked are heard to say 1, per repetition and row.
+
+    `channel` is what the collector sees of one answer, flips included: 1 with probability `high` if the
+    truth is yes and `low` if it is no.
+    """
+    right = generator.binomial(asked.yes, float(channel.high))
+    wrong = generator.binomial(asked.reports - asked.yes, float(channel.low))
+    return np.asarray(right + wrong, dtype=np.int64)
+
+
+def named(mechanism: KFlip, devices: ArrayLike, repetitions: int, generator: np.random.Generator) -> Numbers:
+    """
+    Draw how often KFlip names each bucket, per repetition.
+
+    KFlip names the true bucket with probability p - q and any bucket, all alike, otherwise: those who keep to
+    the truth are a binomial per bucket, the others one multinomial.
+    """
+    counts = _per_repetition(devices, repetitions)
+    truthful = generator.binomial(counts, float(mechanism.channel.contrast))
+    others = counts.sum(axis=1) - truthful.sum(axis=1)
+    anywhere = generator.multinomial(others, np.full(mechanism.buckets, 1 / mechanism.buckets))
+    return np.asarray(truthful + anywhere, dtype=np.int64)
+
+
+# Several rounds of devices that remember
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histories:
+    """
+    Which remembered answers devices called for, round by round, and how many devices share each history.
+
+    Such an answer is a cell of the grid for `OneBitMean` (what the value rounds to with the device's own
+    alpha) and the side of the row for `HadamardBit`.
+
+    >>> rounds = np.array([[0, 0, 1], [0, 0, 0]])      # two rounds, three devices
+    >>> shared = Histories.of(rounds)
+    >>> shared.classes.tolist(), shared.devices.tolist()
+    ([[0, 0], [1, 0]], [2, 1])
+    """
+
+    classes: Numbers
+    """int64[histories, rounds], distinct."""
+    devices: Numbers
+    """int64[histories]."""
+
+    @classmethod
+    def of(cls, classes: NDArray[Any]) -> Histories:
+        """Group devices by their history; `classes` has a row per round and a column per device."""
+        if classes.ndim != 2 or classes.dtype.kind not in "iu" or not classes.size or classes.min() < 0:
+            raise ParameterError(
+                "classes", "whole numbers >= 0 [rounds, devices]", f"{classes.dtype}{list(classes.shape)}"
+            )
+        distinct, devices = np.unique(classes, axis=1, return_counts=True)
+        return cls(distinct.T.astype(np.int64), devices.astype(np.int64))
+
+
+def ones_per_round(
+    thresholds: Sequence[int],
+    flip: Flip,
+    histories: Histories,
+    repetitions: int,
+    generator: np.random.Generator,
+) -> Numbers:
+    """
+    Draw how many ones the collector counts in each round: int64[repetitions, rounds].
+
+    `thresholds` are those of the remembered bits, one per class (`OneBitMean.cell_thresholds`). A device
+    draws one bit per class and repeats it in every round that calls for it; so among the N devices that share
+    a history the bits of one class have one Binomial(N, threshold/2⁶⁴) sum for all of those rounds. The flip
+    is drawn anew each round: S ones of n become Bin(S, 1-γ) + Bin(n-S, γ), since each round's flips are
+    independent of all else.
+
+    >>> always = Histories(np.array([[0, 0, 0]]), np.array([1000]))
+    >>> thresholds = OneBitMean(1, 60).cell_thresholds
+    >>> ((first, second, third),) = ones_per_round(thresholds, Flip(0), always, 1, np.random.default_rng(1))
+    >>> bool(first == second == third)
+    True
+    """
+    highest = int(histories.classes.max())
+    if highest >= len(thresholds):
+        raise ParameterError("thresholds", f"one for each of {highest + 1} classes", len(thresholds))
+    remembered = np.zeros((repetitions, histories.classes.shape[1]), np.int64)
+    for memo_class, threshold in enumerate(thresholds):
+        calls = histories.classes == memo_class
+        visiting = calls.any(axis=1)
+        calls, devices = calls[visiting].astype(np.int64), histories.devices[visiting]
+        step = max(1, _AT_ONCE // max(1, len(devices)))
+        for start in range(0, repetitions, step):
+            part = remembered[start : start + step]
+            part += generator.binomial(devices, threshold / SCALE, (len(part), len(devices))) @ calls
+    turned = flip.threshold / SCALE
+    kept = generator.binomial(remembered, 1 - turned)
+    return np.asarray(kept + generator.binomial(histories.devices.sum() - remembered, turned), np.int64)

@@ -1,0 +1,325 @@
+"""Running a plan on values, several times over: the truth, the estimates, and what people give away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from reticent.errors import ParameterError
+from reticent.estimates import Estimate, HistogramEstimate, estimate
+from reticent.estimates.interval import clustered_interval
+from reticent.lab.fleet import VectorisedFleet
+from reticent.plan import Metric, Plan
+from reticent.privacy import loss_by_width, loss_of_constant_device
+from reticent.privacy.patterns import Supports, supports
+
+Floats = NDArray[np.float64]
+
+Table = Mapping[str, NDArray[Any]]
+"""Per metric, whole values: one row per round, one column per device."""
+
+_FIRST_ROUND = 1
+_REPETITIONS = 1 << 32
+
+
+@dataclass(frozen=True)
+class MetricEstimates:
+    """
+    The estimates of one metric beside the truth.
+
+    A mean is one number per round, a histogram one per bucket: arrays are [repetition, round, number]. In
+    each repetition the devices have other alphas, memos, cohorts and flips, and the same values.
+    """
+
+    metric: Metric
+    confidence: float
+    truth: Floats
+    """[round, number]"""
+    value: Floats
+    lower: Floats
+    upper: Floats
+    half_width: Floats
+    first: tuple[Estimate | HistogramEstimate, ...]
+    """The estimates of the first repetition, one per round: what a collector would have shown."""
+
+    @classmethod
+    def of(
+        cls,
+        metric: Metric,
+        confidence: float,
+        truth: Sequence[Floats],
+        estimates: Sequence[Sequence[Estimate | HistogramEstimate]],
+    ) -> MetricEstimates:
+        """Those of `estimates`, a list per repetition of one per round."""
+        numbers = np.array([[_numbers(of_round) for of_round in rounds] for rounds in estimates])
+        value, lower, upper, half_width = np.moveaxis(numbers, 3, 0)
+        return cls(metric, confidence, np.array(truth), value, lower, upper, half_width, tuple(estimates[0]))
+
+    @property
+    def inside(self) -> NDArray[np.bool_]:
+        """[repetition, round]: whether the interval holds the truth; of a histogram, all of them at once."""
+        return np.asarray(np.all((self.lower <= self.truth) & (self.truth <= self.upper), axis=2))
+
+    @property
+    def coverage(self) -> Floats:
+        """Per round, the share of repetitions whose interval held the truth."""
+        return np.asarray(self.inside.mean(axis=0))
+
+    @property
+    def coverage_interval(self) -> tuple[float, float]:
+        """
+        Where the coverage over all rounds is, at 95 %.
+
+        Rounds of a repetition share their memo, so only repetitions are independent.
+        """
+        return clustered_interval(self.inside.mean(axis=1), self.inside.shape[1], 0.95)
+
+    @property
+    def absolute_error(self) -> Floats:
+        """[round, number]: the mean distance from the truth."""
+        return np.asarray(np.abs(self.value - self.truth).mean(axis=0))
+
+    @property
+    def bias(self) -> Floats:
+        """[round, number]: the mean deviation from the truth, which is 0 but for chance."""
+        return np.asarray((self.value - self.truth).mean(axis=0))
+
+    def misses_too_often(self, false_alarm: float) -> bool:
+        """Whether some round's intervals miss more often than promised, but for a chance of `false_alarm`."""
+        repetitions, rounds = self.inside.shape
+        hits = int(self.inside.sum(axis=0).min())
+        return bool(binom.cdf(hits, repetitions, self.confidence) * rounds < false_alarm)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON: a summary, and every number of every round."""
+        low, high = self.coverage_interval
+        return {
+            "kind": self.metric.kind,
+            "unit": self.metric.unit,
+            "confidence": self.confidence,
+            "coverage": float(self.inside.mean()),
+            "coverage_lower": low,
+            "coverage_upper": high,
+            "half_width": float(self.half_width.mean()),
+            "absolute_error": float(self.absolute_error.mean()),
+            "bias": float(self.bias.mean()),
+            "rounds": list(self.rows()),
+        }
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row per round, and per bucket of a histogram."""
+        several = self.truth.shape[1] > 1
+        for place, truths in enumerate(self.truth):
+            for number, truth in enumerate(truths):
+                bucket = {"bucket": number} if several else {}
+                yield {
+                    "metric": self.metric.name,
+                    "round": place,
+                    **bucket,
+                    "truth": float(truth),
+                    "value": float(self.value[0, place, number]),
+                    "lower": float(self.lower[0, place, number]),
+                    "upper": float(self.upper[0, place, number]),
+                    "half_width": float(self.half_width[0, place, number]),
+                    "coverage": float(self.coverage[place]),
+                    "absolute_error": float(self.absolute_error[place, number]),
+                    "bias": float(self.bias[place, number]),
+                }
+
+
+def _numbers(estimated: Estimate | HistogramEstimate) -> list[tuple[float, float, float, float]]:
+    """One row for a mean, one per bucket for a histogram."""
+    parts = estimated.buckets if isinstance(estimated, HistogramEstimate) else [estimated]
+    return [(part.value, part.lower, part.upper, part.half_width) for part in parts]
+
+
+@dataclass(frozen=True)
+class People:
+    """
+    How the devices' remembered answers changed over the rounds, for one metric.
+
+    A device's *width* is how many different remembered answers it used; its *pattern* is when it changed from
+    one to another. The loss of a width holds between devices of the same pattern. That a device shares
+    its pattern with few others is itself something that is seen, unless flips hide it.
+    """
+
+    metric: Metric
+    rounds: int
+    supports: Supports
+    """How many devices share each pattern."""
+
+    @property
+    def share_by_width(self) -> dict[int, float]:
+        """The share of devices per width."""
+        per_width = np.bincount(self.supports.widths, weights=self.supports.counts)
+        return {
+            width: float(number / self.supports.devices) for width, number in enumerate(per_width) if number
+        }
+
+    @property
+    def loss_by_width(self) -> dict[int, float]:
+        """What any number of rounds lose to a device of each width that occurs, between equal patterns."""
+        return {width: loss_by_width(self.metric.mechanism, width) for width in self.share_by_width}
+
+    @property
+    def mean_loss(self) -> float:
+        """The mean of `loss_by_width` over devices."""
+        losses = self.loss_by_width
+        return sum(share * losses[width] for width, share in self.share_by_width.items())
+
+    @property
+    def constant_loss(self) -> float:
+        """What these rounds lose to a device that never changed."""
+        return loss_of_constant_device(self.metric.mechanism, self.metric.flip, self.rounds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "constant_share": self.supports.share_constant,
+            "lonely_share": self.supports.share_lonely,
+            "patterns": len(self.supports.counts),
+            "largest_pattern": self.supports.largest,
+            "share_by_width": self.share_by_width,
+            "loss_by_width": self.loss_by_width,
+            "mean_loss": self.mean_loss,
+            "constant_loss": self.constant_loss,
+        }
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What a plan would have told, over so many rounds of so many devices."""
+
+    plan: Plan
+    devices: int
+    rounds: int
+    repetitions: int
+    seed: int
+    metrics: Mapping[str, MetricEstimates]
+    people: Mapping[str, People]
+    kept: Mapping[str, float]
+    """Per metric, the part of all that was counted that is left within ranges and joint limits."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "plan": self.plan.name,
+            "version": self.plan.version,
+            "devices": self.devices,
+            "rounds": self.rounds,
+            "repetitions": self.repetitions,
+            "seed": self.seed,
+            "metrics": {
+                name: {
+                    **metric.to_dict(),
+                    "kept_share": self.kept[name],
+                    "people": self.people[name].to_dict(),
+                }
+                for name, metric in self.metrics.items()
+            },
+        }
+
+
+def simulate(
+    plan: Plan,
+    values: Table,
+    repetitions: int = 20,
+    seed: int = 1,
+    confidence: float = 0.95,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Simulation:
+    """
+    Run a plan on `values`, `repetitions` times: each time other devices' chance, the same values.
+
+    Reports are those of the SDK, bit for bit (`VectorisedFleet`); rounds share their memo as real ones do.
+    `progress` is told how many of all rounds are done.
+    """
+    rounds, devices = _shape(plan, values)
+    if repetitions < 1:
+        raise ParameterError("repetitions", "a whole number >= 1", repetitions)
+    per_round = [{name: values[name][place] for name in plan.by_name} for place in range(rounds)]
+    estimates: dict[str, list[list[Estimate | HistogramEstimate]]] = {name: [] for name in plan.by_name}
+    people: dict[str, People] = {}
+    for repetition in range(repetitions):
+        fleet = VectorisedFleet(plan, devices, seed * _REPETITIONS + repetition)
+        if repetition == 0:
+            for metric in plan.metrics:
+                classes = np.stack([fleet.cells(metric.name, column) for column in per_round])
+                people[metric.name] = People(metric, rounds, supports(classes.T))
+        for of_metric in estimates.values():
+            of_metric.append([])
+        for place, column in enumerate(per_round):
+            (counts,) = fleet.counts(_FIRST_ROUND + place, column).values()  # no tags: one segment
+            for metric in plan.metrics:
+                estimates[metric.name][-1].append(estimate(metric, counts[metric.name], confidence))
+            progress(repetition * rounds + place + 1, repetitions * rounds)
+    truths = [true_values(plan, column) for column in per_round]
+    metrics = {
+        name: MetricEstimates.of(
+            plan.by_name[name], confidence, [truth[name] for truth in truths], estimates[name]
+        )
+        for name in estimates
+    }
+    return Simulation(plan, devices, rounds, repetitions, seed, metrics, people, _kept(plan, per_round))
+
+
+def true_values(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Floats]:
+    """
+    Per metric, the numbers that a round's estimate aims at: the mean, or the share of devices per bucket.
+
+    They are those of the values as a device takes them: cut to the range, and scaled to joint limits. What
+    was cut off is lost to every estimate; `Simulation.kept` tells how much that is.
+    """
+    truths = {}
+    for name, inside in _in_range(plan, values).items():
+        mechanism = plan.by_name[name].mechanism
+        if mechanism.kind == "mean":
+            truths[name] = np.array([inside.mean()])
+        else:
+            edges = np.array([float(edge) for edge in mechanism.points])
+            buckets = np.searchsorted(edges[1:-1], inside, side="right")
+            truths[name] = np.bincount(buckets, minlength=len(edges) - 1) / len(inside)
+    return truths
+
+
+def _in_range(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Floats]:
+    """The values of a round as a device takes them."""
+    inside = {
+        name: np.clip(values[name].astype(np.float64), 0.0, float(top))
+        for name, top in plan.max_values.items()
+    }
+    for group in plan.groups:
+        total = np.sum([inside[name] for name in group.metrics], axis=0)
+        factor = float(group.max_total) / np.maximum(total, float(group.max_total))
+        for name in group.metrics:
+            inside[name] = inside[name] * factor
+    return inside
+
+
+def _kept(plan: Plan, per_round: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, float]:
+    """Per metric, the part of the sum of all values that is left of it in range."""
+    inside = [_in_range(plan, column) for column in per_round]
+    shares = {}
+    for name in plan.by_name:
+        given = sum(float(column[name].sum(dtype=np.float64)) for column in per_round)
+        kept = sum(float(column[name].sum()) for column in inside)
+        shares[name] = kept / given if given > 0 else 1.0
+    return shares
+
+
+def _shape(plan: Plan, values: Table) -> tuple[int, int]:
+    missing = [name for name in plan.by_name if name not in values]
+    if missing:
+        raise ParameterError("values", f"values for {', '.join(missing)}", "none")
+    shapes = {values[name].shape for name in plan.by_name}
+    shape = next(iter(shapes))
+    if len(shapes) != 1 or len(shape) != 2 or 0 in shape:
+        raise ParameterError(
+            "values", "as many rounds and devices for each metric, at least one", sorted(map(str, shapes))
+        )
+    return int(shape[0]), int(shape[1])

@@ -1,0 +1,301 @@
+"""
+How a lake is laid out: where it keeps what, what the name of a part says, and a report as a row of columns.
+
+A part is one Parquet file of one round, as a collector wrote it or merged it from others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.stores.id_set import ID_BYTES
+from reticent.stores.records import Layout, Records, RoundKey
+
+FORMAT = 1
+NUMBER_BYTES = 7
+"""Bytes of answer bits in one column: a number below 2⁵⁶ has no sign in any engine."""
+_ROW_GROUP = 1 << 18
+LAKE = "lake.json"
+PLANS, REPORTS, SEALS, COUNTS, KEYS = "plans", "reports", "seals", "counts", "keys"
+
+_SEGMENT = re.compile(r"([0-9a-f]{32})-([0-9]{8,})-([0-9]{8,})-([1-9][0-9]*)\.parquet")
+_ROUND = re.compile(r"round=(0|[1-9][0-9]*)")
+_VERSION = re.compile(r"version=([1-9][0-9]*)")
+_PLAN = re.compile(r"plan=([a-z][a-z0-9_-]*)")
+
+
+def folder_of(key: RoundKey, top: str = REPORTS) -> str:
+    """
+    The folder of a round, in words that Hive, DuckDB, Spark and Polars read as columns.
+
+    >>> folder_of(RoundKey("app-usage", 1, 81652))
+    'reports/plan=app-usage/version=1/round=81652'
+    """
+    return f"{top}/plan={key.plan}/version={key.version}/round={key.round}"
+
+
+def plan_path(name: str, version: int) -> str:
+    """The file of a plan."""
+    return f"{PLANS}/{name}/v{version}.toml"
+
+
+def closing_path(key: RoundKey) -> str:
+    """The file that stops `append`."""
+    return f"{folder_of(key, SEALS)}/closing.json"
+
+
+def frozen_path(key: RoundKey) -> str:
+    """The file that says which segments count."""
+    return f"{folder_of(key, SEALS)}/segments.json"
+
+
+def counts_path(key: RoundKey) -> str:
+    """The file of a sealed round."""
+    return f"{folder_of(key, COUNTS)}.json"
+
+
+def plan_of(name: str) -> str | None:
+    """The plan of a folder `plan=…`."""
+    found = _PLAN.fullmatch(name)
+    return found[1] if found else None
+
+
+def version_of(name: str) -> int | None:
+    """The version of a folder `version=…`."""
+    found = _VERSION.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def round_of(name: str) -> int | None:
+    """The number of a folder `round=…` or of a file `round=….json`."""
+    found = _ROUND.fullmatch(name.removesuffix(".json"))
+    return int(found[1]) if found else None
+
+
+class Part(NamedTuple):
+    """
+    What the name of a segment says: whose it is, which commit groups of the writer, and how many rows.
+
+    A writer is one opening of the store, by 128 random bits, and numbers the groups of each round from 1 on.
+    A segment that was merged from others has a range of numbers, and covers the segments it was made from.
+
+    >>> one = Part("0" * 32, 3, 3, 40)
+    >>> one.name
+    '00000000000000000000000000000000-00000003-00000003-40.parquet'
+    >>> Part.parse(one.name) == one, Part("0" * 32, 1, 64, 2560).covers(one)
+    (True, True)
+    """
+
+    writer: str
+    first: int
+    last: int
+    rows: int
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return f"{self.writer}-{self.first:08d}-{self.last:08d}-{self.rows}.parquet"
+
+    @classmethod
+    def parse(cls, name: str) -> Part | None:
+        """The segment of a name; None when it is not the name of one."""
+        found = _SEGMENT.fullmatch(name)
+        if found is None or int(found[2]) > int(found[3]):
+            return None
+        return cls(found[1], int(found[2]), int(found[3]), int(found[4]))
+
+    def covers(self, other: Part) -> bool:
+        """Whether all that the other one has is in this one."""
+        return self.writer == other.writer and self.first <= other.first and other.last <= self.last
+
+
+def outermost(segments: Iterable[Part]) -> list[Part]:
+    """
+    Those segments that no other one covers: all that is in any of them.
+
+    >>> parts = [Part("a", 1, 1, 5), Part("a", 2, 2, 5), Part("a", 1, 2, 10), Part("a", 3, 3, 5)]
+    >>> [segment[1:] for segment in outermost(parts)]
+    [(1, 2, 10), (3, 3, 5)]
+    """
+    found: list[Part] = []
+    for segment in sorted(segments, key=lambda each: (each.writer, each.first, -each.last)):
+        if not found or not found[-1].covers(segment):
+            found.append(segment)
+    return found
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a name is one that readers of Parquet folders pass over, like `_SUCCESS` or `.nfs0001`."""
+    return name.startswith((".", "_"))
+
+
+class Field(NamedTuple):
+    """A column, and the bytes of a record that it holds as one big-endian number."""
+
+    name: str
+    start: int
+    stop: int
+
+    @property
+    def type(self) -> pa.DataType:
+        """uint8 for a cohort or tag, int64 for all else: the widest that Spark has."""
+        return pa.uint8() if self.stop - self.start == 1 and not self.name.startswith("bits_") else pa.int64()
+
+
+class Columns:
+    """
+    The columns of a plan's reports.
+
+    | column | type | holds |
+    |---|---|---|
+    | `id_high`, `id_low` | int64 | the first and last 8 bytes of the report's id |
+    | `cohort` | uint8 | the cohort, if the plan uses one |
+    | `segment_NAME` | uint8 | the place of the tag among the segment's tags, "other" last |
+    | `bits_0`, `bits_1`, … | int64 | 7 bytes each of the bits as on the wire; the last may have fewer |
+
+    Read from left to right, columns order reports exactly as the bytes of their records do.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.layout = Layout(plan)
+        names = ["cohort"] * plan.uses_cohort + [f"segment_{segment.name}" for segment in plan.segments]
+        bits = ID_BYTES + len(names)
+        self.fields = (
+            Field("id_high", 0, 8),
+            Field("id_low", 8, ID_BYTES),
+            *(Field(name, place, place + 1) for place, name in enumerate(names, ID_BYTES)),
+            *(
+                Field(f"bits_{place}", start, min(start + NUMBER_BYTES, self.layout.width))
+                for place, start in enumerate(range(bits, self.layout.width, NUMBER_BYTES))
+            ),
+        )
+        self._largest = [len(segment.tags) - 1 for segment in plan.segments]
+        self._tags = bits - len(self._largest)
+        self.schema = pa.schema([pa.field(each.name, each.type, nullable=False) for each in self.fields])
+        self._small = [each.name for each in self.fields if each.type == pa.uint8()]
+        self._digest = plan_digest(plan)
+
+    def metadata(self, key: RoundKey) -> dict[str, str]:
+        """What every segment of a round says about itself."""
+        return {
+            "reticent.format": str(FORMAT),
+            "reticent.plan": key.plan,
+            "reticent.version": str(key.version),
+            "reticent.round": str(key.round),
+            "reticent.digest": self._digest,
+        }
+
+    def table(self, records: Records) -> pa.Table:
+        """Records as rows; a tag beyond the last one is "other"."""
+        for place, largest in enumerate(self._largest, self._tags):
+            if len(records) and records[:, place].max() > largest:
+                records = records.copy()
+                records[:, place] = np.minimum(records[:, place], largest)
+        return pa.table([_number(records, field) for field in self.fields], schema=self.schema)
+
+    def records(self, table: pa.Table) -> Records:
+        """Rows as records."""
+        records = np.empty((table.num_rows, self.layout.width), dtype=np.uint8)
+        for field in self.fields:
+            _bytes(table.column(field.name), field, records)
+        return records
+
+    def encode(self, key: RoundKey, records: Records) -> bytes:
+        """A segment: records in the order of their ids, which says nothing of when they came."""
+        order = np.argsort(_number(records, self.fields[0]), kind="stable")
+        sink = pa.BufferOutputStream()
+        with pq.ParquetWriter(
+            sink, self.schema, compression="none", use_dictionary=self._small or False,
+            write_statistics=False, write_page_checksum=True, store_schema=False,
+        ) as writer:  # fmt: skip
+            writer.write_table(self.table(records[order]), row_group_size=_ROW_GROUP)
+            writer.add_key_value_metadata(self.metadata(key))
+        return bytes(sink.getvalue())
+
+    def decode(self, key: RoundKey, data: bytes, rows: int) -> Records:
+        """The records of a segment; raises `StoreError` with the reason when it is not one, or is damaged."""
+        try:
+            with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
+                problem = self.problem(file, key, rows)
+                if problem:
+                    raise StoreError(problem)
+                return self.records(file.read())
+        except (pa.ArrowException, OSError) as error:
+            raise StoreError(f"cannot be read as Parquet: {str(error).splitlines()[0]}") from error
+
+    def problem(self, file: pq.ParquetFile, key: RoundKey, rows: int) -> str:
+        """What keeps an open file from being a segment of so many rows, by its footer; empty when nothing."""
+        says = {name.decode(): text for name, text in (file.metadata.metadata or {}).items()}
+        for name, expected in self.metadata(key).items():
+            got = says.get(name, b"nothing").decode(errors="replace")
+            if got != expected:
+                return f"{name}: expected {expected}, got {got}"
+        for column in self.schema:
+            place = file.schema_arrow.get_field_index(column.name)
+            if place < 0:
+                return f"{column.name}: expected a column {column.type}, got none"
+            other = file.schema_arrow.field(place)
+            if other != column:
+                return f"{column.name}: expected {_typed(column)}, got {_typed(other)}"
+        if not file.schema_arrow.equals(self.schema):
+            return f"columns: expected {self.schema.names}, got others or of other types"
+        if file.metadata.num_rows != rows:
+            return f"rows: expected {rows} as the name says, got {file.metadata.num_rows}"
+        return ""
+
+
+def schema(plan: Plan) -> pa.Schema:
+    """The columns of a plan's reports, in the order in which they compare."""
+    return Columns(plan).schema
+
+
+def bit_place(plan: Plan, bit: int) -> tuple[str, int]:
+    """
+    Where an answer bit is: a column, and how far to shift it to the right. Bit 0 is the plan's first.
+
+    `plan.offset(metric)` is the first bit of a metric, so its answer is `(column >> shift) & 1`.
+    """
+    column, rest = divmod(bit, 8 * NUMBER_BYTES)
+    size = min(NUMBER_BYTES, plan.report_bytes - column * NUMBER_BYTES)
+    if not 0 <= bit < plan.bits:
+        raise IndexError(f"bit: expected 0 to {plan.bits - 1}, got {bit}")
+    return f"bits_{column}", 8 * size - 1 - rest
+
+
+def plan_digest(plan: Plan) -> str:
+    """SHA-256 of what a row means: name, version, metrics in order, segments with their tags."""
+    metrics = [[metric.name, metric.digest.hex(), str(metric.flip.probability)] for metric in plan.metrics]
+    segments = [[segment.name, *segment.tags] for segment in plan.segments]
+    return sha256(json.dumps([plan.name, plan.version, metrics, segments]).encode()).hexdigest()
+
+
+def _typed(column: pa.Field) -> str:
+    return f"{column.type}{'' if column.nullable else ' not null'}"
+
+
+def _number(records: Records, field: Field) -> NDArray[Any]:
+    if field.type == pa.uint8():
+        return np.ascontiguousarray(records[:, field.start])
+    wide = np.zeros((len(records), 8), dtype=np.uint8)
+    wide[:, 8 - (field.stop - field.start) :] = records[:, field.start : field.stop]
+    return wide.view(">i8").reshape(-1).astype(np.int64)
+
+
+def _bytes(column: pa.ChunkedArray, field: Field, records: Records) -> None:
+    numbers = column.to_numpy()
+    if field.type == pa.uint8():
+        records[:, field.start] = numbers
+    else:
+        wide = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
+        records[:, field.start : field.stop] = wide[:, 8 - (field.stop - field.start) :]

@@ -1,0 +1,138 @@
+"""A bucket as a place for a lake: S3, Google Cloud Storage, Azure, through fsspec."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from reticent.errors import StoreError
+from reticent.stores.lake.files import TEMPORARY, Files
+
+Result = TypeVar("Result")
+
+
+class ObjectFiles(Files):
+    """
+    A prefix of a bucket, as a file system of fsspec.
+
+    One `put` is one upload: there when it is complete, or not at all. `put_new` is a conditional upload
+    (`If-None-Match: *` on S3), which the file system must offer as `pipe_file(…, mode="create")`; whether the
+    server heeds it is tried when the lake is opened, and a server that does not is refused, because on it two
+    collectors could seal one round twice. Nothing listed is ever taken from a cache.
+    """
+
+    def __init__(self, filesystem: Any, prefix: str, url: str = "") -> None:
+        self._filesystem = filesystem
+        self._prefix = prefix.rstrip("/")
+        self._url = url or f"lake+{_protocol(filesystem)}://{self._prefix.lstrip('/')}"
+
+    @property
+    def url(self) -> str:
+        """The address, without keys."""
+        return self._url
+
+    def open(self) -> None:
+        """Try whether a file that is there stays as it is."""
+        path = f"{TEMPORARY}/{secrets.token_hex(16)}"
+        first, second = self.put_new(path, b"first"), self.put_new(path, b"second")
+        found = self.read(path)
+        self.remove([path])
+        if (first, second, found) != (True, False, b"first"):
+            raise StoreError(
+                f"{self.url}: expected a server that refuses to overwrite with If-None-Match, got one that"
+                " overwrites.\n  Hint: on such a server two collectors could seal a round twice"
+            )
+
+    def read(self, path: str) -> bytes | None:
+        """A whole file; None when there is none."""
+
+        def read() -> bytes | None:
+            try:
+                return bytes(self._filesystem.cat_file(self._full(path)))
+            except FileNotFoundError:
+                return None
+
+        return self._try(path, read)
+
+    def read_all(self, paths: Iterable[str]) -> list[bytes | None]:
+        """Several whole files, fetched side by side where the file system can do that."""
+        full = [self._full(path) for path in paths]
+        found = self._try("", lambda: self._filesystem.cat(full, on_error="return")) if full else {}
+        if not isinstance(found, dict):
+            found = dict.fromkeys(full, found)
+        return [self._content(path, found[path]) for path in full]
+
+    def location(self, path: str) -> tuple[str, Any]:
+        """A file's address with its protocol, and the file system that is to be registered with an engine."""
+        return str(self._filesystem.unstrip_protocol(self._full(path))), self._filesystem
+
+    def _content(self, path: str, found: object) -> bytes | None:
+        if isinstance(found, FileNotFoundError):
+            return None
+        if isinstance(found, Exception):
+            raise self._fault(path.removeprefix(self._prefix + "/"), found) from found
+        return bytes(found)  # type: ignore[call-overload,no-any-return]
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file under a path that nobody else uses; to try again writes the same once more."""
+        self._try(path, lambda: self._filesystem.pipe_file(self._full(path), data))
+
+    def put_new(self, path: str, data: bytes) -> bool:
+        """Write a file if there is none; False when there is one."""
+
+        def put() -> bool:
+            try:
+                self._filesystem.pipe_file(self._full(path), data, mode="create")
+            except FileExistsError:
+                return False
+            return True
+
+        return self._try(path, put)
+
+    def names(self, folder: str) -> list[str]:
+        """What is in a folder, sorted; nothing when there is no such folder."""
+
+        def names() -> list[str]:
+            try:
+                found = self._filesystem.ls(self._full(folder), detail=False)
+            except FileNotFoundError:
+                return []
+            return sorted({str(path).rstrip("/").rpartition("/")[2] for path in found})
+
+        self._filesystem.invalidate_cache()
+        return self._try(folder, names)
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove files; those that are gone already are fine."""
+        full = [self._full(path) for path in paths]
+        try:
+            if len(full) > 1:
+                self._filesystem.rm(full)
+                return
+        except Exception:  # one of them is gone, perhaps: try them one by one
+            self._filesystem.invalidate_cache()
+        for path in full:
+            self._try(path, lambda path=path: self._remove(path))  # type: ignore[misc]
+
+    def _remove(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            self._filesystem.rm_file(path)
+
+    def _full(self, path: str) -> str:
+        return f"{self._prefix}/{path}".rstrip("/")
+
+    def _try(self, path: str, work: Callable[[], Result]) -> Result:
+        try:
+            return work()
+        except Exception as error:  # libraries of object stores have trees of exceptions of their own
+            raise self._fault(path, error) from error
+
+    def _fault(self, path: str, error: Exception) -> StoreError:
+        return StoreError(f"{self.url}: {path}: {type(error).__name__}: {error}")
+
+
+def _protocol(filesystem: Any) -> str:
+    protocol = filesystem.protocol
+    return str(protocol if isinstance(protocol, str) else protocol[0])

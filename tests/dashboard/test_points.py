@@ -1,0 +1,213 @@
+"""What pages remember, and what they read anew: rounds, versions, hints about a plan, uneven cohorts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.dashboard.conftest import World
+
+from reticent.errors import StoreError
+from reticent.lab.fleet import SdkFleet
+from reticent.plan import Plan
+from reticent.reports import Report
+from reticent.results import LruCache
+from reticent.stores import Layout, RoundKey
+
+METRIC = "/plans/app-usage/metrics"
+UNEVEN = "than chance gives"
+
+MINUTES = """
+[plan]
+name = "app-usage"
+version = 1
+round = "6h"
+expires = 2027-01-01
+[metrics.minutes]
+kind = "mean"
+max_value = 360
+epsilon = 1.0
+"""
+
+
+def test_sealed_rounds_are_estimated_once_and_open_ones_each_time(
+    make_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world(MINUTES)
+    now = world.plan.round_at(world.now)
+    fleet = SdkFleet(world.plan, 40, seed=3)
+    for number in (now - 3, now - 2, now - 1):
+        world.answer(fleet, number, {"minutes": [100] * 40}, seal=number < now - 1)
+    asked: list[list[int]] = []
+    estimates = world.results.estimates
+
+    def watched(plan: str, metric: str | None, rounds: Any, *rest: Any) -> Any:
+        asked.append(list(rounds))
+        return estimates(plan, metric, rounds, *rest)
+
+    monkeypatch.setattr(world.results, "estimates", watched)
+    path = f"{METRIC}/minutes.json"
+    first = world.get(path).json()
+    assert world.get(path).json() == first
+    assert world.get(f"{path}?confidence=99").json() != first, "another confidence is another estimate"
+    assert asked == [[now - 3, now - 2, now - 1], [now - 1], [now - 3, now - 2, now - 1]]
+
+    world.store.seal(RoundKey("app-usage", 1, now - 1))
+    after = world.get(path).json()["series"][0]["points"][0]
+    before = first["series"][0]["points"][0]
+    assert (before["state"], after["state"]) == ("open", "sealed")
+    assert (before["value"], before["half_width"]) == (after["value"], after["half_width"])
+
+
+def test_memory_is_bounded() -> None:
+    cache: LruCache[int] = LruCache(most=3)
+    for key in range(5):
+        cache.put(key, key)
+        cache.get(0)
+    assert [cache.get(key) for key in range(5)] == [0, None, None, 3, 4]
+
+
+def test_versions_without_a_segment_are_left_out_of_a_comparison(make_world: Callable[..., World]) -> None:
+    world = make_world(MINUTES)
+    newer = Plan.from_toml(
+        MINUTES.replace("version = 1", "version = 2") + '[segments]\nos = ["linux", "macos"]\n'
+    )
+    world.store.register(newer)
+    now = world.plan.round_at(world.now)
+    for plan, number in ((world.plan, now - 3), (newer, now - 2)):
+        fleet = SdkFleet(plan, 40, seed=1, segments=[{"os": "linux"}] * 40)
+        world.answer(fleet, number, {"minutes": [100] * 40})
+
+    def rounds(query: str) -> list[int]:
+        (series,) = world.get(f"{METRIC}/minutes.json{query}").json()["series"]
+        return [point["round"] for point in series["points"]]
+
+    assert rounds("") == [now - 2, now - 3]
+    assert rounds("?by=os") == [now - 2]
+    assert "version 2" in world.get(f"{METRIC}/minutes").text
+    assert world.get("/plans/app-usage.json").json()["versions"] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("reports", "behind", "hint"),
+    [
+        ([10, 10, 10, 10], 1, ""),
+        ([10, 10, 10, 10], 2, ""),
+        ([10, 10], 3, "ended 12 h 1 min ago, 2 are missing"),
+        ([10, 10, 10, 5], 1, ""),
+        ([10, 10, 10, 4], 1, "has 4 reports; 10 are usual"),
+        ([], 1, "No report has come yet"),
+    ],
+)
+def test_silence_and_a_loss_of_devices_are_told(
+    make_world: Callable[..., World], reports: list[int], behind: int, hint: str
+) -> None:
+    world = make_world(MINUTES)
+    last = world.plan.round_at(world.now) - behind
+    for number, count in enumerate(reports, start=last - len(reports) + 1):
+        world.answer(SdkFleet(world.plan, count, seed=1), number, {"minutes": [100] * count})
+    (plan,) = world.get("/index.json").json()["plans"]
+    hints = plan["hints"]
+    assert [hint in sentence for sentence in hints] == [True] * bool(hint)
+    assert world.get("/plans/app-usage.json").json()["hints"] == hints
+
+
+def test_a_plan_says_that_it_expired_after_its_last_day(make_world: Callable[..., World]) -> None:
+    world = make_world(MINUTES)
+    for world.now, expired in ((1_798_675_200 + 3600, False), (1_798_761_600 + 3600, True)):
+        assert ("expired on 2027-01-01" in world.get("/").text) is expired
+
+
+def test_a_plan_without_reports_has_pages_all_the_same(make_world: Callable[..., World]) -> None:
+    world = make_world()
+    assert "No report has come yet" in world.get("/").text
+    assert "No round yet" in world.get("/plans/app-usage").text
+    for metric in ("editor_seconds", "editor_spread"):
+        answer = world.get(f"{METRIC}/{metric}")
+        assert answer.status == 200
+        assert "No estimate yet" in answer.text
+        assert world.get(f"{METRIC}/{metric}.json").status == 200
+
+
+def test_an_even_fleet_hears_nothing_of_it(world: World) -> None:
+    for page in ("/health", f"{METRIC}/starts", f"{METRIC}/editor_spread", "/"):
+        assert UNEVEN not in world.get(page).text
+    assert world.get("/health.json").json()["uneven"] == []
+    for name in ("starts", "editor_spread"):
+        balance = world.get(f"{METRIC}/{name}.json").json()["histogram"]["balance"]
+        assert balance["even"]
+        assert 1e-6 <= balance["p_value"] <= 1
+    assert "balance" not in world.get(f"{METRIC}/editor_seconds.json").json()["latest"]
+
+
+def gathered(world: World, number: int, seal: bool, segment: dict[str, str], cohort: int = 3) -> None:
+    layout, key = Layout(world.plan), RoundKey("app-usage", 1, number)
+    bits = bytes(world.plan.report_bytes)
+    reports = [
+        Report(
+            "app-usage",
+            1,
+            number,
+            bytes([7, number % 256, *place.to_bytes(14, "big")]),
+            bits,
+            cohort,
+            segment,
+        )
+        for place in range(300)
+    ]
+    world.store.append({key: b"".join(map(layout.pack, reports))})
+    if seal:
+        world.store.seal(key)
+
+
+def test_the_pages_point_at_the_newest_uneven_round(make_world: Callable[..., World]) -> None:
+    world = make_world()
+    number = world.plan.round_at(world.now) - 1
+    gathered(world, number - 1, True, {"os": "linux", "channel": "beta"})
+    gathered(world, number, False, {"os": "linux", "channel": "beta"})
+    twin = world.get("/health.json").json()
+    assert [(result["metric"], result["round"], result["state"]) for result in twin["uneven"]] == [
+        ("editor_spread", number, "open"),
+        ("starts", number, "open"),
+    ]
+    assert "Cohorts" in twin["worries"]
+    page = world.get("/health")
+    assert page.text.count(UNEVEN) == 2
+    assert "row 3 of the Hadamard matrix (300, where 9 are due)" in page.text
+    links = [address for address in page.page.addresses if "?round=" in address]
+    assert links == [f"{METRIC}/editor_spread?round={number}", f"{METRIC}/starts?round={number}"]
+    for address in links:
+        answer = world.get(address)
+        assert UNEVEN in answer.text
+        assert "leave no trace" in answer.text
+    twin = world.get(f"{METRIC}/starts.json").json()["histogram"]["balance"]
+    window = world.plan.by_name["starts"].mechanism.window(3)
+    assert {row["row"] for row in twin["over"]} == set(window)
+    assert UNEVEN not in world.get(f"{METRIC}/editor_seconds").text, "a mean cannot show it"
+
+
+def test_a_segment_is_held_against_chance_by_itself(make_world: Callable[..., World]) -> None:
+    """Whoever gathers may claim a tag too: in the whole fleet it may drown, in the segment it does not."""
+    world = make_world()
+    number = world.plan.round_at(world.now) - 2
+    gathered(world, number, True, {"os": "linux", "channel": "beta"})
+    assert UNEVEN in world.get(f"{METRIC}/starts?segment=os:linux").text
+    nobody = world.get(f"{METRIC}/starts?segment=os:macos")
+    assert (nobody.status, UNEVEN in nobody.text) == (200, False)
+
+
+def test_the_health_page_is_there_when_the_store_is_not(
+    make_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the page to look at when something is wrong."""
+    world = make_world()
+
+    def broken(*arguments: object) -> None:
+        raise StoreError("gone")
+
+    monkeypatch.setattr(world.store, "rounds", broken)
+    answer = world.get("/health")
+    assert answer.status == 200
+    cohorts = world.get("/health.json").json()
+    assert (cohorts["uneven"], "Cohorts" in cohorts["worries"]) == (None, False)

@@ -12,7 +12,7 @@ import pytest
 
 from reticent.device.answer import answer
 from reticent.device.prf import SecretDraws
-from reticent.lab.audit.client import CoreParticipant
+from reticent.lab.audit import CoreParticipant
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Group, Metric, Plan
 from reticent.reports import Report

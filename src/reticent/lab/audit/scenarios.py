@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import ReportError
-from reticent.lab.audit.client import Client, Values
-from reticent.lab.audit.enumeration import halves
-from reticent.lab.audit.joint import JointPair, worst_pair
+from reticent.lab.audit.clients import Client, Values
+from reticent.lab.audit.enumeration import JointPair, halves, worst_pair
 from reticent.mechanisms import DBitFlip, HadamardBit, Mechanism, OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.reports import Report
@@ -68,7 +67,7 @@ def extremes(mechanism: Mechanism, cohort: int) -> tuple[Value, Value] | None:
         return _hadamard_extremes(mechanism, cohort % mechanism.size)
     if isinstance(mechanism, DBitFlip):
         edges, window = mechanism.buckets.edges, mechanism.window(cohort)
-        outside = next((each for each in range(len(mechanism.buckets)) if each not in window), None)
+        outside = next((bucket for bucket in range(len(mechanism.buckets)) if bucket not in window), None)
         second = window[1] if len(window) > 1 else outside
         return None if second is None else (edges[window[0]], edges[second])
     return None
@@ -269,16 +268,16 @@ def parsed(sent: bytes | None) -> Report | None:
 
 def _answer_bytes(sent: bytes) -> bytes:
     """The bits of a report; found without reading all of it where it is written in the usual way."""
-    found = _BITS.search(sent)
-    if found:
-        return _decoded(found[1])
+    usual = _BITS.search(sent)
+    if usual:
+        return _decoded(usual[1])
     report = parsed(sent)
     return report.bits if report else b""
 
 
 def _id_bytes(sent: bytes) -> bytes:
-    found = _ID.search(sent)
-    return _decode(found[1]) if found else bytes(16)
+    usual = _ID.search(sent)
+    return _decode(usual[1]) if usual else bytes(16)
 
 
 def _decode(text: bytes) -> bytes:

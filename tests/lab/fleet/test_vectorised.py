@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.counts import HistogramCounts, MeanCounts, count_reports
-from reticent.device.answer import answer
+from reticent.device import answer
 from reticent.errors import ParameterError
 from reticent.estimates import estimate
 from reticent.lab.fleet import GRAN_TURISMO_SPORT, HashDraws, SdkFleet, VectorisedFleet

@@ -23,7 +23,7 @@ from reticent.lab.audit.enumeration import (
 )
 from reticent.lab.audit.exact import Enumerated
 from reticent.lab.audit.scenarios import Histories, Sample, World, informative
-from reticent.mechanisms import SCALE, DBitFlip
+from reticent.mechanisms import SCALE
 from reticent.plan import Metric, Plan
 
 FALSE_ALARM = 1e-6
@@ -209,7 +209,7 @@ def _marks(plan: Plan, metric: Metric, first: World, second: World) -> tuple[Mar
     offset, gamma = plan.offset(metric.name), float(metric.flip.probability)
     memos: tuple[Memo, Memo] = (_chance_in(metric, first), None), (_chance_in(metric, second), None)
     marks = [Mark(metric.name, offset, 1, gamma, *memos)]
-    if isinstance(metric.mechanism, DBitFlip) and metric.mechanism.width > 1:
+    if metric.bits > 1:
         marks.append(Mark(metric.name, offset + 1, 0, gamma, *memos))
     return tuple(marks)
 

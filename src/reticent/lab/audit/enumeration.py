@@ -23,7 +23,7 @@ from reticent.lab.audit.exact import (
     total,
     widths_of,
 )
-from reticent.mechanisms import SCALE, Mechanism, OneBitMean
+from reticent.mechanisms import SCALE, Mechanism
 from reticent.plan import Group, Metric, Plan
 from reticent.plan.card import privacy_card
 from reticent.privacy import loss_by_width, loss_of_constant_device
@@ -77,7 +77,7 @@ def _check_metric(metric: Metric) -> list[Check]:
             f"{flip.threshold} of 2^64",
         ),
     ]
-    if isinstance(mechanism, OneBitMean):
+    if mechanism.kind == "mean":
         cells = [row[0] for row in rows_of(mechanism)]
         checks.append(
             Check(

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from reticent.errors import ParameterError
 from reticent.lab.fleet.classes import Ratios, Whole, clamp
-from reticent.mechanisms import OneBitMean
 from reticent.plan import Group, Plan
 
 _ROOM = 2**62
@@ -19,7 +18,7 @@ _ROOM = 2**62
 
 class Limit:
     """
-    What `reticent.device.values.in_range` does for a group, for many devices at once.
+    What `reticent.device.in_range` does for a group, for many devices at once.
 
     In units of one over the group's common denominator D, with x the clamped values and T the limit, a device
     whose x sum to S > T has each scaled to  x·T / (D·S),  a ratio of integers.
@@ -53,9 +52,7 @@ class Limit:
 
 
 def _denominator(plan: Plan, name: str) -> int:
-    mechanism = plan.by_name[name].mechanism
-    points = mechanism.grid.points if isinstance(mechanism, OneBitMean) else mechanism.buckets.edges
-    return lcm(*(point.denominator for point in points))
+    return lcm(*(point.denominator for point in plan.by_name[name].mechanism.points))
 
 
 def limits_of(plan: Plan) -> list[Limit]:

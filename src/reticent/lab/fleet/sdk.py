@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
-from reticent.device.answer import answer
-from reticent.device.prf import SecretDraws
+from reticent.device import SecretDraws, answer
 from reticent.plan import Plan
 from reticent.reports import Report
 

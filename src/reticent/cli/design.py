@@ -162,7 +162,7 @@ def _floats(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _described(design: Design) -> dict[str, object]:
     return {
-        "mechanism": design.metric.mechanism_name,
+        "mechanism": design.metric.mechanism.title,
         "epsilon": float(design.epsilon),
         "flip": float(design.flip),
         "bits": design.metric.bits,
@@ -194,7 +194,7 @@ def _print_choice(screen: Console, choice: Choice, outs: tuple[WayOut, ...]) -> 
     else:
         verdict = f"[red]±{_amount(wish, wish.half_width)} cannot be had[/red] within {limit}; the nearest"
     screen.print(
-        f"{verdict}: {chosen.metric.mechanism_name} with epsilon {figure(float(chosen.epsilon))} "
+        f"{verdict}: {chosen.metric.mechanism.title} with epsilon {figure(float(chosen.epsilon))} "
         f"and flip {float(chosen.flip):g}."
     )
     share = f" ({chosen.half_width / float(wish.top):.2%} of the range)" if wish.buckets is None else ""

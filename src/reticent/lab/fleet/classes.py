@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from reticent.errors import ParameterError
 from reticent.lab.fleet.draws import FleetDraws, Words
-from reticent.mechanisms import DBitFlip, HadamardBit, OneBitMean
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms import Mechanism
 from reticent.plan import Metric
 
 Whole = NDArray[np.integer[Any]]
@@ -58,15 +57,12 @@ class Classes(Protocol):
 def classes_of(metric: Metric, draws: FleetDraws, cohorts: NDArray[np.uint8]) -> Classes:
     """The classes of a metric's mechanism."""
     mechanism = metric.mechanism
-    if isinstance(mechanism, OneBitMean):
-        scale = _Scale(metric.name, mechanism.grid.points)
+    scale = _Scale(metric.name, mechanism.points)
+    if mechanism.grid is not None:
         if scale.denominator == 1 and scale.even:
             return _EvenCells(scale, draws, draws.places.alpha(metric))
         return _Cells(scale, draws, draws.places.alpha(metric))
-    buckets = _Buckets(_Scale(metric.name, mechanism.buckets.edges))
-    if isinstance(mechanism, HadamardBit):
-        return _Sides(buckets, cohorts, mechanism)
-    return _Windows(buckets, cohorts, mechanism)
+    return _BucketClasses(_Buckets(scale), cohorts, mechanism)
 
 
 class _Scale:
@@ -169,53 +165,19 @@ class _Buckets:
         return np.minimum(np.searchsorted(self._scale.ceilings, inside, side="right") - 1, self._last)
 
 
-class _Sides:
-    """Hadamard bit: the parity of the common ones of row and bucket + 1."""
+class _BucketClasses:
+    """The class of a bucket, which may depend on the device's cohort."""
 
-    def __init__(self, buckets: _Buckets, cohorts: NDArray[np.uint8], mechanism: HadamardBit) -> None:
-        self._buckets = buckets
-        self._rows = np.array([mechanism.row(cohort) for cohort in range(COHORTS)], np.uint8)[cohorts]
-
-    def of(self, values: Whole, part: slice) -> NDArray[Any]:
-        return self._side(self._buckets.of(values), self._rows[part])
-
-    def of_ratios(self, ratios: Ratios, devices: NDArray[np.intp]) -> NDArray[Any]:
-        return self._side(self._buckets.of_ratios(ratios), self._rows[devices])
-
-    @staticmethod
-    def _side(buckets: NDArray[np.uint8], rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        common = buckets + np.uint8(1)
-        common &= rows
-        for shift in (4, 2, 1):
-            common ^= common >> np.uint8(shift)
-        common &= np.uint8(1)
-        return common
-
-
-class _Windows:
-    """The dBitFlip: the bucket, or its place in the window of the device's cohort."""
-
-    def __init__(self, buckets: _Buckets, cohorts: NDArray[np.uint8], mechanism: DBitFlip) -> None:
-        self._buckets, self._cohorts = buckets, cohorts
-        self._table: NDArray[np.uint8] | None = None
-        if mechanism.variant == "tight" and mechanism.uses_cohort:
-            self._table = np.full((COHORTS, len(mechanism.buckets)), mechanism.width, dtype=np.uint8)
-            for cohort, row in enumerate(self._table):
-                row[list(mechanism.window(cohort))] = range(mechanism.width)
+    def __init__(self, buckets: _Buckets, cohorts: NDArray[np.uint8], mechanism: Mechanism) -> None:
+        self._buckets, self._cohorts, self._mechanism = buckets, cohorts, mechanism
 
     def of(self, values: Whole, part: slice) -> NDArray[Any]:
-        return self._placed(self._buckets.of(values), self._cohorts[part])
+        return np.asarray(self._mechanism.bucket_class(self._buckets.of(values), self._cohorts[part]))
 
     def of_ratios(self, ratios: Ratios, devices: NDArray[np.intp]) -> NDArray[Any]:
-        return self._placed(self._buckets.of_ratios(ratios), self._cohorts[devices])
-
-    def _placed(self, buckets: NDArray[np.uint8], cohorts: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        if self._table is None:
-            return buckets
-        slots = cohorts.astype(np.intp)
-        slots *= self._table.shape[1]
-        slots += buckets
-        return np.take(self._table.reshape(-1), slots, mode="clip")
+        return np.asarray(
+            self._mechanism.bucket_class(self._buckets.of_ratios(ratios), self._cohorts[devices])
+        )
 
 
 def clamp(values: Whole, top: int, kind: Any) -> NDArray[Any]:

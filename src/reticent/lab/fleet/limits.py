@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from reticent.errors import ParameterError
 from reticent.lab.fleet.classes import Ratios, Whole, clamp
-from reticent.mechanisms import OneBitMean
 from reticent.plan import Group, Plan
 
 _ROOM = 2**62
@@ -53,9 +52,7 @@ class Limit:
 
 
 def _denominator(plan: Plan, name: str) -> int:
-    mechanism = plan.by_name[name].mechanism
-    points = mechanism.grid.points if isinstance(mechanism, OneBitMean) else mechanism.buckets.edges
-    return lcm(*(point.denominator for point in points))
+    return lcm(*(point.denominator for point in plan.by_name[name].mechanism.points))
 
 
 def limits_of(plan: Plan) -> list[Limit]:

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.lab.fleet.draws import FleetDraws, Scratch, each_block
-from reticent.mechanisms import DBitFlip
 from reticent.mechanisms.cohort import COHORTS
 from reticent.plan import Metric
 
@@ -30,13 +29,9 @@ class Memo:
         every = range(mechanism.classes)
         places = [[draws.places.memo(metric, each, bit) for each in every] for bit in range(metric.bits)]
         self._places = np.array(places, dtype=np.uint64)
-        self._windows: NDArray[np.int64] | None = None
-        if isinstance(mechanism, DBitFlip) and mechanism.variant == "paper" and mechanism.uses_cohort:
-            windows = [mechanism.window(cohort) for cohort in range(COHORTS)]
-            self._windows = np.ascontiguousarray(np.array(windows, dtype=np.int64).T)
-        else:
-            rows = [mechanism.thresholds(each, 0) for each in every]
-            self._table = np.ascontiguousarray(np.array(rows, dtype=np.uint64).T)
+        kinds = range(COHORTS) if mechanism.thresholds_vary else range(1)
+        rows = [mechanism.thresholds(each, cohort) for cohort in kinds for each in every]
+        self._table = np.ascontiguousarray(np.array(rows, dtype=np.uint64).T)
         self._kept: NDArray[Any] | None = None
         if mechanism.classes * metric.bits <= _MOST:
             self._keep()
@@ -79,12 +74,13 @@ class Memo:
         return self._draws.words(places, part, scratch) < self._thresholds(classes, bit, part)
 
     def _thresholds(self, classes: NDArray[np.intp], bit: int, part: slice) -> NDArray[np.uint64]:
-        """What a bit's draws are compared with; only the paper's variant asks each cohort something else."""
-        if self._windows is None:
-            return np.take(self._table[bit], classes, mode="clip")
-        response = self._metric.mechanism.response
-        asked = np.take(self._windows[bit], self._cohorts[part], mode="clip")
-        return np.where(asked == classes, np.uint64(response.high), np.uint64(response.low))
+        """What a bit's draws are compared with: the table has every class, for one cohort or for all."""
+        slots = classes
+        if self._metric.mechanism.thresholds_vary:
+            slots = self._cohorts[part].astype(np.intp)
+            slots *= self._metric.mechanism.classes
+            slots += classes
+        return np.take(self._table[bit], slots, mode="clip")
 
 
 def _smallest(bits: int) -> type[np.unsignedinteger[Any]]:

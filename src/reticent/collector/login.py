@@ -1,9 +1,9 @@
-"""The door to the dashboard: logging in with a key, logging out."""
+"""Logging in to the dashboard with a key, and logging out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from reticent.collector.access import COOKIE, SESSION_SECONDS, Access
+from reticent.collector.health import Health
 from reticent.collector.problems import ProblemError
 from reticent.results import Results
 
@@ -20,14 +21,14 @@ LONGEST_FORM = 4096
 class Pages(Protocol):
     """What adds pages for people: `reticent.dashboard`."""
 
-    def routes(self, reader: Results, health: Callable[[], dict[str, Any]]) -> Sequence[BaseRoute]:
+    def routes(self, reader: Results, health: Callable[[], Health]) -> Sequence[BaseRoute]:
         """The pages."""
 
     def login_page(self, message: str, next_path: str) -> str:
         """The page that asks for a key."""
 
 
-class Door:
+class Login:
     """Gives a cookie for a reader's key, and takes it back."""
 
     def __init__(self, access: Access, pages: Pages, secure_cookies: bool) -> None:

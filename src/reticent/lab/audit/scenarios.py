@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import ReportError
-from reticent.lab.audit.client import Client, Values
-from reticent.lab.audit.enumeration import halves
-from reticent.lab.audit.joint import JointPair, worst_pair
+from reticent.lab.audit.clients import Client, Values
+from reticent.lab.audit.enumeration import JointPair, halves, worst_pair
 from reticent.mechanisms import Mechanism
 from reticent.plan import Metric, Plan
 from reticent.reports import Report
@@ -242,16 +241,16 @@ def parsed(sent: bytes | None) -> Report | None:
 
 def _answer_bytes(sent: bytes) -> bytes:
     """The bits of a report; found without reading all of it where it is written in the usual way."""
-    found = _BITS.search(sent)
-    if found:
-        return _decoded(found[1])
+    usual = _BITS.search(sent)
+    if usual:
+        return _decoded(usual[1])
     report = parsed(sent)
     return report.bits if report else b""
 
 
 def _id_bytes(sent: bytes) -> bytes:
-    found = _ID.search(sent)
-    return _decode(found[1]) if found else bytes(16)
+    usual = _ID.search(sent)
+    return _decode(usual[1]) if usual else bytes(16)
 
 
 def _decode(text: bytes) -> bytes:

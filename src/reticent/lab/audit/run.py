@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -13,19 +14,22 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from multiprocessing import get_context
+from typing import TYPE_CHECKING
 
 from reticent.errors import ParameterError
-from reticent.lab.audit.attacks import Attacked, attacks_on, carry_out
-from reticent.lab.audit.bounds import FALSE_ALARM
-from reticent.lab.audit.client import Client, CoreClient, Participant, SdkClient, SdkParticipant
-from reticent.lab.audit.conduct import check_conduct
-from reticent.lab.audit.enumeration import ONE_ROUND, enumerate_plan
-from reticent.lab.audit.figures import Enumerated
-from reticent.lab.audit.independence import carry_out_independence, count_events
-from reticent.lab.audit.learned import carry_out_learned
-from reticent.lab.audit.structure import Check, check_structure
-from reticent.lab.audit.worlds import Histories, Sample, World, collect, histories
+from reticent.lab.audit.attacks import FALSE_ALARM, Attacked, attacks_on, carry_out
+from reticent.lab.audit.blind import carry_out_independence, carry_out_learned, count_events
+from reticent.lab.audit.clients import Client, CoreClient, Participant, SdkClient, SdkParticipant
+from reticent.lab.audit.consistency import check_conduct
+from reticent.lab.audit.enumeration import ONE_ROUND, Check, check_structure, enumerate_plan
+from reticent.lab.audit.exact import Enumerated
+from reticent.lab.audit.scenarios import Histories, Sample, World, collect, histories
 from reticent.plan import Plan
+from reticent.plots import COLOURS, drawing, panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 REPORTS = 1_200_000
 """
@@ -78,13 +82,21 @@ class Audit:
         """What is wrong, a line each."""
         above = "above the claim of"
         return [
-            *(f"{e.subject}, {e.what}: {e.loss:.6g} is {above} {e.claim:.6g}" for e in self.exact if e.above),
             *(
-                f"{a.subject}, {a.what}: at least {a.lower:.4g}, {above} {a.claim:.4g}"
-                for a in self.attacks
-                if a.above
+                f"{loss.subject}, {loss.what}: {loss.loss:.6g} is {above} {loss.claim:.6g}"
+                for loss in self.exact
+                if loss.above
             ),
-            *(f"{c.subject}: {c.what}: {c.detail}" for c in self.checks if c.holds is False),
+            *(
+                f"{attack.subject}, {attack.what}: at least {attack.lower:.4g}, {above} {attack.claim:.4g}"
+                for attack in self.attacks
+                if attack.above
+            ),
+            *(
+                f"{check.subject}: {check.what}: {check.detail}"
+                for check in self.checks
+                if check.holds is False
+            ),
         ]
 
     @property
@@ -103,9 +115,9 @@ class Audit:
             "rounds": self.rounds,
             "reports": self.reports,
             "false_alarm": self.false_alarm,
-            "exact": [each.to_dict() for each in self.exact],
-            "attacks": [each.to_dict() for each in self.attacks],
-            "checks": [each.to_dict() for each in self.checks],
+            "exact": [loss.to_dict() for loss in self.exact],
+            "attacks": [attack.to_dict() for attack in self.attacks],
+            "checks": [check.to_dict() for check in self.checks],
             "seconds": self.seconds,
         }
 
@@ -130,7 +142,10 @@ def audit(
 
     A client that keeps every claim is flagged with a chance of at most `FALSE_ALARM`, over everything here.
     """
-    _check(reports, rounds)
+    if reports < 1000:
+        raise ParameterError("reports", "a whole number >= 1000", reports)
+    if not 1 <= rounds <= 100:
+        raise ParameterError("rounds", "a whole number from 1 to 100", rounds)
     began = time.perf_counter()
     exact = enumerate_plan(plan, rounds)
     checks = check_structure(plan)
@@ -144,12 +159,18 @@ def audit(
 
     counts = _devices(told, reports, rounds + plan.uses_cohort)
     sdk_counts = _devices(short, sdk_devices, 1) if client is None else []
-    tell = _counted(progress, sum(counts) * rounds + _SDK_EFFORT * sum(sdk_counts))
+    total, done = sum(counts) * rounds + _SDK_EFFORT * sum(sdk_counts), 0.0
+
+    def tell(more: float) -> None:
+        nonlocal done
+        done += more
+        progress(done, total)
+
     with _executor(subject, workers) as executor:
         play = _Play(plan, first_round, executor, tell)
         samples = play.all(subject, told.worlds, counts, rounds)
         sdk_samples = play.all(None, short.worlds, sdk_counts, 1) if client is None else []
-    found = [
+    results = [
         *carry_out(attacks, plan, samples, together),
         *carry_out_learned(plan, samples, pairs, exact, together),
         *carry_out_independence(samples, together),
@@ -157,26 +178,24 @@ def audit(
     checks += check_conduct(subject, plan, first_round, CONDUCT_DEVICES) + _faults(subject.name, samples)
     names = [subject.name]
     if client is None:
-        found += [
-            replace(each, what=f"{ONE_ROUND}, {SdkClient.name}")
-            for each in carry_out(sdk_attacks, plan, sdk_samples, together)
+        results += [
+            replace(attack, what=f"{ONE_ROUND}, {SdkClient.name}")
+            for attack in carry_out(sdk_attacks, plan, sdk_samples, together)
         ]
-        checks += _sdk_conduct(plan, first_round, min(SDK_CONDUCT_DEVICES, sdk_devices))
+        sdk = SdkClient()
+        try:  # beside the core with the same secret, which every whole device must agree with
+            devices = min(SDK_CONDUCT_DEVICES, sdk_devices)
+            checks += check_conduct(sdk, plan, first_round, devices, reference=_core_of)
+        finally:
+            sdk.close()
         checks += _faults(SdkClient.name, sdk_samples)
         names.append(SdkClient.name)
     asked = sum(counts) * (rounds + plan.uses_cohort) + sum(sdk_counts) * (1 + plan.uses_cohort)
     seconds = time.perf_counter() - began
     return Audit(
         plan.name, plan.version, tuple(names), rounds, asked, FALSE_ALARM,
-        tuple(exact), tuple(checks), tuple(found), seconds,
+        tuple(exact), tuple(checks), tuple(results), seconds,
     )  # fmt: skip
-
-
-def _check(reports: int, rounds: int) -> None:
-    if reports < 1000:
-        raise ParameterError("reports", "a whole number >= 1000", reports)
-    if not 1 <= rounds <= 100:
-        raise ParameterError("rounds", "a whole number from 1 to 100", rounds)
 
 
 def first_round_of(plan: Plan, rounds: int) -> int:
@@ -221,18 +240,6 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _counted(progress: Progress, total: float) -> Callable[[float], None]:
-    """Adds up what is done."""
-    done = 0.0
-
-    def tell(more: float) -> None:
-        nonlocal done
-        done += more
-        progress(done, total)
-
-    return tell
-
-
 @dataclass(frozen=True, slots=True)
 class _Play:
     """Lets devices live through worlds, in chunks, here or in several processes."""
@@ -253,24 +260,27 @@ class _Play:
             for start in range(0, count, size)
         ]
         calls = [
-            (_part(client, f"{place}/{start}"), self.plan, worlds[place], rounds, self.first_round, devices)
+            (
+                client.part(f"{place}/{start}") if isinstance(client, CoreClient) else client,
+                self.plan,
+                worlds[place],
+                rounds,
+                self.first_round,
+                devices,
+            )
             for place, start, devices in chunks
         ]
         parts: list[list[Sample]] = [[] for _ in worlds]
-        for (place, _, devices), sample in zip(chunks, self._samples(calls), strict=True):
+        samples: Iterator[Sample]
+        if self.executor is None:
+            samples = (_collected(call) for call in calls)
+        else:
+            with _deaf_to_interrupts():  # the processes start here
+                samples = self.executor.map(_collected, calls)
+        for (place, _, devices), sample in zip(chunks, samples, strict=True):
             parts[place].append(sample)
             self.tell(devices * (rounds if client else _SDK_EFFORT))
         return [Sample.together(part) for part in parts]
-
-    def _samples(self, calls: Sequence[_Call]) -> Iterator[Sample]:
-        if self.executor is None:
-            return (_collected(call) for call in calls)
-        with _deaf_to_interrupts():
-            return self.executor.map(_collected, calls)
-
-
-def _part(client: Client | None, label: str) -> Client | None:
-    return client.part(label) if isinstance(client, CoreClient) else client
 
 
 def _collected(call: _Call) -> Sample:
@@ -283,15 +293,6 @@ def _collected(call: _Call) -> Sample:
         return collect(sdk, plan, world, rounds, first_round, devices)
     finally:
         sdk.close()
-
-
-def _sdk_conduct(plan: Plan, first_round: int, devices: int) -> list[Check]:
-    """How whole devices behave, beside the core with the same secret."""
-    client = SdkClient()
-    try:
-        return check_conduct(client, plan, first_round, devices, reference=_core_of)
-    finally:
-        client.close()
 
 
 def _core_of(participant: Participant) -> Participant:
@@ -313,3 +314,48 @@ def _faults(name: str, samples: Sequence[Sample]) -> list[Check]:
         Check(name, "messages are whole reports", not kinds, detail or f"{total - silent:,} read"),
         Check(name, "no round is left out", None if silent else True, f"{silent:,} of {total:,} were silent"),
     ]
+
+
+_WIDEST = 1.6
+"""Where bars are cut off, in claims."""
+
+
+@drawing
+def draw(audit: Audit) -> Figure:
+    """
+    Each attack on answer bits: the exact loss, and the estimate between its two bounds, over the claim.
+
+    A left end to the right of 1 is proof, at the audit's confidence, that the claim is broken. Attacks
+    without a finite claim are left out.
+    """
+    rows = [row for row in audit.attacks if row.exact is not None and 0 < row.claim < math.inf][::-1]
+    figure, (axes,) = panels(width=8.0, height=1.4 + 0.22 * len(rows))
+    widest = max([_WIDEST, *(1.1 * row.lower / row.claim for row in rows)])
+    for place, row in enumerate(rows):
+        lower, middle, upper = (
+            min(max(share, 0.0), widest)
+            for share in (row.lower / row.claim, row.estimate / row.claim, row.upper / row.claim)
+        )
+        axes.errorbar(
+            middle, place, xerr=[[middle - lower], [upper - middle]], capsize=2,
+            fmt="o", markersize=4, color=COLOURS[1] if row.above else COLOURS[0],
+            label="attack: estimate between its bounds" if place == 0 else None,
+        )  # fmt: skip
+    axes.scatter(
+        [(row.exact or 0.0) / row.claim for row in rows], range(len(rows)),
+        marker="x", s=26, color=COLOURS[2], label="exact, by enumeration", zorder=4,
+    )  # fmt: skip
+    axes.axvline(1, color=COLOURS[7], linewidth=1, label="claim")
+    labels = [f"{row.subject}: {row.what}  ({row.claim:.3g})" for row in rows]
+    axes.set_yticks(range(len(rows)), labels, fontsize=8)
+    axes.set_ylim(-0.7, len(rows) - 0.3)
+    axes.set_xlim(0, widest)
+    axes.set_xlabel("loss as a share of its claim (the claim, in epsilon, stands in brackets)")
+    axes.grid(visible=False, axis="y")
+    figure.suptitle(
+        f"{audit.plan} (version {audit.version}), {audit.reports:,} reports. "
+        f"All bounds hold together with confidence 1 - {audit.false_alarm:g}",
+        fontsize=10,
+    )
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    return figure

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from reticent.lab.audit.client import Client, Participant, SdkParticipant, Values
-from reticent.lab.audit.structure import Check
-from reticent.lab.audit.worlds import parsed
+from reticent.lab.audit.clients import Client, Participant, SdkParticipant, Values
+from reticent.lab.audit.enumeration import Check
+from reticent.lab.audit.scenarios import parsed
 from reticent.plan import Plan
 from reticent.reports import Report
 
@@ -88,7 +88,7 @@ def _one_device(
         if expected is not None:
             yield AS_CORE, expected.answer(now, values) == answer
     if any(metric.flip.threshold == 0 for metric in plan.metrics):
-        yield UNCHANGED, _is_constant(plan, [parsed(each) for each in sent])
+        yield UNCHANGED, _is_constant(plan, [parsed(answer) for answer in sent])
     participant.restart()
     yield RESTARTS, participant.answer(now, values) == sent[-1]
     if number == 0 and isinstance(participant, SdkParticipant):

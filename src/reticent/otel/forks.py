@@ -111,8 +111,8 @@ def readers_of(exporter: MetricExporter) -> list[MetricReader]:
 
 def locks_of(readers: Iterable[MetricReader]) -> list[Lock]:
     """What readers hold while they collect, and then while they export."""
-    found = []
+    locks = []
     for reader in readers:
         source = getattr(getattr(reader, "_collect", None), "__self__", None)
-        found += [getattr(source, "_lock", None), getattr(reader, "_export_lock", None)]
-    return [lock for lock in found if lock is not None]
+        locks += [getattr(source, "_lock", None), getattr(reader, "_export_lock", None)]
+    return [lock for lock in locks if lock is not None]

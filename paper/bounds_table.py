@@ -15,7 +15,6 @@ from paper.population_cache import generator
 from reticent.estimates.bounds import paper_bound
 from reticent.estimates.expected import expected_half_width
 from reticent.estimates.interval import clopper_pearson
-from reticent.estimates.scale import seen
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric
 
@@ -59,9 +58,9 @@ def mean_bounds(setting: Setting) -> Table:
     rows = []
     for devices, epsilon, place in product(FLEETS, LOOKED_AT, PLACES):
         metric = Metric("seconds", OneBitMean(epsilon, DAY))
-        share, truth = float(seen(metric).share(place)), place * DAY
+        share, truth = float(metric.channel.share(place)), place * DAY
         bound = paper_bound(metric, devices, CONFIDENCE)
-        runs = DAY * seen(metric).truth(draw.binomial(devices, share, setting.repetitions) / devices)
+        runs = DAY * metric.channel.truth(draw.binomial(devices, share, setting.repetitions) / devices)
         errors = np.abs(runs - truth)
         half = expected_half_width(metric, devices, CONFIDENCE, at=truth)
         rows.append(
@@ -81,7 +80,7 @@ def mean_bounds(setting: Setting) -> Table:
 
 def coverages(metric: Metric, devices: int, place: float, bound: float) -> tuple[float, float]:
     """How often the bound, and the Clopper-Pearson interval, hold the truth: binomial probabilities."""
-    channel = seen(metric)
+    channel = metric.channel
     share = float(channel.share(place))
     spread = 10 * np.sqrt(devices * share * (1 - share)) + 10
     centre = devices * share
@@ -103,10 +102,10 @@ def histogram_bounds(setting: Setting) -> Table:
         held = heavy_first(devices)
         asked, ones = answers(mechanism, held, min(setting.repetitions, HISTOGRAM_RUNS), draw)
         truth, expected = held / devices, devices * bits / BUCKETS
-        papers = (ones - asked * float(seen(metric).low)) / float(seen(metric).contrast) / expected
+        papers = (ones - asked * float(metric.channel.low)) / float(metric.channel.contrast) / expected
         worst = np.abs(papers - truth).max(axis=1)
         lower, upper = (
-            seen(metric).truth(end) for end in clopper_pearson(ones, asked, CONFIDENCE, together=BUCKETS)
+            metric.channel.truth(end) for end in clopper_pearson(ones, asked, CONFIDENCE, together=BUCKETS)
         )
         bound = paper_bound(metric, devices, CONFIDENCE)
         rows.append(
@@ -157,7 +156,7 @@ def tiny_fleet() -> Table:
     epsilon = Fraction(2 * log(3)).limit_denominator(10**12)
     metric = Metric("seconds", DBitFlip(epsilon, Buckets.even(100, TINY_BUCKETS), 1, "paper"))
     bound = paper_bound(metric, 1, 1 - TINY_MISS)
-    channel = seen(metric)
+    channel = metric.channel
     miss, worst = Fraction(0), 0.0
     for asked, bit in product(range(TINY_BUCKETS), (0, 1)):
         one = channel.high if asked == 0 else channel.low
@@ -203,7 +202,7 @@ def chosen_values(setting: Setting) -> Table:
     rows = []
     for devices in FLEETS:
         metric = Metric("part", OneBitMean(1, 1))
-        channel = seen(metric)
+        channel = metric.channel
         coins = generator(setting.seed, "tables", "chosen", str(devices)).random(devices)
         bits = coins < float(channel.high)
         values = np.where(bits, np.clip(channel.truth(coins), 0, 1), 0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from paper.fleet_days import in_parallel
 from paper.population_cache import generator
 from reticent.lab.baselines import BinFlipPlus, KFlip
-from reticent.lab.fleet_counts import Asked, accepted, named, ones_of, rows, subsets
+from reticent.lab.fleet_counts import Asked, accepted, by_cohort, named, ones_of, subsets
 from reticent.mechanisms import Buckets, Channel, DBitFlip, Flip, HadamardBit, RandomizedResponse
 from reticent.mechanisms.d_bit_flip import Variant
 from reticent.mechanisms.exact import Number, exact
@@ -37,7 +37,7 @@ Shares = NDArray[np.float64]
 def ask(way: int, devices: Numbers, source: np.random.Generator) -> Asked:
     """Draw who is asked about so many buckets, or about a row; `devices` per repetition and bucket."""
     if way == A_ROW:
-        return rows(HadamardBit(1, _EDGES), devices, len(devices), source)
+        return by_cohort(HadamardBit(1, _EDGES), devices, len(devices), source)
     return subsets(devices, way, len(devices), source)
 
 

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 import reticent
 from reticent.counts import HistogramCounts, MeanCounts
-from reticent.device.ledger import Entry, Epoch
-from reticent.device.receipt import Receipt, Told
+from reticent.device import Entry, Epoch, Receipt, Told
 from reticent.estimates import cumulative, estimate
 from reticent.html import Safe, bar, figure, folded, note, page, safe, table, under
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
@@ -237,7 +236,7 @@ class Nothing:
             raise ImportError(name)
 sys.meta_path.insert(0, Nothing())
 import reticent
-from reticent.device.receipt import Receipt
+from reticent.device import Receipt
 plan = reticent.Plan.load(sys.argv[1])
 assert "reticent.html" not in sys.modules
 print(plan._repr_html_().count("<table"), Receipt("app-usage")._repr_html_().count("<table"))

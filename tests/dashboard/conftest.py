@@ -18,8 +18,9 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from reticent.collector.api import SECURITY_HEADERS
 from reticent.dashboard import routes
 from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
@@ -222,9 +223,15 @@ class World:
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The dashboard behind what stands for the collector's middleware."""
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*(dict(SECURITY_HEADERS) | dict(message["headers"])).items()]
+            await send(message)
+
         if scope["type"] == "http":
             Request(scope).state.logged_in = self.logged_in
-        await self._starlette(scope, receive, send)
+        await self._starlette(scope, receive, send_safely)
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
         """What a browser would get."""

@@ -6,10 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent.mechanisms.cohort import COHORTS, bucket_window, coverage, hadamard_row
+from reticent.mechanisms import Buckets, DBitFlip
+from reticent.mechanisms.cohort import COHORTS, bucket_window, hadamard_row
 
 shapes = st.integers(2, COHORTS).flatmap(lambda k: st.tuples(st.just(k), st.integers(1, k)))
 POWERS = [2, 4, 8, 16, 32, 64, 128, 256]
+
+
+def coverage(label: str, buckets: int, width: int) -> tuple[float, ...]:
+    return DBitFlip(1, Buckets.even(buckets, buckets), width, label=label).coverage
 
 
 @given(shapes, st.integers(0, COHORTS - 1), st.text(max_size=8))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from reticent.device.answer import answer
+from reticent.device import answer
 from reticent.device.prf import SecretDraws, encode
 from reticent.mechanisms import DBitFlip, Flip, Grid, OneBitMean, RandomizedResponse
 from reticent.mechanisms.cohort import bucket_window

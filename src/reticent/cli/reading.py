@@ -148,7 +148,7 @@ def export(path: Path, store: str | None, counts: Path | None, as_json: bool, **
     Example:
       reticent export estimates.csv --store sqlite:///reticent.db --plan app-usage
     """
-    from reticent.collector.formats import arrow_table, csv_text
+    from reticent.estimates.table import csv_text, estimates_to_frame
 
     if path.suffix not in (".csv", ".parquet"):
         raise click.BadParameter("expected a name that ends in .csv or .parquet.", param_hint="FILE")
@@ -156,7 +156,7 @@ def export(path: Path, store: str | None, counts: Path | None, as_json: bool, **
     if path.suffix == ".csv":
         path.write_text(csv_text(found))
     else:
-        arrow = arrow_table(found)
+        arrow = estimates_to_frame(found)
         from pyarrow import parquet
 
         parquet.write_table(arrow, path)

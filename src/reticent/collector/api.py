@@ -19,7 +19,6 @@ from starlette.routing import BaseRoute, Route
 from reticent.collector.access import Access
 from reticent.collector.asgi import Receive, Scope, Send
 from reticent.collector.door import Door, Pages
-from reticent.collector.formats import arrow_bytes, csv_text
 from reticent.collector.log import log_fault
 from reticent.collector.metrics import render_metrics
 from reticent.collector.openapi import openapi
@@ -27,6 +26,7 @@ from reticent.collector.problems import ProblemError
 from reticent.collector.query import Query
 from reticent.collector.readiness import Readiness
 from reticent.errors import MissingExtraError, ParameterError, StoreError
+from reticent.estimates.table import arrow_bytes, csv_text
 from reticent.results import Result, Results
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")

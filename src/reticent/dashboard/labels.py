@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from reticent.estimates.balance import Balance
-from reticent.mechanisms import HadamardBit, OneBitMean
 from reticent.plan import Metric
 
 MINUS = "\N{MINUS SIGN}"
@@ -282,10 +281,10 @@ def uneven(metric: Metric, balance: Balance) -> str:
     names = []
     for row in far[:MOST_NAMED]:
         mechanism = metric.mechanism
-        if isinstance(mechanism, HadamardBit | OneBitMean):
-            name = f"row {row.row} of the Hadamard matrix"
+        if not mechanism.rows_are_buckets:
+            name = mechanism.row_name(row.row)
         else:
-            low, high = mechanism.buckets.edges[row.row : row.row + 2]
+            low, high = mechanism.points[row.row : row.row + 2]
             name = f"{rounded(float(low), 6)} to {rounded(float(high), 6)} {plural(metric.unit)}".rstrip()
         names.append(f"{name} ({row.reports:,}, where {row.expected:,.0f} are due)")
     if len(far) > MOST_NAMED:

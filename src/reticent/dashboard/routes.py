@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from reticent.collector.log import log_fault
-from reticent.dashboard.pages import SECURITY_HEADERS, assets, problem_page, render
+from reticent.dashboard.pages import assets, problem_page, render
 from reticent.dashboard.params import NotHereError, Params
 from reticent.dashboard.points import PointReader
 from reticent.dashboard.views import View
@@ -29,7 +29,8 @@ def routes(results: Results, health: Callable[[], Mapping[str, object]]) -> list
     The pages, their JSON twins, and the static files.
 
     Endpoints are plain functions, which Starlette runs in its thread pool: reading may block. Who may see
-    them is decided outside; `request.state.logged_in`, if true, puts a log-out button on every page.
+    them is decided outside, where the headers are added that keep browsers safe; `request.state.logged_in`,
+    if true, puts a log-out button on every page.
     """
     reader = PointReader(results)
 
@@ -73,10 +74,10 @@ def _pair(path: str, twin: str, build: Callable[[Request], View]) -> list[BaseRo
             refresh=view.refresh,
             **view.shown,
         )
-        return HTMLResponse(body, headers=SECURITY_HEADERS)
+        return HTMLResponse(body)
 
     def json(request: Request) -> Response:
-        return JSONResponse(build(request).twin, headers=SECURITY_HEADERS)
+        return JSONResponse(build(request).twin)
 
     return [Route(twin, _careful(json), methods=["GET"]), Route(path, _careful(page), methods=["GET"])]
 
@@ -114,9 +115,9 @@ def _problem(request: Request, status: int, title: str, message: str, instead: s
     """A page, or a problem document (RFC 9457) where a twin was asked for."""
     if not request.url.path.endswith(".json"):
         body = problem_page(title, message, instead, logged_in(request))
-        return HTMLResponse(body, status, headers=SECURITY_HEADERS)
+        return HTMLResponse(body, status)
     document = {"type": "about:blank", "title": title, "status": status, "detail": message}
-    return JSONResponse(document, status, headers=SECURITY_HEADERS, media_type="application/problem+json")
+    return JSONResponse(document, status, media_type="application/problem+json")
 
 
 def static(request: Request) -> Response:

@@ -1,15 +1,29 @@
-"""The reports of a device: waiting, or kept as receipts of what it has told."""
+"""
+The reports of a device: waiting, or kept as receipts of what it has told.
+
+What waits is sent in the background, spread out, and without ever standing in the host's way.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import threading
+import time
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
+from reticent.device import plans
+from reticent.device.schema import device_row
 from reticent.reports import Report, to_json
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from reticent.device.faults import Faults
+    from reticent.device.statefile import StateFile
+    from reticent.device.transport import Transport
 
 _COLUMNS = (
     "round, version, epoch, id, cohort, bits, segment, checksum, state, code, attempts, next_try, closes"
@@ -56,8 +70,7 @@ def put(
 
 def get(connection: sqlite3.Connection, plan: str, round_number: int) -> Kept | None:
     """The report of a round."""
-    found = _select(connection, plan, "WHERE round = ?", round_number)
-    return found[0] if found else None
+    return next(iter(_select(connection, plan, "WHERE round = ?", round_number)), None)
 
 
 def everything(connection: sqlite3.Connection, plan: str) -> list[Kept]:
@@ -83,10 +96,8 @@ def due(connection: sqlite3.Connection, plan: str, now: float, *, early: bool) -
     `early`: also what was never tried and would be spread over the round; a retry waits for its time always.
     """
     untried = "OR attempts = 0" if early else ""
-    found = _select(
-        connection, plan, f"WHERE state = 'waiting' AND closes > ? AND (next_try <= ? {untried})", now, now
-    )
-    return [kept for kept in found if kept.intact]
+    clause = f"WHERE state = 'waiting' AND closes > ? AND (next_try <= ? {untried})"
+    return [kept for kept in _select(connection, plan, clause, now, now) if kept.intact]
 
 
 def next_time(connection: sqlite3.Connection) -> float | None:
@@ -126,12 +137,9 @@ def postpone(connection: sqlite3.Connection, kept: Kept, until: float) -> None:
     )
 
 
-def expire(connection: sqlite3.Connection, now: float) -> int:
-    """Give up what no collector would take any more; returns how many."""
-    cursor = connection.execute(
-        "UPDATE reports SET state = 'expired' WHERE state = 'waiting' AND closes <= ?", (now,)
-    )
-    return cursor.rowcount
+def expire(connection: sqlite3.Connection, now: float) -> None:
+    """Give up what no collector would take any more."""
+    connection.execute("UPDATE reports SET state = 'expired' WHERE state = 'waiting' AND closes <= ?", (now,))
 
 
 def drop_waiting(connection: sqlite3.Connection) -> None:
@@ -147,26 +155,120 @@ def count_by_state(connection: sqlite3.Connection) -> dict[str, int]:
 
 def _select(connection: sqlite3.Connection, plan: str, clause: str, *parameters: object) -> list[Kept]:
     rows = connection.execute(f"SELECT {_COLUMNS} FROM reports {clause} ORDER BY round", parameters)  # noqa: S608
-    return [_kept(plan, *row) for row in rows]
-
-
-def _kept(
-    plan: str,
-    number: int,
-    version: int,
-    epoch: int,
-    identifier: bytes,
-    cohort: int | None,
-    bits: bytes,
-    segment: str,
-    checksum: bytes,
-    *rest: str | float,
-) -> Kept:
-    report = Report(plan, version, number, bytes(identifier), bytes(bits), cohort, json.loads(segment))
-    state, code, attempts, next_try, closes = rest
-    intact = checksum == _checksum(report)
-    return Kept(report, epoch, str(state), str(code), int(attempts), float(next_try), int(closes), intact)
+    selected = []
+    for number, version, epoch, name, cohort, bits, segment, checksum, *rest in rows:
+        report = Report(plan, version, number, bytes(name), bytes(bits), cohort, json.loads(segment))
+        state, code, attempts, next_try, closes = rest
+        intact = checksum == _checksum(report)
+        selected.append(Kept(report, epoch, state, code, attempts, next_try, closes, intact))
+    return selected
 
 
 def _checksum(report: Report) -> bytes:
     return blake2b(to_json(report), digest_size=8).digest()
+
+
+LONGEST_SEND = 10.0
+"""How long one attempt may take, s."""
+
+FIRST_BACK_OFF = 15.0
+LONGEST_BACK_OFF = 3600.0
+
+
+def back_off(attempts: int, round_seconds: int, after: float | None = None) -> float:
+    """
+    Seconds to the next attempt: uniform in [0, ceiling], where the ceiling doubles ("full jitter").
+
+    It starts at 15 s (a sixteenth of a round, if that is shorter) and ends at an hour. Never sooner than the
+    collector asked for. The jitter is the operating system's, not the device's secret: it may be redrawn.
+    """
+    ceiling = min(min(FIRST_BACK_OFF, round_seconds / 16) * (1 << min(attempts, 20)), LONGEST_BACK_OFF)
+    jitter = ceiling * int.from_bytes(os.urandom(8), "big") / 2**64
+    return jitter if after is None else after + jitter
+
+
+class Sender:
+    """Takes reports from the outbox to the transport, in the order of their rounds."""
+
+    def __init__(
+        self, state: StateFile, transport: Transport, clock: Callable[[], float], faults: Faults
+    ) -> None:
+        self._state = state
+        self._transport = transport
+        self._clock = clock
+        self._faults = faults
+
+    def send_due(self, deadline: float, *, early: bool) -> int:
+        """
+        Send what is due until `deadline` (of `time.monotonic`); returns how many were accepted.
+
+        `early`: also reports that wait for their place in the round.
+        """
+        now = self._clock()
+        with self._state.view() as connection:
+            me = device_row(connection)
+            paused = plans.is_paused(connection)
+            waiting = [] if paused else due(connection, me.plan, now, early=early)
+        accepted = 0
+        for kept in waiting:
+            timeout = min(deadline - time.monotonic(), LONGEST_SEND)
+            if timeout <= 0:
+                break
+            # Claimed on the disk before a byte leaves: another process sends another report, and after a
+            # crash the receipt lists what may have been told.
+            with self._state.transaction(durable=True, patience=2.0) as connection:
+                claimed = not plans.is_paused(connection) and claim(connection, kept, now + 2 * LONGEST_SEND)
+            if claimed:
+                accepted += self._send(kept, timeout, me.round_seconds)
+        return accepted
+
+    def _send(self, kept: Kept, timeout: float, round_seconds: int) -> bool:
+        """Hand a report to the transport and enter what came of it; returns whether it was accepted."""
+        from reticent.device.transport import Accepted, Outcome, Rejected, Retry
+
+        try:
+            outcome: Outcome = self._transport.send(to_json(kept.report), timeout)
+        except Exception:  # a transport of the host's own may raise anything
+            self._faults.add("transport")
+            outcome = Retry()
+        with self._state.transaction(patience=2.0) as connection:
+            if isinstance(outcome, Accepted):
+                settle(connection, kept, "accepted")
+            elif isinstance(outcome, Rejected):
+                settle(connection, kept, "rejected", outcome.code)
+            else:
+                wait = back_off(kept.attempts, round_seconds, outcome.after)
+                postpone(connection, kept, self._clock() + wait)
+        return isinstance(outcome, Accepted)
+
+
+class Background:
+    """
+    A daemon thread that works now and then.
+
+    `work` does what is due and returns in how many seconds it wants to be called again; it must not raise.
+    """
+
+    def __init__(self, work: Callable[[], float]) -> None:
+        self._work = work
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        """Start, unless it runs already; a forked child has to start its own."""
+        if self._thread is None or not self._thread.is_alive():
+            self._stop = threading.Event()
+            self._thread = threading.Thread(
+                target=self._run, args=(self._stop,), name="reticent", daemon=True
+            )
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the thread to end, and wait only as long as it takes when it is idle."""
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=0.1)
+
+    def _run(self, stop: threading.Event) -> None:
+        while not stop.wait(self._work()):
+            pass

@@ -37,13 +37,3 @@ def bucket_window(label: str, buckets: int, width: int, cohort: int) -> tuple[in
 @lru_cache(maxsize=256)
 def _shuffle(label: str, buckets: int) -> tuple[int, ...]:
     return tuple(sorted(range(buckets), key=lambda bucket: sha256(f"{label}/{bucket}".encode()).digest()))
-
-
-@lru_cache(maxsize=256)
-def coverage(label: str, buckets: int, width: int) -> tuple[float, ...]:
-    """Per bucket, the share of cohorts that answer about it; width / buckets where that is even."""
-    counts = [0] * buckets
-    for cohort in range(COHORTS):
-        for bucket in bucket_window(label, buckets, width, cohort):
-            counts[bucket] += 1
-    return tuple(count / COHORTS for count in counts)

@@ -17,7 +17,7 @@ from opentelemetry.sdk.metrics import (
 from opentelemetry.sdk.metrics.export import AggregationTemporality, MetricExporter, MetricExportResult
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation
 
-from reticent.device import forking
+from reticent.device import fork
 from reticent.otel import environment
 from reticent.otel.amounts import Number, Use, read, times, together
 from reticent.otel.inheritance import Inheritance
@@ -74,7 +74,7 @@ class PrivateMetricExporter(MetricExporter):
         self._named: set[str] = set()
         self._is_shut_down = False
         self._inheritance = Inheritance()
-        forking.watch(self)
+        fork.watch(self)
         if self._made is not None:
             self._made.start()
 
@@ -136,15 +136,15 @@ class PrivateMetricExporter(MetricExporter):
     # Forks; see `inheritance`
 
     def before_fork(self) -> None:
-        """Called by `forking`."""
+        """Called by `fork`."""
         self._inheritance.before_fork(self)
 
     def after_fork_in_parent(self) -> None:
-        """Called by `forking`."""
+        """Called by `fork`."""
         self._inheritance.after_fork()
 
     def after_fork_in_child(self) -> None:
-        """Called by `forking`."""
+        """Called by `fork`."""
         self._inheritance.after_fork()
         if not self._is_shut_down:
             self._inheritance.begin_as_child(self)

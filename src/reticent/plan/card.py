@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from reticent.mechanisms import OneBitMean
 from reticent.plan.model import Group, Plan
 from reticent.privacy import Losses, compose, joint_limit_loss, losses
 
@@ -63,7 +62,7 @@ def privacy_card(plan: Plan) -> PrivacyCard:
 
 def _group_losses(plan: Plan, group: Group) -> GroupLosses:
     members = [plan.by_name[name] for name in group.metrics]
-    mechanisms = [metric.mechanism for metric in members if isinstance(metric.mechanism, OneBitMean)]
+    mechanisms = [metric.mechanism for metric in members]
     flips = [metric.flip for metric in members]
     return GroupLosses(
         round=joint_limit_loss(mechanisms, flips, group.max_total, rounds="one"),

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from reticent.html import Safe, figure, note, page, table, under
-from reticent.mechanisms import OneBitMean
 from reticent.plan.card import PrivacyCard, privacy_card
 from reticent.plan.model import Metric, Plan
 
@@ -42,7 +41,7 @@ def _asked(plan: Plan) -> Safe:
             under(metric.name, metric.description),
             _kind(metric),
             f"0 to {_number(metric.max_value)} {metric.unit}".strip(),
-            metric.mechanism_name,
+            metric.mechanism.title,
             f"{float(metric.mechanism.epsilon):g}",
             f"{float(metric.flip.probability):g}",
         ]
@@ -56,11 +55,10 @@ def _asked(plan: Plan) -> Safe:
 
 
 def _kind(metric: Metric) -> str:
-    mechanism = metric.mechanism
-    if isinstance(mechanism, OneBitMean):
-        steps = mechanism.grid.steps
-        return metric.kind if steps == 1 else f"{metric.kind}, {steps} steps"
-    return f"{metric.kind}, {len(mechanism.buckets)} buckets"
+    parts = len(metric.mechanism.points) - 1
+    if metric.kind == "mean":
+        return metric.kind if parts == 1 else f"{metric.kind}, {parts} steps"
+    return f"{metric.kind}, {parts} buckets"
 
 
 def _terms(plan: Plan) -> Iterator[Safe]:

@@ -7,12 +7,10 @@ from datetime import date
 from fractions import Fraction
 from math import prod
 
-from reticent.mechanisms import DBitFlip, HadamardBit, OneBitMean
 from reticent.plan.model import Group, Metric, Plan
 from reticent.plan.problems import Problem
 
 LARGE_EPSILON = Fraction(4)
-MANY_STEPS = 20
 MANY_TAGS = 50
 SHORT_ROUND = 60
 
@@ -22,7 +20,6 @@ def lint(plan: Plan, today: date | None = None) -> list[Problem]:
     found = list(_of_plan(plan, today))
     for metric in plan.metrics:
         found += _of_metric(metric)
-        found += _of_histogram(metric)
     for group in plan.groups:
         found += _of_group(plan, group)
     return found
@@ -126,45 +123,8 @@ def _of_metric(metric: Metric) -> Iterator[Problem]:
             "is 0: a change in what a device sends proves a change in what it did.",
             "0.2 hides single changes at the price of intervals 1.7 times as wide",
         )
-    mechanism = metric.mechanism
-    if isinstance(mechanism, OneBitMean) and mechanism.grid.steps > MANY_STEPS:
-        yield _warning(
-            f"{where}.step",
-            "many-steps",
-            f"makes {mechanism.grid.steps} steps: each point a device visits adds to its loss for life.",
-            "accuracy does not depend on step; max_value (one step) is the most private",
-        )
-
-
-def _of_histogram(metric: Metric) -> Iterator[Problem]:
-    where, mechanism = f"metrics.{metric.name}", metric.mechanism
-    if isinstance(mechanism, OneBitMean | HadamardBit):
-        return
-    if mechanism.variant == "paper":
-        yield _warning(
-            f"{where}.variant",
-            "paper-variant",
-            "is the mechanism as printed: it remembers every bucket, and one bit gets half the epsilon.",
-            '"tight" spends the whole epsilon on one bit and remembers fewer answers',
-        )
-    if mechanism.width > 1:
-        yield _warning(
-            f"{where}.bits",
-            "many-bits",
-            f"is {mechanism.width}: a value that moves about can lose {mechanism.width} epsilon for life.",
-            'mechanism = "hadamard-bit" never loses more than 2 epsilon',
-        )
-    if _is_uneven(mechanism):
-        yield _warning(
-            f"{where}.buckets",
-            "uneven-coverage",
-            "are covered by unequal shares of devices, so their intervals differ.",
-            "a number of buckets that divides 256 is covered evenly",
-        )
-
-
-def _is_uneven(mechanism: DBitFlip) -> bool:
-    return max(mechanism.coverage) > 1.25 * min(mechanism.coverage)
+    for key, rule, message, hint in metric.mechanism.warnings():
+        yield _warning(f"{where}.{key}", rule, message, hint)
 
 
 def _of_group(plan: Plan, group: Group) -> Iterator[Problem]:

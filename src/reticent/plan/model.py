@@ -10,14 +10,11 @@ from datetime import date
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
-from typing import assert_never
 
-from reticent.mechanisms import DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.mechanisms import Channel, Flip, Kind, Mechanism
 
 OTHER = "other"
 """The tag of a device whose own tag is not in the plan's closed set."""
-
-AnyMechanism = OneBitMean | DBitFlip | HadamardBit
 
 
 @dataclass(frozen=True)
@@ -29,31 +26,15 @@ class Metric:
     """
 
     name: str
-    mechanism: AnyMechanism
+    mechanism: Mechanism
     flip: Flip = field(default_factory=Flip)
     unit: str = ""
     description: str = ""
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """What is asked about the counter: its "mean" or its "histogram"."""
-        return "mean" if isinstance(self.mechanism, OneBitMean) else "histogram"
-
-    @property
-    def mechanism_name(self) -> str:
-        """
-        The mechanism as plans call it.
-
-        >>> from reticent.mechanisms import Buckets
-        >>> Metric("hours", DBitFlip(1, Buckets.even(24, 32), 4)).mechanism_name
-        'd-bit-flip, 4 bits, tight'
-        """
-        mechanism = self.mechanism
-        if isinstance(mechanism, OneBitMean):
-            return "one-bit-mean"
-        if isinstance(mechanism, HadamardBit):
-            return "hadamard-bit"
-        return f"d-bit-flip, {mechanism.width} bit{'s' * (mechanism.width > 1)}, {mechanism.variant}"
+        return self.mechanism.kind
 
     @property
     def bits(self) -> int:
@@ -73,21 +54,12 @@ class Metric:
         The same digest means the same memo. A new one is a fresh memo, which costs privacy anew: hence no
         description, date or unit in it, and not the flip probability, whose noise is fresh every round.
         """
-        return sha256(json.dumps(self._privacy_parameters(), separators=(",", ":")).encode()).digest()
+        return sha256(json.dumps(self.mechanism.parameters, separators=(",", ":")).encode()).digest()
 
-    def _privacy_parameters(self) -> list[object]:
-        """What the digest is made of: integers and exact rationals as strings, in a fixed order."""
-        mechanism = self.mechanism
-        low = str(mechanism.response.low)
-        if isinstance(mechanism, OneBitMean):
-            points = [str(point) for point in mechanism.grid.points]
-            return ["one-bit-mean", low, points]
-        edges = [str(edge) for edge in mechanism.buckets.edges]
-        if isinstance(mechanism, DBitFlip):
-            return ["d-bit-flip", mechanism.variant, low, edges, mechanism.width, mechanism.label]
-        if isinstance(mechanism, HadamardBit):
-            return ["hadamard-bit", low, edges]
-        assert_never(mechanism)  # two mechanisms with one digest would share remembered answers
+    @property
+    def channel(self) -> Channel:
+        """What the collector sees of a truth: the mechanism's channel after the flip."""
+        return self.mechanism.channel(self.flip)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,4 +187,4 @@ class Plan:
         return {each.name: each.tag(segment.get(each.name)) for each in self.segments}
 
 
-__all__ = ["OTHER", "AnyMechanism", "Group", "Metric", "Plan", "Round", "Segment"]
+__all__ = ["OTHER", "Group", "Metric", "Plan", "Round", "Segment"]

@@ -10,10 +10,10 @@ from fractions import Fraction
 from pathlib import Path
 
 from reticent.errors import ParameterError, PlanError
-from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
+from reticent.mechanisms import MECHANISMS, Buckets, Flip, Grid, Mechanism
 from reticent.mechanisms.cohort import COHORTS
 from reticent.mechanisms.exact import whole_if_possible
-from reticent.plan.model import OTHER, AnyMechanism, Group, Metric, Plan, Segment
+from reticent.plan.model import OTHER, Group, Metric, Plan, Segment
 from reticent.plan.problems import Problem
 from reticent.plan.tables import Table
 
@@ -129,12 +129,10 @@ def _metric(plan: str, name: str, table: Table) -> Metric | None:
         "at 1/2 nothing could be estimated; 0.2 is what Windows used (section 6 of the paper)",
     )
     unit, description = table.text("unit"), table.text("description")
-    mechanism: AnyMechanism | None = None
+    mechanism: Mechanism | None = None
     try:
-        if kind == "mean":
-            mechanism = _mean(table, epsilon)
-        elif kind == "histogram":
-            mechanism = _histogram(table, epsilon, label=f"{plan}/{name}")
+        if kind is not None:
+            mechanism = _mechanism(table, kind, epsilon, label=f"{plan}/{name}")
     except ParameterError as error:
         table.problem(error.name, "parameter", f"expected {error.expected}, got {error.got}.", error.hint)
     if kind is not None:
@@ -156,7 +154,7 @@ def _check_top(table: Table, key: str, scale: Grid | Buckets | None) -> None:
         table.problem(key, "range", "expected a last number from 1e-9 to 1e15.")
 
 
-def _mean(table: Table, epsilon: Fraction | None) -> OneBitMean | None:
+def _grid(table: Table) -> Grid | None:
     if "grid" in table:
         points, top = table.numbers("grid", MAX_STEPS + 1), _top(table)
         if "step" in table:
@@ -174,7 +172,7 @@ def _mean(table: Table, epsilon: Fraction | None) -> OneBitMean | None:
             table.expect("step", f"at least max_value / {MAX_STEPS}", rule="range")
             return None
         grid = Grid.even(top, step) if top else None
-    return OneBitMean(epsilon, grid=grid) if epsilon and grid else None
+    return grid
 
 
 def _buckets(table: Table) -> Buckets | None:
@@ -194,21 +192,22 @@ def _buckets(table: Table) -> Buckets | None:
     return Buckets.even(top, count) if top and count else None
 
 
-def _histogram(table: Table, epsilon: Fraction | None, label: str) -> DBitFlip | HadamardBit | None:
-    buckets = _buckets(table)
-    table.require("mechanism", '"d-bit-flip" or "hadamard-bit"')
-    mechanism = table.choice("mechanism", ["d-bit-flip", "hadamard-bit"])
-    if mechanism == "d-bit-flip":
-        width = table.integer("bits", 1, COHORTS) if "bits" in table else 1
-        variant = table.choice("variant", ["tight", "paper"], default="tight")
-        if epsilon and buckets and width and variant:
-            return DBitFlip(epsilon, buckets, width, "paper" if variant == "paper" else "tight", label)
+def _mechanism(table: Table, kind: str, epsilon: Fraction | None, label: str) -> Mechanism | None:
+    """The mechanism of a metric; its name may be left out where there is one only for the kind."""
+    scale = _grid(table) if kind == "mean" else _buckets(table)
+    known = {name: each for name, each in MECHANISMS.items() if each.kind == kind}
+    name: str | None = next(iter(known))
+    if len(known) > 1:
+        table.require("mechanism", " or ".join(f'"{name}"' for name in known))
+        name = table.choice("mechanism", list(known))
+    if name is None:
         return None
-    for key in ("bits", "variant"):
-        if mechanism and key in table:
-            table.get(key)
-            table.problem(key, "conflict", "belongs to d-bit-flip, not to hadamard-bit.", "remove it")
-    return HadamardBit(epsilon, buckets) if mechanism and epsilon and buckets else None
+    for other, each in known.items():
+        for key in each.keys:
+            if key in table and key not in known[name].keys:
+                table.get(key)
+                table.problem(key, "conflict", f"belongs to {other}, not to {name}.", "remove it")
+    return known[name].from_table(table, epsilon, scale, label)
 
 
 def _group(name: str, table: Table, known: dict[str, Metric], declared: set[str]) -> Group | None:

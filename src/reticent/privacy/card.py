@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from reticent.mechanisms import Flip, Mechanism
 from reticent.privacy.figures import upward
 from reticent.privacy.histories import loss_of_moved_change
-from reticent.privacy.rounds import bits_that_differ, loss_per_round
+from reticent.privacy.rounds import loss_per_round
 from reticent.privacy.widths import lifetime_loss
 
 
@@ -46,7 +46,7 @@ def losses(mechanism: Mechanism, flip: Flip) -> Losses:
     """
     return Losses(
         round=loss_per_round(mechanism, flip),
-        constant=upward(bits_that_differ(mechanism) * mechanism.response.epsilon),
+        constant=upward(mechanism.changed_bits(1) * mechanism.response.epsilon),
         lifetime=lifetime_loss(mechanism),
         change_per_round=loss_of_moved_change(mechanism, flip),
     )

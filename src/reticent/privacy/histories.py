@@ -9,10 +9,9 @@ from fractions import Fraction
 from itertools import product
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import SCALE, Flip, Mechanism, OneBitMean
+from reticent.mechanisms import SCALE, Flip, Mechanism
 from reticent.privacy.figures import decimal, precise, upward
 from reticent.privacy.rounds import change_odds, loss_of_constant_device
-from reticent.privacy.widths import cell_shares
 
 _Row = tuple[Decimal, ...]
 """P(1) of each remembered answer bit of one class."""
@@ -33,6 +32,7 @@ def loss_of_moved_change(mechanism: Mechanism, flip: Flip, rounds: int = 1) -> f
     Observer: sees all rounds, linked, and may know the memo. Not covered: whether there was a change at all
     (`loss_of_switch`). Infinite without flips: then the round of a change shows.
 
+    >>> from reticent.mechanisms import OneBitMean
     >>> round(loss_of_moved_change(OneBitMean(1, 24), Flip(0.2), rounds=2), 4)
     2.7726
     """
@@ -76,6 +76,7 @@ def loss_of_switch(mechanism: Mechanism, flip: Flip, before: int, after: int) ->
     Observer: sees all rounds, linked. Not covered: two or more changes (`loss_of_any_histories`). Without
     flips the first direction is infinite.
 
+    >>> from reticent.mechanisms import OneBitMean
     >>> loss = loss_of_switch(OneBitMean(1, 24), Flip(0.2), before=2, after=2)
     >>> round(loss.switched_over_constant, 2), round(loss.constant_over_switched, 2)
     (2.19, 1.14)
@@ -113,6 +114,7 @@ def loss_of_any_histories(mechanism: Mechanism, flip: Flip, uses: Sequence[int])
     devices' figures. It is given V's rounded sequence; for V's values, take the worst over its alphas. It
     grows with the rounds without end: flips and memo together protect devices that seldom change.
 
+    >>> from reticent.mechanisms import OneBitMean
     >>> round(loss_of_any_histories(OneBitMean(1, 24), Flip(0.2), uses=(5, 5)), 3)
     8.172
     """
@@ -124,19 +126,14 @@ def loss_of_any_histories(mechanism: Mechanism, flip: Flip, uses: Sequence[int])
     return upward(mechanism.bits * (memo + flips))
 
 
+@precise
 def _laws(mechanism: Mechanism) -> tuple[list[_Row], list[_Row]]:
     """P(1) per class and answer bit, by formula and by integer thresholds, of classes that can be worst."""
-    if isinstance(mechanism, OneBitMean):
-        cells = sorted({0, 1, mechanism.classes - 2, mechanism.classes - 1})
-        shares = cell_shares(mechanism)
-        return [(shares[cell],) for cell in cells], [_whole(mechanism, cell) for cell in cells]
-    classes = _representatives(mechanism)
-    high = _high(mechanism.response.epsilon)
-    ideal = [
-        tuple(high[one == mechanism.response.high] for one in mechanism.thresholds(each, 0))
-        for each in classes
-    ]
-    return ideal, [_whole(mechanism, each) for each in classes]
+    if mechanism.kind == "mean":
+        classes = sorted({0, 1, mechanism.classes - 2, mechanism.classes - 1})
+    else:
+        classes = _representatives(mechanism)
+    return [mechanism.shares(each) for each in classes], [_whole(mechanism, each) for each in classes]
 
 
 def _representatives(mechanism: Mechanism) -> list[int]:
@@ -150,13 +147,6 @@ def _representatives(mechanism: Mechanism) -> list[int]:
 
 def _whole(mechanism: Mechanism, memo_class: int) -> _Row:
     return tuple(decimal(Fraction(one, SCALE)) for one in mechanism.thresholds(memo_class, 0))
-
-
-@precise
-def _high(epsilon: Fraction) -> tuple[Decimal, Decimal]:
-    """1/(e^h + 1) and e^h/(e^h + 1)."""
-    low = 1 / (decimal(epsilon).exp() + 1)
-    return low, 1 - low
 
 
 @precise

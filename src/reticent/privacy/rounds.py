@@ -58,14 +58,9 @@ def loss_of_constant_device(mechanism: Mechanism, flip: Flip, rounds: int) -> fl
     """
     if rounds < 1:
         raise ParameterError("rounds", "a whole number >= 1", rounds)
-    epsilon, bits = mechanism.response.epsilon, bits_that_differ(mechanism)
+    epsilon, bits = mechanism.response.epsilon, mechanism.changed_bits(1)
     limit = upward(bits * epsilon)
     return min(limit, upward(_bits_loss(bits, epsilon, flip.probability, rounds)))
-
-
-def bits_that_differ(mechanism: Mechanism) -> int:
-    """How many answer bits of one round have a law that depends on the value: 1, or 2 of d ≥ 2 buckets."""
-    return min(mechanism.bits, 2)
 
 
 @precise

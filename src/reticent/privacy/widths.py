@@ -9,9 +9,9 @@ from itertools import accumulate
 from math import ceil
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import SCALE, DBitFlip, Mechanism, OneBitMean
+from reticent.mechanisms import SCALE, Mechanism
 from reticent.privacy.assignment import best_assignments
-from reticent.privacy.figures import decimal, precise, raised, upward
+from reticent.privacy.figures import precise, raised, upward
 
 LARGEST_ASSIGNMENT = 65
 """Most cells of an uneven grid for which the assignment problem is solved; beyond, its bound is given."""
@@ -46,20 +46,22 @@ def loss_by_width(mechanism: Mechanism, width: int) -> float:
     change); with flips see `loss_of_switch` and `loss_of_any_histories`. Nor does a fixed pair of *values*
     stay within one pattern for every alpha.
 
+    >>> from reticent.mechanisms import OneBitMean
     >>> fine = OneBitMean(1, max_value=20, step=1)
     >>> [round(loss_by_width(fine, width), 2) for width in (1, 2, 3, 5, 10, 21)]
     [1.0, 2.0, 2.89, 4.55, 7.8, 10.61]
     """
     _check(mechanism, width)
-    if isinstance(mechanism, OneBitMean):
+    if mechanism.kind == "mean":
         return _mean_losses(mechanism)[width - 1]
-    return upward(mechanism.response.epsilon * changed_bits(mechanism, width))
+    return upward(mechanism.response.epsilon * mechanism.changed_bits(width))
 
 
 def width_bound(mechanism: Mechanism, width: int) -> float:
     """
     w·ε, the paper's bound on `loss_by_width` (Theorem 4): never below it, and simpler to explain.
 
+    >>> from reticent.mechanisms import OneBitMean
     >>> width_bound(OneBitMean(1, max_value=20, step=1), 21)
     21.0
     """
@@ -72,21 +74,14 @@ def lifetime_loss(mechanism: Mechanism) -> float:
     return loss_by_width(mechanism, mechanism.classes)
 
 
-def changed_bits(mechanism: Mechanism, width: int) -> int:
-    """How many remembered bits can differ in law between two histograms of one pattern of `width`."""
-    if isinstance(mechanism, DBitFlip) and mechanism.width >= 2:
-        return 2 * min(width, mechanism.width)
-    return min(width, 2)
-
-
-def is_symmetric(mechanism: OneBitMean) -> bool:
+def is_symmetric(mechanism: Mechanism) -> bool:
     """Whether the grid is its own mirror image, as every even grid is."""
-    points = mechanism.grid.points
+    points = mechanism.points
     return all(left + right == points[-1] for left, right in zip(points, reversed(points), strict=True))
 
 
 @lru_cache(maxsize=256)
-def _mean_losses(mechanism: OneBitMean) -> tuple[float, ...]:
+def _mean_losses(mechanism: Mechanism) -> tuple[float, ...]:
     """The loss for w = 1, 2, …, K + 1."""
     if is_symmetric(mechanism) or mechanism.classes > LARGEST_ASSIGNMENT:
         totals = list(accumulate(sorted(_log_odds(mechanism), reverse=True)))
@@ -96,7 +91,7 @@ def _mean_losses(mechanism: OneBitMean) -> tuple[float, ...]:
 
 
 @precise
-def _log_odds(mechanism: OneBitMean) -> list[int]:
+def _log_odds(mechanism: Mechanism) -> list[int]:
     """|ln P/(1-P)| per cell: the larger of the formula's and the integer thresholds'."""
     laws = _cell_logarithms(mechanism)
     return [
@@ -106,7 +101,7 @@ def _log_odds(mechanism: OneBitMean) -> list[int]:
 
 
 @precise
-def _pair_losses(mechanism: OneBitMean) -> list[list[int]]:
+def _pair_losses(mechanism: Mechanism) -> list[list[int]]:
     """D(u, v) for all pairs of cells: the larger of the formula's and the integer thresholds'."""
     laws = _cell_logarithms(mechanism)
     cells = range(mechanism.classes)
@@ -127,19 +122,13 @@ def _scaled(figure: Decimal, ceiling: Fraction) -> int:
 
 
 @precise
-def _cell_logarithms(mechanism: OneBitMean) -> tuple[list[tuple[Decimal, Decimal]], ...]:
+def _cell_logarithms(mechanism: Mechanism) -> tuple[list[tuple[Decimal, Decimal]], ...]:
     """(ln P(1), ln P(0)) per cell, once by Eq. 1 and once by the integers that devices compare with."""
-    ideal = [(share.ln(), (1 - share).ln()) for share in cell_shares(mechanism)]
-    whole = [(Decimal(one).ln(), Decimal(SCALE - one).ln()) for one in mechanism.cell_thresholds]
+    shares = [mechanism.shares(cell)[0] for cell in range(mechanism.classes)]
+    ideal = [(share.ln(), (1 - share).ln()) for share in shares]
+    thresholds = [mechanism.thresholds(cell, 0)[0] for cell in range(mechanism.classes)]
+    whole = [(Decimal(one).ln(), Decimal(SCALE - one).ln()) for one in thresholds]
     return ideal, whole
-
-
-@precise
-def cell_shares(mechanism: OneBitMean) -> list[Decimal]:
-    """P(1) per cell by Eq. 1, as real numbers."""
-    low = 1 / (decimal(mechanism.epsilon).exp() + 1)
-    spread = 1 - 2 * low
-    return [low + decimal(Fraction(point) / mechanism.max_value) * spread for point in mechanism.grid.points]
 
 
 def _check(mechanism: Mechanism, width: int) -> None:

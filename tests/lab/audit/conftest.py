@@ -10,8 +10,7 @@ from random import Random
 
 import pytest
 
-from reticent.device.answer import answer
-from reticent.device.prf import SecretDraws
+from reticent.device import SecretDraws, answer
 from reticent.lab.audit.client import CoreParticipant
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Group, Metric, Plan

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from reticent.estimates import expected_half_width
-from reticent.lab.design import Wish, choose, plan_text, section
-from reticent.lab.design.section import check_command
+from reticent.lab.design import Wish, check_command, choose, plan_text, section
 from reticent.plan import Plan
 from reticent.plan.card import privacy_card
 from reticent.plan.lint import lint

@@ -11,8 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from reticent.counts import count_reports
-from reticent.device.answer import answer
-from reticent.device.values import in_range
+from reticent.device import answer, in_range
 from reticent.errors import ParameterError
 from reticent.estimates import estimate
 from reticent.lab.fleet import HashDraws, read_values

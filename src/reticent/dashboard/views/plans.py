@@ -16,7 +16,6 @@ from reticent.dashboard.points import Point, PointReader, comparable, latest
 from reticent.dashboard.views import View, headline, mark
 from reticent.dashboard.views.metric import bars
 from reticent.estimates import HistogramEstimate
-from reticent.mechanisms import DBitFlip, HadamardBit
 from reticent.plan import Metric, Plan
 from reticent.plan.card import PrivacyCard
 from reticent.plan.lint import lint
@@ -240,18 +239,11 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
 def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is asked for a metric and what that costs, as it is shown and for the twin."""
     mechanism, losses = metric.mechanism, card.metrics[metric.name]
-    if isinstance(mechanism, HadamardBit):
-        in_words = f"one Hadamard bit about {len(mechanism.buckets)} buckets"
-    elif isinstance(mechanism, DBitFlip):
-        bits = f"{mechanism.width} bit{'s' * (mechanism.width > 1)}"
-        in_words = f"dBitFlip, {bits} about {len(mechanism.buckets)} buckets"
-    else:
-        in_words = "one bit about the mean"
     top, epsilon, flip = float(metric.max_value), float(mechanism.epsilon), float(metric.flip.probability)
     shown = {
         "metric": metric,
         "path": f"/plans/{plan.name}/metrics/{metric.name}",
-        "mechanism": in_words,
+        "mechanism": mechanism.summary,
         "range": f"0 to {labels.rounded(top, 6)} {labels.plural(metric.unit)}".strip(),
         "epsilon": labels.rounded(epsilon),
         "flip": labels.percent(flip),
@@ -266,7 +258,7 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
         "unit": metric.unit,
         "description": metric.description,
         "max_value": top,
-        "mechanism": in_words,
+        "mechanism": mechanism.summary,
         "epsilon": epsilon,
         "flip": flip,
     }

@@ -15,7 +15,7 @@ from reticent.lab.audit.enumeration import ONE_ROUND, STAYED, SWITCHED, constant
 from reticent.lab.audit.figures import Enumerated
 from reticent.lab.audit.joint import remembered
 from reticent.lab.audit.worlds import Histories, Sample, World, informative
-from reticent.mechanisms import SCALE, DBitFlip
+from reticent.mechanisms import SCALE
 from reticent.plan import Metric, Plan
 
 Floats = NDArray[np.float64]
@@ -122,7 +122,7 @@ def _marks(plan: Plan, metric: Metric, first: World, second: World) -> tuple[Mar
     offset, gamma = plan.offset(metric.name), float(metric.flip.probability)
     memos: tuple[Memo, Memo] = (_chance_in(metric, first), None), (_chance_in(metric, second), None)
     marks = [Mark(metric.name, offset, 1, gamma, *memos)]
-    if isinstance(metric.mechanism, DBitFlip) and metric.mechanism.width > 1:
+    if metric.bits > 1:
         marks.append(Mark(metric.name, offset + 1, 0, gamma, *memos))
     return tuple(marks)
 

@@ -15,8 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
 
-from reticent.device import Device, SecretDraws
-from reticent.device.answer import answer
+from reticent.device import Device, SecretDraws, answer
 from reticent.device.prf import SECRET_BYTES
 from reticent.errors import ReticentError
 from reticent.plan import Plan

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from reticent.lab.audit.client import Client, Participant, SdkParticipant, Values
 from reticent.lab.audit.structure import Check
-from reticent.lab.audit.worlds import extremes, parsed
+from reticent.lab.audit.worlds import parsed
 from reticent.plan import Plan
 from reticent.reports import Report
 
@@ -102,7 +102,7 @@ def _values(plan: Plan, number: int) -> Values:
     """Values for a device: ends of the range, those that answer most differently, and some in between."""
     chosen: dict[str, int | Fraction] = {}
     for place, metric in enumerate(plan.metrics):
-        pair = extremes(metric.mechanism, cohort=number % 256) or (metric.max_value, 0)
+        pair = metric.mechanism.extremes(number % 256) or (metric.max_value, 0)
         between = Fraction(metric.max_value) * (number % 7) / 7
         chosen[metric.name] = between if number % 3 == 2 else pair[(number + place) % 2]
     return chosen

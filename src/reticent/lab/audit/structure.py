@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from reticent.lab.audit.exact import row_sets, rows_of
-from reticent.mechanisms import SCALE, OneBitMean
+from reticent.mechanisms import SCALE
 from reticent.plan import Metric, Plan
 
 _DIGITS = Context(prec=90)
@@ -59,7 +59,7 @@ def _check_metric(metric: Metric) -> list[Check]:
             f"{flip.threshold} of 2^64",
         ),
     ]
-    if isinstance(mechanism, OneBitMean):
+    if mechanism.kind == "mean":
         cells = [row[0] for row in rows_of(mechanism)]
         checks.append(
             Check(

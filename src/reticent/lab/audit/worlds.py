@@ -16,7 +16,7 @@ from reticent.errors import ReportError
 from reticent.lab.audit.client import Client, Values
 from reticent.lab.audit.enumeration import halves
 from reticent.lab.audit.joint import JointPair, worst_pair
-from reticent.mechanisms import DBitFlip, HadamardBit, Mechanism, OneBitMean
+from reticent.mechanisms import Mechanism
 from reticent.plan import Metric, Plan
 from reticent.reports import Report
 from reticent.reports.codec import from_json
@@ -51,40 +51,13 @@ def resolved(mechanism: Mechanism, aim: Aim, cohort: int) -> Value:
     """The value that an aim stands for; 0 where no two values differ."""
     if not isinstance(aim, str):
         return aim.numerator if aim.denominator == 1 else aim
-    pair = extremes(mechanism, cohort)
+    pair = mechanism.extremes(cohort)
     return 0 if pair is None else pair[aim == "second"]
-
-
-def extremes(mechanism: Mechanism, cohort: int) -> tuple[Value, Value] | None:
-    """
-    Two values whose answers differ most for a device of this cohort; None where all values answer alike.
-
-    The first speaks for ones in the first bit. A mean: the top and 0. A Hadamard bit: a bucket on either
-    side of its row. dBitFlip: the first two buckets of its window, or one inside and one outside.
-    """
-    if isinstance(mechanism, OneBitMean):
-        return mechanism.max_value, 0
-    if isinstance(mechanism, HadamardBit):
-        return _hadamard_extremes(mechanism, cohort % mechanism.size)
-    if isinstance(mechanism, DBitFlip):
-        edges, window = mechanism.buckets.edges, mechanism.window(cohort)
-        outside = next((each for each in range(len(mechanism.buckets)) if each not in window), None)
-        second = window[1] if len(window) > 1 else outside
-        return None if second is None else (edges[window[0]], edges[second])
-    return None
-
-
-@lru_cache(maxsize=4096)
-def _hadamard_extremes(mechanism: HadamardBit, row: int) -> tuple[Value, Value] | None:
-    sides: dict[int, Value] = {}
-    for edge in mechanism.buckets.edges[:-1]:
-        sides.setdefault(mechanism.memo_class(edge, 0, row), edge)
-    return (sides[0], sides[1]) if len(sides) == 2 else None
 
 
 def informative(mechanism: Mechanism) -> NDArray[np.bool_]:
     """For each cohort, whether any two values answer differently."""
-    return np.array([extremes(mechanism, cohort) is not None for cohort in range(256)])
+    return np.array([mechanism.extremes(cohort) is not None for cohort in range(256)])
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from reticent.counts import Counts
 from reticent.counts.model import fold
 from reticent.counts.reports import Slice
-from reticent.device.answer import answer
-from reticent.device.prf import SecretDraws
+from reticent.device import SecretDraws, answer
 from reticent.errors import ParameterError
 from reticent.lab.fleet.draws import FleetDraws, Places, Scratch, blocks, each_block
 from reticent.lab.fleet.memo import BucketClasses, Cells, Limit, Memo, Ratios, Whole
@@ -77,10 +76,10 @@ class VectorisedFleet:
     """
     Simulated devices, numbered from `first`, that answer exactly as the SDK does.
 
-    Alphas, remembered answers, cohorts, flips and report ids are a hash of the seed (`reticent.lab.fleet.draws`), so
-    any round can be asked for at any time, in any order, and gives the same reports each time. Device *i*'s
-    report is, bit for bit, that of `reticent.device.answer.answer` with `HashDraws(seed, i, plan.name)`. This
-    is for simulation: a real device's chance comes from a secret of its own.
+    Alphas, remembered answers, cohorts, flips and report ids are a hash of the seed (`HashDraws`), so any round
+    can be asked for at any time, in any order, and gives the same reports each time. Device *i*'s report is,
+    bit for bit, that of `reticent.device.answer` with `HashDraws(seed, i, plan.name)`. This is for
+    simulation: a real device's chance comes from a secret of its own.
 
     Values are whole numbers; what is out of range is clamped, and groups are scaled to their limits, as on a
     device.

@@ -80,7 +80,7 @@ class Ratios:
 
 class Limit:
     """
-    What `reticent.device.values.in_range` does for a group, for many devices at once.
+    What `reticent.device.in_range` does for a group, for many devices at once.
 
     In units of one over the group's common denominator D, with x the clamped values and T the limit, a device
     whose x sum to S > T has each scaled to  x·T / (D·S),  a ratio of integers.

@@ -14,7 +14,6 @@ from reticent.errors import ParameterError
 from reticent.estimates import Estimate, HistogramEstimate, estimate
 from reticent.estimates.interval import clustered_interval
 from reticent.lab.fleet import VectorisedFleet
-from reticent.mechanisms import OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.privacy import loss_by_width, loss_of_constant_device
 from reticent.privacy.patterns import Supports, supports
@@ -279,10 +278,10 @@ def true_values(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Flo
     truths = {}
     for name, inside in _in_range(plan, values).items():
         mechanism = plan.by_name[name].mechanism
-        if isinstance(mechanism, OneBitMean):
+        if mechanism.kind == "mean":
             truths[name] = np.array([inside.mean()])
         else:
-            edges = np.array([float(edge) for edge in mechanism.buckets.edges])
+            edges = np.array([float(edge) for edge in mechanism.points])
             buckets = np.searchsorted(edges[1:-1], inside, side="right")
             truths[name] = np.bincount(buckets, minlength=len(edges) - 1) / len(inside)
     return truths

@@ -14,7 +14,7 @@ import pytest
 from tests.shared.devices import HERE, Make
 
 from reticent.device import Accepted, Device, HttpTransport, Rejected, Retry
-from reticent.device.sending import FIRST_BACK_OFF, LONGEST_BACK_OFF, back_off
+from reticent.device.outbox import FIRST_BACK_OFF, LONGEST_BACK_OFF, back_off
 from reticent.device.transport import outcome
 from reticent.errors import ParameterError
 from reticent.plan import Plan

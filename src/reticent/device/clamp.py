@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from math import isnan
+from math import nan
 from numbers import Integral, Rational, Real
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,60 +38,34 @@ def clamped(value: object, max_value: Value) -> tuple[Value, Kind | None]:
     if type(value) is int and 0 <= value <= max_value:
         return value, None
     try:
-        return _clamped(value, max_value)
-    except Exception:  # a number type of the host's own may raise anything
-        return 0, "not-a-number"
-
-
-def _clamped(value: Any, max_value: Value) -> tuple[Value, Kind | None]:  # noqa: PLR0911 (one per type)
-    known = type(value)
-    if known is float:
-        return _clamped_float(value, max_value)
-    if known is int or known is Fraction:
-        return _clamped_exact(value, max_value)
-    if isinstance(value, Decimal):
-        return _clamped_decimal(value, max_value)
-    if isinstance(value, Integral):
-        return _clamped_exact(int(value), max_value)
-    if isinstance(value, Rational):
-        return _clamped_exact(Fraction(int(value.numerator), int(value.denominator)), max_value)
-    if isinstance(value, Real):
-        return _clamped_float(float(value), max_value)
-    if getattr(value, "shape", None) == ():  # an array library's boolean, or its array of no dimension
-        return _clamped(value.item(), max_value)
+        number = _plain(value)
+        if number < 0:
+            return 0, "below-range"
+        if number > max_value:
+            return max_value, "above-range"
+        if number >= 0:  # not so for NaN
+            # Only now is a decimal expanded: 1e999999999 is a short decimal and a very long integer.
+            exponent = number.as_tuple().exponent if isinstance(number, Decimal) else 0
+            is_too_fine = isinstance(exponent, int) and exponent < _FINEST_DECIMAL
+            return whole(Fraction(float(number) if is_too_fine else number)), None
+    except Exception:  # noqa: S110  (a number type of the host's own may raise anything)
+        pass
     return 0, "not-a-number"
 
 
-def _clamped_exact(number: Value, max_value: Value) -> tuple[Value, Kind | None]:
-    if number < 0:
-        return 0, "below-range"
-    if number > max_value:
-        return max_value, "above-range"
-    return whole(number), None
-
-
-def _clamped_float(number: float, max_value: Value) -> tuple[Value, Kind | None]:
-    if isnan(number):
-        return 0, "not-a-number"
-    if number < 0:
-        return 0, "below-range"
-    if number > max_value:
-        return max_value, "above-range"
-    return whole(Fraction(*number.as_integer_ratio())), None
-
-
-def _clamped_decimal(number: Decimal, max_value: Value) -> tuple[Value, Kind | None]:
-    """Compared before it is expanded: 1e999999999 is a short decimal and a very long integer."""
-    if number.is_nan():
-        return 0, "not-a-number"
-    if number < 0:
-        return 0, "below-range"
-    if number.is_infinite() or number.adjusted() > len(str(int(max_value))):
-        return max_value, "above-range"
-    exponent = number.as_tuple().exponent
-    if isinstance(exponent, int) and exponent < _FINEST_DECIMAL:
-        return _clamped_float(float(number), max_value)
-    return _clamped_exact(Fraction(number), max_value)
+def _plain(value: Any) -> Value | float | Decimal:
+    """A number of one of four types that compare exactly; NaN for what is not a number."""
+    if type(value) in (float, int, Fraction) or isinstance(value, Decimal):
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    if isinstance(value, Real):
+        return float(value)
+    if getattr(value, "shape", None) == ():  # an array library's boolean, or its array of no dimension
+        return _plain(value.item())
+    return nan
 
 
 def whole(number: Value) -> Value:

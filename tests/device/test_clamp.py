@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent.device.values import clamped, in_range, plus
+from reticent.device.clamp import clamped, in_range, plus
 from reticent.mechanisms import OneBitMean
 from reticent.plan import Group, Metric, Plan
 

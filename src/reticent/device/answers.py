@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from reticent.device.values import in_range
+from reticent.device.clamp import in_range
 from reticent.reports import Report, pack_bits
 
 if TYPE_CHECKING:

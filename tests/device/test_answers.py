@@ -11,8 +11,7 @@ from math import ceil
 import pytest
 from scipy.stats import binomtest
 
-from reticent.device.answer import answer
-from reticent.device.prf import SecretDraws
+from reticent.device import SecretDraws, answer
 from reticent.mechanisms import SCALE, OneBitMean
 from reticent.mechanisms.d_bit_flip import DBitFlip
 from reticent.plan import Metric, Plan

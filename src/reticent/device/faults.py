@@ -17,16 +17,38 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from reticent.errors import StateError
+
 if TYPE_CHECKING:
     import sqlite3
+    from types import TracebackType
 
 
-class Notes:
-    """Counts that are not in the file yet."""
+class BusyError(Exception):
+    """Another thread or process holds the state file for longer than the caller would wait."""
+
+
+class Faults:
+    """
+    Counts that are not in the file yet.
+
+    As a context manager it counts what is raised inside, and goes on: nothing reaches the host.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self.add(kind_of(error))
+        return True
 
     def add(self, kind: str, count: int = 1) -> None:
         """Something of this kind happened."""
@@ -63,9 +85,6 @@ class Notes:
 
 def kind_of(error: BaseException) -> str:
     """The kind of a fault that must not reach the host."""
-    from reticent.device.state import BusyError
-    from reticent.errors import StateError
-
     if isinstance(error, BusyError):
         return "state-busy"
     code = getattr(error, "sqlite_errorcode", None)

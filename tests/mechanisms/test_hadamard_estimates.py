@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 
-from reticent.counts import HistogramCounts
-from reticent.estimates.hadamard import agreements, walsh_hadamard
 from reticent.mechanisms import SCALE, Buckets, Flip, HadamardBit
-from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.mechanisms.hadamard_bit import hadamard_sign, walsh_hadamard
 
 
 @pytest.mark.parametrize("order", [1, 2, 4, 8, 64, 256])
@@ -28,12 +26,13 @@ def test_agreements_are_counted_one_report_at_a_time() -> None:
     rows, bits = source.integers(0, 8, 200), source.integers(0, 2, 200)
     reports = np.bincount(rows, minlength=8)
     ones = np.bincount(rows, weights=bits, minlength=8).astype(int)
-    counts = HistogramCounts(tuple(reports.tolist()), tuple(ones.tolist()))
     expected = [
         sum(int((2 * bit - 1) == hadamard_sign(row, bucket + 1)) for row, bit in zip(rows, bits, strict=True))
         for bucket in range(5)
     ]
-    assert agreements(mechanism, counts).tolist() == expected
+    hits, among = mechanism.hits(reports.tolist(), ones.tolist())
+    assert hits.tolist() == expected
+    assert among.tolist() == [200] * 5
 
 
 @pytest.mark.parametrize("gamma", [0, "1/5"])

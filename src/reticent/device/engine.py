@@ -14,20 +14,21 @@ from os import PathLike, urandom
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reticent.device import held, ledger, outbox, pauses, totals
-from reticent.device.answer import answer
-from reticent.device.notes import Notes
-from reticent.device.opening import Identity, Opened
+from reticent.device import ledger, outbox, plans, totals
+from reticent.device.answers import answer
+from reticent.device.clamp import Value, clamped
+from reticent.device.faults import Faults
 from reticent.device.policy import Policy
 from reticent.device.prf import SECRET_BYTES, SecretDraws, checksum
-from reticent.device.receipt import Receipt, Status, told
-from reticent.device.state import Self, State, myself
+from reticent.device.quarantine import Identity
+from reticent.device.schema import DeviceRow, device_row
+from reticent.device.statefile import Opened, StateFile
 from reticent.device.totals import Change, Pending
-from reticent.device.values import Value, clamped
 
 if TYPE_CHECKING:
     import sqlite3
 
+    from reticent.device.receipt import Receipt, Status
     from reticent.plan import Metric, Plan
     from reticent.reports import Report
 
@@ -35,7 +36,7 @@ MOST_ROUNDS_AT_ONCE = 64
 """How many missed rounds are answered at most, the latest ones."""
 
 
-class Core:
+class Engine:
     """A device without its manners. `plan` None: whatever the state file holds."""
 
     def __init__(
@@ -45,20 +46,20 @@ class Core:
         segment: Mapping[str, object],
         policy: Policy | None,
         clock: Callable[[], float],
-        notes: Notes,
+        faults: Faults,
     ) -> None:
         self._plan = plan
-        self._asked = (plan.version, held.fingerprint(plan)) if plan else None
+        self._asked = (plan.version, plans.fingerprint(plan)) if plan else None
         self._segment = dict(segment)
         self._policy = policy or Policy()
         self._clock = clock
-        self._notes = notes
+        self._faults = faults
         self._pending = Pending()
-        self._draws: tuple[bytes, SecretDraws] | None = None
         self._timeline: list[tuple[int, Plan]] = []
         self.round_seconds = plan.round_seconds if plan else 0
         self.refused: tuple[str, ...] = ()
-        self.state = State(Path(path), self._identity if plan else None, self._take_up)
+        identity = (lambda: Identity(plan.name, plan.round_seconds, self.current_round)) if plan else None
+        self.state = StateFile(Path(path), identity, self._take_up)
 
     @property
     def plan(self) -> Plan | None:
@@ -77,17 +78,17 @@ class Core:
         current = self.current_round
         number = current if round_number is None else round_number
         if not _is_round(number) or number > current:
-            self._notes.add("future-round" if _is_round(number) else "bad-round")
+            self._faults.add("future-round" if _is_round(number) else "bad-round")
             return
         metric = self._metric(name, number) if isinstance(name, str) else None
         if metric is None:
             if self.plan is None or not isinstance(name, str) or name not in self.plan.by_name:
-                self._notes.add("unknown-metric")
+                self._faults.add("unknown-metric")
             return
         max_value = metric.mechanism.max_value
         value, fault = clamped(amount, max_value)
         if fault:
-            self._notes.add(fault)
+            self._faults.add(fault)
         self._pending.put(number, name, Change(value, max_value, replaces))
         self.write_pending()
 
@@ -110,11 +111,11 @@ class Core:
         current = self.current_round
         number = current - 1 if round_number is None else round_number
         if not _is_round(number) or number > current:
-            self._notes.add("future-round" if _is_round(number) else "bad-round")
+            self._faults.add("future-round" if _is_round(number) else "bad-round")
             return None
         with self._writing(durable=True, patience=2.0) as connection:
-            me = myself(connection)
-            if pauses.is_paused(connection):
+            me = device_row(connection)
+            if plans.is_paused(connection):
                 return None
             absent = me.enrolled_from is None or number < me.enrolled_from
             if round_number is None and absent and not outbox.answered(connection, number, number):
@@ -133,25 +134,34 @@ class Core:
         if not self._is_anything_due():
             return 0
         with self._writing(durable=True, patience=2.0) as connection:
-            me, now = myself(connection), self._clock()
+            me, now = device_row(connection), self._clock()
             numbers = self._due(connection, me, now)
             answers = [self._answer(connection, me, number, told=False) for number in numbers]
-            self._tidy(connection, me, now)
+            # Too late: reports that no collector takes any more, and values that will not be answered.
+            outbox.expire(connection, now)
+            totals.erase(connection, -1, self._last_closed(connection, me, now))
         self.state.wipe_log()
         return sum(report is not None for report in answers)
+
+    def next_due(self) -> float:
+        """When there is something to do: the round under way ends, or a report is to be sent; unix seconds."""
+        with self.state.view() as connection:
+            send_at = outbox.next_time(connection)
+        end_of_round = (self.current_round + 1) * self.round_seconds
+        return end_of_round if send_at is None else min(end_of_round, send_at)
 
     def _is_anything_due(self) -> bool:
         now = self._clock()
         with self.state.view() as connection:
-            me = myself(connection)
+            me = device_row(connection)
             expired = "SELECT EXISTS (SELECT 1 FROM reports WHERE state = 'waiting' AND closes <= ?)"
             [(stale,)] = connection.execute(expired, (now,))
             [(oldest,)] = connection.execute("SELECT min(round) FROM totals")
             forgotten = oldest is not None and oldest <= self._last_closed(connection, me, now)
             return bool(stale or forgotten or self._due(connection, me, now))
 
-    def _due(self, connection: sqlite3.Connection, me: Self, now: float) -> list[int]:
-        if me.enrolled_from is None or pauses.is_paused(connection):
+    def _due(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> list[int]:
+        if me.enrolled_from is None or plans.is_paused(connection):
             return []
         last = floor(now / me.round_seconds) - 1
         first = max(
@@ -165,37 +175,41 @@ class Core:
             number
             for number in range(first, last + 1)
             if number not in done
-            and not pauses.overlaps(connection, number)
+            and not plans.is_paused_in(connection, number)
             and self._answerable(connection, number, now) is not None
         ]
 
-    def _last_closed(self, connection: sqlite3.Connection, me: Self, now: float) -> int:
+    def _last_closed(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> int:
         """The latest round for which no collector takes reports any more."""
         plan = self._plan_for(connection, floor(now / me.round_seconds))
         grace = plan.grace_seconds if plan else 0
         return floor((now - grace) / me.round_seconds) - 1
 
-    def _answer(self, connection: sqlite3.Connection, me: Self, number: int, *, told: bool) -> Report | None:
+    def _answer(
+        self, connection: sqlite3.Connection, me: DeviceRow, number: int, *, told: bool
+    ) -> Report | None:
         kept = outbox.get(connection, me.plan, number)
         if kept is not None and not kept.intact:
-            self._notes.add("report-damaged")
+            self._faults.add("report-damaged")
             return None
         if kept is not None:
             if told:
                 outbox.mark_told(connection, number)
             return kept.report
-        if number <= me.silent_through or pauses.overlaps(connection, number):
+        if number <= me.silent_through or plans.is_paused_in(connection, number):
             return None
         plan = self._answerable(connection, number, self._clock())
         if plan is None:
             if self._plan_for(connection, number) is None:
-                self._notes.add("plan-unreadable")
+                self._faults.add("plan-unreadable")
             return None
-        draws = self._draws_of(me)
+        self.state.epoch = me.epoch  # another process may have begun it
+        draws = SecretDraws(me.secret, me.plan, me.epoch)
         report, visited = answer(draws, plan, number, totals.read(connection, number), self._segment)
         window = min(plan.round_seconds, plan.grace_seconds) * 3 // 4
         span = plan.round(number)
         send_at = span.end + draws.delay(number) * window / 2**64
+        # One transaction holds all three: the report, the end of its values, and what it may have told.
         outbox.put(connection, report, me.epoch, send_at, span.closes, told=told)
         totals.erase(connection, number, number)
         ledger.visit(connection, plan, me.epoch, visited)
@@ -210,70 +224,52 @@ class Core:
             return None
         return plan
 
-    def _tidy(self, connection: sqlite3.Connection, me: Self, now: float) -> None:
-        """Give up what is too late: reports to send, and values of rounds that will not be answered."""
-        outbox.expire(connection, now)
-        totals.erase(connection, -1, self._last_closed(connection, me, now))
-
-    def _draws_of(self, me: Self) -> SecretDraws:
-        key = me.secret + me.epoch.to_bytes(8, "big")
-        if self._draws is None or self._draws[0] != key:
-            self._draws = key, SecretDraws(me.secret, me.plan, me.epoch)
-        self.state.epoch = me.epoch
-        return self._draws[1]
-
     # Plans
 
-    def _identity(self) -> Identity:
-        if self._plan is None:
-            raise LookupError("a state file is made for a plan")
-        return Identity(self._plan.name, self._plan.round_seconds, self.current_round)
-
-    def _take_up(self, connection: sqlite3.Connection, opened: Opened) -> None:
+    def _take_up(self, opened: Opened) -> None:
         """The state file was opened: take up the plan, or find out why not."""
-        self.round_seconds = myself(connection).round_seconds
+        connection = opened.connection
+        me = device_row(connection)
+        self.round_seconds = me.round_seconds
         if opened.tightened:
-            self._notes.add("state-tightened")
-        waiting = outbox.waiting(connection, myself(connection).plan)
-        self._notes.add("report-damaged", sum(not kept.intact for kept in waiting))
+            self._faults.add("state-tightened")
+        waiting = outbox.waiting(connection, me.plan)
+        self._faults.add("report-damaged", sum(not kept.intact for kept in waiting))
         if self._plan is not None:
             if opened.lost_epochs:
-                self._notes.add("state-lost")
+                self._faults.add("state-lost")
                 ledger.count_lost(connection, self._plan, opened.lost_epochs)
             self.refused = tuple(self._consider(connection, self._plan))
-        self._timeline = self._read_timeline(connection)
+        # The plans held, newest first, with the round each begins in: to find a metric without the file.
+        rows = connection.execute("SELECT from_round FROM plans ORDER BY version DESC LIMIT 4").fetchall()
+        timeline = [(first, self._plan_for(connection, first)) for (first,) in rows]
+        self._timeline = [(first, plan) for first, plan in timeline if plan is not None]
 
     def _consider(self, connection: sqlite3.Connection, plan: Plan) -> list[str]:
         """Hold the plan from the next round on; returns what speaks against it instead."""
-        me, newest = myself(connection), held.latest(connection)
+        me, newest = device_row(connection), plans.latest(connection)
         problems = self._policy.problems(plan, me.epoch, ledger.entries(connection))
         if newest is not None and plan.version < newest.version:
             return [f"version {plan.version} is older than version {newest.version}, which this device holds"]
         if newest is not None and plan.version == newest.version:
-            if held.fingerprint(plan) != newest.fingerprint:
+            if plans.fingerprint(plan) != newest.fingerprint:
                 return [f"version {plan.version} is not the version {plan.version} this device holds"]
             if not problems:
-                held.refresh_text(connection, plan)
+                plans.refresh_text(connection, plan)
             return problems
         first = self.current_round + 1
-        if held.asks_anew(connection, plan):
+        if plans.asks_anew(connection, plan):
             since = None if me.changed_in is None else first - me.changed_in
             problems += self._policy.churn_problems(since)
         if not problems:
-            held.take_up(connection, plan, first)
+            plans.take_up(connection, plan, first)
         return problems
 
     def _plan_for(self, connection: sqlite3.Connection, number: int) -> Plan | None:
-        found = held.for_round(connection, number)
-        if found is None:
+        held = plans.for_round(connection, number)
+        if held is None:
             return None
-        return self._plan if found[:2] == self._asked else held.read(found.text)
-
-    def _read_timeline(self, connection: sqlite3.Connection) -> list[tuple[int, Plan]]:
-        """The plans held, newest first, with the round each begins in: to find a metric without the file."""
-        rows = connection.execute("SELECT from_round FROM plans ORDER BY version DESC LIMIT 4").fetchall()
-        pairs = [(first, self._plan_for(connection, first)) for (first,) in rows]
-        return [(first, plan) for first, plan in pairs if plan is not None]
+        return self._plan if held[:2] == self._asked else plans.parse(held.text)
 
     def _metric(self, name: str, number: int) -> Metric | None:
         for first, plan in self._timeline:
@@ -286,19 +282,19 @@ class Core:
     def pause(self) -> None:
         """Record and send nothing; the round under way will not be answered, and its values go."""
         with self._writing(durable=True, patience=2.0) as connection:
-            pauses.begin(connection, self.current_round)
+            plans.pause(connection, self.current_round)
             totals.erase(connection, self.current_round, self.current_round)
         self.state.wipe_log()
 
     def resume(self) -> None:
         """Go on, from the next round."""
         with self._writing(durable=True, patience=2.0) as connection:
-            pauses.end(connection, self.current_round)
+            plans.resume(connection, self.current_round)
 
     def forget(self) -> None:
         """A new secret: no remembered answer survives, and no round that had begun is answered any more."""
         with self._writing(durable=True, patience=2.0) as connection:
-            me, current = myself(connection), self.current_round
+            me, current = device_row(connection), self.current_round
             secret = urandom(SECRET_BYTES)
             connection.execute(
                 "UPDATE device"
@@ -310,7 +306,6 @@ class Core:
             ledger.begin_epoch(connection, me.epoch + 1, current, "forgotten")
             if self._plan is not None:
                 self.refused = tuple(self._consider(connection, self._plan))
-        self._draws = None
         self.state.epoch = me.epoch + 1
         self.state.wipe_log()
 
@@ -318,27 +313,22 @@ class Core:
 
     def receipt(self) -> Receipt:
         """Everything told, and what it may have told."""
+        from reticent.device.receipt import read_receipt
+
         with self.state.view() as connection:
-            me, layouts = myself(connection), held.layouts(connection)
-            return Receipt(
-                plan=me.plan,
-                reports=tuple(
-                    told(kept, layouts.get(kept.report.version, ()))
-                    for kept in outbox.everything(connection, me.plan)
-                ),
-                losses=tuple(ledger.entries(connection)),
-                epochs=tuple(ledger.epochs(connection)),
-            )
+            return read_receipt(connection)
 
     def status(self, *, do_not_track: bool) -> Status:
         """How things stand."""
+        from reticent.device.receipt import Status
+
         with self.state.view() as connection:
-            me, newest = myself(connection), held.latest(connection)
+            me, newest = device_row(connection), plans.latest(connection)
             states = outbox.count_by_state(connection)
             return Status(
                 plan=me.plan,
                 version=newest.version if newest else None,
-                paused=pauses.is_paused(connection),
+                paused=plans.is_paused(connection),
                 do_not_track=do_not_track,
                 refused=self.refused,
                 epoch=me.epoch,
@@ -346,25 +336,15 @@ class Core:
                 answers_from=None
                 if me.enrolled_from is None
                 else max(me.enrolled_from, me.silent_through + 1),
-                notes=self._notes.all(connection),
+                notes=self._faults.all(connection),
                 waiting=states.get("waiting", 0),
                 accepted=states.get("accepted", 0),
                 rejected=states.get("rejected", 0),
                 expired=states.get("expired", 0),
             )
 
-    # Forks
-
-    def before_fork(self) -> None:
-        """See `forking`."""
-        self.state.before_fork()
-
-    def after_fork_in_parent(self) -> None:
-        """See `forking`."""
-        self.state.after_fork_in_parent()
-
     def after_fork_in_child(self) -> None:
-        """See `forking`."""
+        """See `fork`."""
         self.state.after_fork_in_child()
         self._pending.after_fork_in_child()
 
@@ -375,13 +355,13 @@ class Core:
         try:
             with self.state.transaction(durable=durable, patience=patience) as connection:
                 late = totals.write(connection, changes)
-                noted = self._notes.write(connection)
+                noted = self._faults.write(connection)
                 yield connection
         except BaseException:
             self._pending.put_back(changes)
             raise
-        self._notes.written(noted)
-        self._notes.add("late-value", late)
+        self._faults.written(noted)
+        self._faults.add("late-value", late)
 
 
 def _is_round(number: object) -> bool:

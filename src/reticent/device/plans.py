@@ -1,4 +1,9 @@
-"""The plans a device holds: it answers a round under the version it held when the round began."""
+"""
+Which plan a round is answered under, and which rounds a pause leaves unanswered.
+
+A device answers a round under the version it held when the round began. While a pause lasts nothing is
+recorded or sent, and the rounds it overlaps are never answered.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,7 @@ Layout = tuple[tuple[str, int, str], ...]
 """Each metric's name, its answer bits and the digest of its privacy parameters (hex), in plan order."""
 
 
-class Held(NamedTuple):
+class HeldPlan(NamedTuple):
     """One version of the plan, as it is kept."""
 
     version: int
@@ -48,12 +53,12 @@ def fingerprint(plan: Plan) -> bytes:
     return sha256(json.dumps(parts, separators=(",", ":")).encode()).digest()
 
 
-def latest(connection: sqlite3.Connection) -> Held | None:
+def latest(connection: sqlite3.Connection) -> HeldPlan | None:
     """The newest version held."""
     return _one(connection, "ORDER BY version DESC")
 
 
-def for_round(connection: sqlite3.Connection, round_number: int) -> Held | None:
+def for_round(connection: sqlite3.Connection, round_number: int) -> HeldPlan | None:
     """
     The version held when a round began.
 
@@ -67,7 +72,7 @@ def for_round(connection: sqlite3.Connection, round_number: int) -> Held | None:
 def layouts(connection: sqlite3.Connection) -> dict[int, Layout]:
     """What the bits of a report belong to, by version."""
     rows = connection.execute("SELECT version, layout FROM plans")
-    return {version: _layout(layout) for version, layout in rows}
+    return {version: _parse_layout(layout) for version, layout in rows}
 
 
 def asks_anew(connection: sqlite3.Connection, plan: Plan) -> bool:
@@ -100,7 +105,7 @@ def refresh_text(connection: sqlite3.Connection, plan: Plan) -> None:
 
 
 @lru_cache(maxsize=8)
-def read(text: str) -> Plan | None:
+def parse(text: str) -> Plan | None:
     """The plan in a text that was kept; None when it is empty or no longer readable."""
     from reticent.plan import Plan
 
@@ -110,7 +115,7 @@ def read(text: str) -> Plan | None:
         return None
 
 
-def _one(connection: sqlite3.Connection, clause: str, *parameters: object) -> Held | None:
+def _one(connection: sqlite3.Connection, clause: str, *parameters: object) -> HeldPlan | None:
     row = connection.execute(
         f"SELECT version, fingerprint, from_round, layout, text FROM plans {clause} LIMIT 1",  # noqa: S608
         parameters,
@@ -118,8 +123,37 @@ def _one(connection: sqlite3.Connection, clause: str, *parameters: object) -> He
     if row is None:
         return None
     version, digest, from_round, layout, text = row
-    return Held(version, bytes(digest), from_round, _layout(layout), text)
+    return HeldPlan(version, bytes(digest), from_round, _parse_layout(layout), text)
 
 
-def _layout(text: str) -> Layout:
+def _parse_layout(text: str) -> Layout:
     return tuple((str(name), int(bits), str(digest)) for name, bits, digest in json.loads(text))
+
+
+def pause(connection: sqlite3.Connection, current_round: int) -> None:
+    """Pause, from the round under way on; a pause that lasts already goes on."""
+    if not is_paused(connection):
+        connection.execute("INSERT OR REPLACE INTO pauses VALUES (?, NULL)", (current_round,))
+
+
+def resume(connection: sqlite3.Connection, current_round: int) -> None:
+    """Go on; the first round answered is the next one."""
+    connection.execute(
+        "UPDATE pauses SET through_round = max(from_round, ?) WHERE through_round IS NULL", (current_round,)
+    )
+
+
+def is_paused(connection: sqlite3.Connection) -> bool:
+    """Whether a pause lasts."""
+    [(paused,)] = connection.execute("SELECT EXISTS (SELECT 1 FROM pauses WHERE through_round IS NULL)")
+    return bool(paused)
+
+
+def is_paused_in(connection: sqlite3.Connection, round_number: int) -> bool:
+    """Whether some pause overlaps a round."""
+    [(overlaps,)] = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM pauses WHERE from_round <= ?1"
+        " AND (through_round IS NULL OR through_round >= ?1))",
+        (round_number,),
+    )
+    return bool(overlaps)

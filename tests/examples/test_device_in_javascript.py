@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from reticent.lab.audit.client import CoreParticipant
+from reticent.lab.audit import CoreParticipant
 from reticent.plan import Plan
 
 ROOT = Path(__file__).parents[2]

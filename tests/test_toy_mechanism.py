@@ -10,9 +10,9 @@ from math import comb
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from reticent.device.answer import answer
 
 from reticent.counts import HistogramCounts, count_reports
+from reticent.device import answer
 from reticent.errors import ParameterError, PlanError
 from reticent.estimates import HistogramEstimate, estimate, expected_half_width
 from reticent.estimates.postprocess import expectation_maximisation

@@ -236,19 +236,12 @@ def _estimate(rows: Sequence[Mapping[str, Any]]) -> Estimate | HistogramEstimate
 
 
 def _number(row: Mapping[str, Any], unit: str) -> Estimate:
+    same = ("value", "lower", "upper", "confidence", "noise_share", "paper_bound", "manipulation")
     return Estimate(
-        value=row["value"],
-        lower=row["lower"],
-        upper=row["upper"],
-        confidence=row["confidence"],
-        reports=int(row["reports"]),
-        devices=int(row["devices"]),
+        **{name: row[name] for name in same},
+        **{name: int(row[name]) for name in ("reports", "devices", "together")},
         unit=unit,
         span=(row["span_lower"], row["span_upper"]),
         uncut=(row["uncut_lower"], row["uncut_upper"]),
-        noise_share=row["noise_share"],
-        paper_bound=row["paper_bound"],
-        manipulation=row["manipulation"],
-        together=int(row["together"]),
         edges=None if row["bucket_low"] is None else (row["bucket_low"], row["bucket_high"]),
     )

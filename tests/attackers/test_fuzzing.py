@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reticent.collector.wire import Batch, Wire
+from reticent.collector import Batch, Wire
 from reticent.errors import PlanError, ReportError, ReticentError
 from reticent.plan import Plan
 from reticent.plan.lint import lint

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.simulator.machine import System
 
-from reticent.collector.commits import Committer, _Group
+from reticent.collector import Committer
+from reticent.collector.commit import _Group
 from reticent.device import Answer, StateFile, answer
 from reticent.device.outbox import Kept, Sender
 from reticent.stores import Appended

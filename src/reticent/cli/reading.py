@@ -46,7 +46,7 @@ def rounds(store: str, plan: str | None, last: int, seal: bool, as_json: bool) -
     Example:
       reticent rounds --store sqlite:///reticent.db --seal
     """
-    from reticent.collector.sealing import seal_due
+    from reticent.collector import seal_due
     from reticent.results import Results
 
     with opened_store(store) as opened:

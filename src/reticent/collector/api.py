@@ -15,16 +15,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import Message, Receive, Scope, Send
 
 from reticent.collector.access import Access
-from reticent.collector.asgi import Receive, Scope, Send
-from reticent.collector.door import Door, Pages
+from reticent.collector.health import Health, Readiness, render_metrics
 from reticent.collector.log import log_fault
-from reticent.collector.metrics import render_metrics
-from reticent.collector.openapi import openapi
+from reticent.collector.login import Login, Pages
+from reticent.collector.openapi import openapi_document
 from reticent.collector.problems import ProblemError
 from reticent.collector.query import Query
-from reticent.collector.readiness import Readiness
 from reticent.errors import MissingExtraError, ParameterError, StoreError
 from reticent.estimates.table import arrow_bytes, csv_text
 from reticent.results import Result, Results
@@ -59,7 +58,7 @@ class Api:
         reader: Results,
         ping: Callable[[], None],
         access: Access,
-        health: Callable[[], dict[str, Any]],
+        health: Callable[[], Health],
         secure_cookies: bool,
         pages: Pages | None,
     ) -> None:
@@ -79,7 +78,7 @@ class Api:
             Route("/openapi.json", self._openapi),
         ]
         if pages is not None:
-            routes += [*Door(access, pages, secure_cookies).routes(), *pages.routes(reader, health)]
+            routes += [*Login(access, pages, secure_cookies).routes(), *pages.routes(reader, health)]
         handlers: Any = {
             ProblemError: _problem,
             ParameterError: _bad_parameter,
@@ -95,7 +94,7 @@ class Api:
         """Check the key, answer, and add the headers that keep browsers safe."""
         started = False
 
-        async def send_safely(message: Any) -> None:
+        async def send_safely(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
@@ -222,7 +221,7 @@ def _described(plan: Any) -> dict[str, Any]:
 
 @cache
 def _document() -> bytes:
-    return msgspec.json.encode(openapi())
+    return msgspec.json.encode(openapi_document())
 
 
 def _json(answer: object) -> Response:

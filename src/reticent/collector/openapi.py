@@ -183,7 +183,7 @@ _SCHEMAS: dict[str, Any] = {
 }
 
 
-def openapi() -> dict[str, Any]:
+def openapi_document() -> dict[str, Any]:
     """The whole document."""
     return {
         "openapi": "3.1.0",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from reticent.collector.log import log_fault
+from reticent.collector import Health, log_fault
 from reticent.dashboard.pages import assets, problem_page, render
 from reticent.dashboard.params import NotHereError, Params
 from reticent.dashboard.points import PointReader
@@ -24,7 +24,7 @@ from reticent.results import Results
 Endpoint = Callable[[Request], Response]
 
 
-def routes(results: Results, health: Callable[[], Mapping[str, object]]) -> list[BaseRoute]:
+def routes(results: Results, health: Callable[[], Health]) -> list[BaseRoute]:
     """
     The pages, their JSON twins, and the static files.
 

@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 
 from reticent import dashboard
-from reticent.collector import log
-from reticent.collector.app import Collector
-from reticent.collector.serving import make_server
+from reticent.collector import Collector, log, make_server
 from reticent.device import Device
 from reticent.errors import ReticentError
 from reticent.lab.fleet import EDITOR, VectorisedFleet, send_packed

@@ -14,6 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from reticent.errors import ParameterError
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, Grid, HadamardBit, OneBitMean
 from reticent.privacy import loss_by_width, pattern, patterns_of, supports, width_bound
+from reticent.privacy import width as width_of
 from reticent.privacy.patterns import LARGEST_ASSIGNMENT, best_assignments
 
 CELLS = arrays.arrays(

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import ParameterError, ReticentError
+from reticent.lab.fleet.fleets import Tags, VectorisedFleet
 from reticent.lab.fleet.population import Population
-from reticent.lab.fleet.vectorised import Tags, VectorisedFleet
 from reticent.reports import packed_header
 
 MOST_AT_ONCE = 100_000

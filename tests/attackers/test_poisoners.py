@@ -17,7 +17,7 @@ from scipy.stats import binomtest
 
 from reticent.estimates.balance import balance
 from reticent.lab.fleet import SdkFleet
-from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.mechanisms import hadamard_sign
 from reticent.plan import Plan
 from reticent.reports import Report, pack_bits, to_packed
 from reticent.stores import RoundKey

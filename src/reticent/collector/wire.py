@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import ReportError
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms import COHORTS
 from reticent.plan import OTHER, Plan
 from reticent.reports import Verdict, packed_header
 from reticent.reports.codec import ID_BYTES, MAX_JSON, MAX_ROUND

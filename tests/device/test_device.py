@@ -14,7 +14,7 @@ from tests.shared.devices import HERE, Make, Query, identity
 from reticent.device import Device, Policy, SecretDraws, answer
 from reticent.errors import ParameterError, PlanError, StateError
 from reticent.plan import Plan
-from reticent.reports.codec import to_json
+from reticent.reports import to_json
 from reticent.testing import ManualClock, RecordingTransport
 
 # Construction

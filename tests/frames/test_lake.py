@@ -29,7 +29,7 @@ from reticent.frames import (
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.stores import RoundKey, open_store
-from reticent.stores.lake import open_lake
+from reticent.stores.lake import Parts, open_lake
 
 Made = Callable[..., list[Report]]
 Fill = Callable[..., RoundKey]
@@ -47,8 +47,8 @@ def chosen(request: pytest.FixtureRequest) -> Engine:
 
 
 def only(url: str, key: RoundKey, chosen: Engine, **options: Any) -> RoundCount:
-    (found,) = count_lake(url, [key], chosen, **options)
-    return found
+    (counted,) = count_lake(url, [key], chosen, **options)
+    return counted
 
 
 def test_every_store_and_engine_comes_to_the_same(
@@ -63,9 +63,9 @@ def test_every_store_and_engine_comes_to_the_same(
         assert store.counts(key) == expected, url
         store.close()
     for name, make in ENGINES.items():
-        found = only(lake, key, make())
-        assert (found.counts, found.state, found.reports) == (expected, "open", 600), name
-        assert found.files > 3
+        counted = only(lake, key, make())
+        assert (counted.counts, counted.state, counted.reports) == (expected, "open", 600), name
+        assert counted.files > 3
 
 
 def test_a_sealed_round_is_what_it_was_sealed_as(
@@ -140,13 +140,13 @@ def damaged(path: Path) -> None:
     path.write_bytes(data)
 
 
-def rewritten(path: Path, change: Callable[[pa.Table], pa.Table], **said: str) -> None:
+def rewritten(path: Path, change: Callable[[pa.Table], pa.Table], **says: str) -> None:
     with pq.ParquetFile(path) as file:
         table = file.read()
         head = {name.decode(): text.decode() for name, text in file.metadata.metadata.items()}
     with pq.ParquetWriter(path, change(table).schema, store_schema=False) as writer:
         writer.write_table(change(table))
-        writer.add_key_value_metadata({**head, **{f"reticent.{name}": text for name, text in said.items()}})
+        writer.add_key_value_metadata({**head, **{f"reticent.{name}": text for name, text in says.items()}})
 
 
 BAD: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -195,11 +195,11 @@ def test_a_bad_file_is_named_with_the_reason_or_left_out(
     with pytest.raises(BadFileError, match=f"{paths[1].name}: {reason}") as refused:
         only(url, key, chosen)
     assert [path.rpartition("/")[2] for path in refused.value.files] == [paths[1].name]
-    found = only(url, key, chosen, skip_bad=True)
-    assert [path.rpartition("/")[2] for path in found.skipped] == [paths[1].name]
+    counted = only(url, key, chosen, skip_bad=True)
+    assert [path.rpartition("/")[2] for path in counted.skipped] == [paths[1].name]
     paths[1].unlink()
-    assert found.counts == only(url, key, chosen).counts
-    assert found.files == len(paths) - 1
+    assert counted.counts == only(url, key, chosen).counts
+    assert counted.files == len(paths) - 1
 
 
 def test_a_file_that_is_no_segment_is_named(lake: tuple[str, RoundKey, list[Path]], chosen: Engine) -> None:
@@ -237,25 +237,30 @@ class Meddling:
         return self._inner.count(*asked)
 
 
+@pytest.mark.parametrize("state", ["open", "closing"])
 def test_files_that_are_merged_meanwhile_are_listed_anew(
-    lake: tuple[str, RoundKey, list[Path]], chosen: Engine
+    lake: tuple[str, RoundKey, list[Path]], chosen: Engine, state: str
 ) -> None:
+    """Also when the round is frozen right after: the files of the older list are not missed then."""
     url, key, paths = lake
     expected = only(url, key, chosen)
     store = open_lake(url)
 
     def merge() -> None:
-        records = [store.read(key, segment) for segment in store.seals.listed(key)[0]]
-        columns = store.columns(key)
-        whole = np.concatenate([each for each in records if each is not None])
+        parts = Parts(store.files, store.columns(key), key)
+        whole = np.concatenate([parts.read(path.name) for path in paths])
         name = f"{'0' * 32}-00000001-00000001-{len(whole)}.parquet"
-        paths[0].with_name(name).write_bytes(columns.encode(key, whole))
+        paths[0].with_name(name).write_bytes(parts.columns.encode(key, whole))
         for path in paths:
             path.unlink()
+        if state == "closing":
+            store.seals.close(key)
+            store.seals.frozen(key)
 
     meddling = Meddling(chosen, merge)
-    found = only(url, key, meddling)
-    assert (found.counts, found.files, meddling.calls) == (expected.counts, 1, 2)
+    counted = only(url, key, meddling)
+    assert (counted.counts, counted.files, counted.state) == (expected.counts, 1, state)
+    assert meddling.calls == 2
 
 
 def test_a_round_that_is_sealed_meanwhile_is_final(
@@ -263,8 +268,8 @@ def test_a_round_that_is_sealed_meanwhile_is_final(
 ) -> None:
     url, key, _ = lake
     expected = only(url, key, chosen)
-    found = only(url, key, Meddling(chosen, lambda: open_lake(url).seal(key)))
-    assert (found.counts, found.state) == (expected.counts, "sealed")
+    counted = only(url, key, Meddling(chosen, lambda: open_lake(url).seal(key)))
+    assert (counted.counts, counted.state) == (expected.counts, "sealed")
 
 
 def test_what_an_engine_says_is_passed_on(lake: tuple[str, RoundKey, list[Path]]) -> None:

@@ -19,8 +19,8 @@ from random import Random
 from typing import Any
 
 from reticent.errors import ParameterError
-from reticent.mechanisms.exact import SCALE, Number, exact, exponential, whole_if_possible
-from reticent.mechanisms.response import Channel, Flip, RandomizedResponse
+from reticent.mechanisms import SCALE, Channel, Flip, Number, RandomizedResponse, exact
+from reticent.mechanisms.thresholds import exponential, whole_if_possible
 
 __all__ = ["OUE", "BinFlip", "BinFlipPlus", "Frequencies", "KFlip", "Laplace", "NaiveMemo"]
 

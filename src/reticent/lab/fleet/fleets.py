@@ -22,7 +22,7 @@ from reticent.device import SecretDraws, answer
 from reticent.errors import ParameterError
 from reticent.lab.fleet.draws import FleetDraws, Places, Scratch, blocks, each_block
 from reticent.lab.fleet.memo import BucketClasses, Cells, Limit, Memo, Ratios, Whole
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms import COHORTS
 from reticent.plan import Metric, Plan
 from reticent.reports import Report, from_packed, to_packed
 from reticent.reports.codec import ID_BYTES, MAX_ROUND, record_width
@@ -174,7 +174,7 @@ class VectorisedFleet:
         The class of remembered answer that each device's value calls for: the cell that a mean rounds to.
 
         `values` as for a round, or those of this metric alone. Of several rounds, `patterns` and `widths` of
-        `reticent.privacy.patterns` can be taken.
+        `reticent.privacy` can be taken.
         """
         given = self._checked(0, values if isinstance(values, Mapping) else {metric: values})
         asked = self._metric(metric)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from reticent.errors import ParameterError
 from reticent.lab.fleet.draws import FleetDraws, Scratch, Words, blocks, each_block
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms import COHORTS
 from reticent.plan import Group, Metric, Plan
 
 Whole = NDArray[np.integer[Any]]

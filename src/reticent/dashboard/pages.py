@@ -26,11 +26,6 @@ class Asset:
     content: bytes
     etag: str
 
-    @property
-    def path(self) -> str:
-        """Where it is served."""
-        return f"/static/{self.name}"
-
 
 @cache
 def _assets() -> dict[str, Asset]:
@@ -58,7 +53,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["asset"] = lambda file: _assets()[file].path
+    environment.globals["asset"] = lambda file: f"/static/{_assets()[file].name}"
     return environment
 
 

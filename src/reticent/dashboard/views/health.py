@@ -51,22 +51,6 @@ def health_page(health: Health, uneven: Sequence[Result] | None = None) -> View:
     health = replace(health, uneven=None if uneven is None else tuple(uneven))
     unevens = [_uneven(result) for result in uneven or ()]
     worries = [line.name for _, lines in LINES for line in lines if line.worried(health)]
-    sections = [
-        (
-            section,
-            [
-                {
-                    "name": line.name,
-                    "value": line.shown(health),
-                    "means": line.means,
-                    "worry": line.worry,
-                    "worried": line.name in worries,
-                }
-                for line in lines
-            ],
-        )
-        for section, lines in LINES
-    ]
     return View(
         template="health.html",
         title="Health",
@@ -78,7 +62,8 @@ def health_page(health: Health, uneven: Sequence[Result] | None = None) -> View:
             "worries": worries,
         },
         shown={
-            "sections": sections,
+            "health": health,
+            "sections": LINES,
             "rejected": sorted(health.rejected.items(), key=lambda item: (-item[1], item[0])),
             "keys": key_rows(health),
             "other_keys": max(0, len(health.keys) - MOST_KEYS),

@@ -134,7 +134,7 @@ def _mean_row(point: Point, tag: str = "", year: bool = True) -> dict[str, str]:
     return {
         "tag": tag,
         "round": str(point.round),
-        "begins": labels.brief(point.start, year),
+        "begins": labels.moment(point.start, year),
         "when": labels.span(point.start, point.end),
         "value": labels.number(estimate.value, digits),
         "half_width": labels.number(point.half_width, digits),
@@ -232,7 +232,6 @@ def _shares(histogram: HistogramEstimate, metric: Metric, params: Params) -> Par
     at_or_below = (
         f"share of devices at or below each value of {metric.name}, with a {params.confidence} % band"
     )
-    levels = [charts.Level(point.level, point.value, point.lower, point.upper) for point in quantiles]
     rows = []
     for bucket, share in zip(buckets, projected, strict=True):
         digits = labels.decimals(100 * bucket.half_width)
@@ -249,9 +248,7 @@ def _shares(histogram: HistogramEstimate, metric: Metric, params: Params) -> Par
         )
     shown = {
         "chart": charts.histogram(histogram.edges, bars(histogram), per_bucket, unit),
-        "below": charts.cumulative(
-            below.edges, below.values, below.lower, below.upper, levels, at_or_below, unit
-        ),
+        "below": charts.cumulative(below, quantiles, at_or_below, unit),
         "quantiles": [
             {
                 "name": "median" if quantile.level == 0.5 else f"{100 * quantile.level:g} %",

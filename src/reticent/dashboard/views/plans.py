@@ -97,7 +97,7 @@ def overview(reader: PointReader) -> View:
         template="overview.html",
         title="Overview",
         twin={"at": now, "confidence": CONFIDENCE / 100, "plans": twins},
-        shown={"plans": shown, "now": labels.moment(now), "confidence": CONFIDENCE},
+        shown={"plans": shown, "now": f"{labels.moment(now)} UTC", "confidence": CONFIDENCE},
         refresh=any(twin["open_rounds"] for twin in twins),
     )
 
@@ -226,7 +226,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
                 info
                 | {
                     "when": labels.span(info["start"], info["end"]),
-                    "until": "" if info["state"] == "sealed" else labels.moment(info["closes"]),
+                    "until": "" if info["state"] == "sealed" else f"{labels.moment(info['closes'])} UTC",
                     "reports": f"{info['reports']:,}",
                 }
                 for info in rounds

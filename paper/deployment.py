@@ -19,6 +19,7 @@ from reticent.mechanisms import Grid
 from reticent.plan import Plan
 from reticent.plots import COLOURS, drawing, panels
 from reticent.privacy import (
+    Supports,
     compose,
     joint_limit_loss,
     loss_by_width,
@@ -26,8 +27,8 @@ from reticent.privacy import (
     loss_of_switch,
     loss_per_round,
     paper_joint_limit_loss,
+    supports,
 )
-from reticent.privacy.patterns import Supports, supports
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -48,8 +48,8 @@ from reticent.mechanisms import (
     Number,
     RandomizedResponse,
     exact,
+    hadamard_sign,
 )
-from reticent.mechanisms.hadamard_bit import hadamard_sign
 from reticent.plan import Metric
 
 ON_USAGE = "§5, Histogram estimation (Figure 5)"

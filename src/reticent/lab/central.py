@@ -13,8 +13,7 @@ from fractions import Fraction
 
 from reticent.errors import MissingExtraError, ParameterError
 from reticent.mechanisms import Channel, Flip, Mechanism
-from reticent.privacy.figures import compose, upward
-from reticent.privacy.rounds import change_odds
+from reticent.privacy import change_odds, compose, upward
 
 try:
     import numpy as np

@@ -29,8 +29,7 @@ from scipy.fft import next_fast_len
 
 from reticent.errors import ParameterError
 from reticent.lab.baselines import BinFlipPlus, KFlip, Laplace
-from reticent.mechanisms import SCALE, Buckets, Channel, Flip, Mechanism, OneBitMean
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms import COHORTS, SCALE, Buckets, Channel, Flip, Mechanism, OneBitMean
 
 Numbers = NDArray[np.int64]
 

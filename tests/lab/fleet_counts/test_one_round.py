@@ -25,8 +25,7 @@ from reticent.lab.fleet_counts import (
     subsets,
     total_of_laplace,
 )
-from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean, hadamard_sign
 from reticent.plan import Metric, Plan
 from reticent.reports import from_packed
 

@@ -22,7 +22,7 @@ from reticent.device import SecretDraws, answer
 from reticent.errors import ParameterError
 from reticent.lab.fleet.draws import FleetDraws, Places, Scratch, blocks, each_block
 from reticent.lab.fleet.memo import BucketClasses, Cells, Limit, Memo, Ratios, Whole
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms import COHORTS
 from reticent.plan import Metric, Plan
 from reticent.reports import Report, from_packed, to_packed
 from reticent.reports.codec import ID_BYTES, MAX_ROUND, record_width
@@ -107,12 +107,11 @@ class VectorisedFleet:
         if len(set(members)) != len(members):
             raise ParameterError("groups", "each metric in at most one group", members)
         self._limits = [Limit(plan, group) for group in plan.groups]
-        self._classes = {
-            metric.name: BucketClasses(metric, self._cohorts)
-            if metric.mechanism.grid is None
-            else Cells(metric, self._draws)
-            for metric in plan.metrics
-        }
+        self._classes: dict[str, Cells | BucketClasses] = {}
+        for metric in plan.metrics:
+            by_grid = metric.mechanism.grid is not None
+            of_metric = Cells(metric, self._draws) if by_grid else BucketClasses(metric, self._cohorts)
+            self._classes[metric.name] = of_metric
         self._memos = {metric.name: Memo(metric, self._draws, self._cohorts) for metric in plan.metrics}
 
     def __len__(self) -> int:
@@ -175,7 +174,7 @@ class VectorisedFleet:
         The class of remembered answer that each device's value calls for: the cell that a mean rounds to.
 
         `values` as for a round, or those of this metric alone. Of several rounds, `patterns` and `widths` of
-        `reticent.privacy.patterns` can be taken.
+        `reticent.privacy` can be taken.
         """
         given = self._checked(0, values if isinstance(values, Mapping) else {metric: values})
         asked = self._metric(metric)

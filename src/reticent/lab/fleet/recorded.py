@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from reticent.errors import MissingExtraError, ParameterError, ReticentError
 from reticent.lab.fleet.usage import whole_range
-from reticent.mechanisms.exact import Number
+from reticent.mechanisms import Number
 
 COLUMNS = ("individual", "day", "value")
 _ROWS = 1 << 12

@@ -15,8 +15,7 @@ from reticent.estimates import Estimate, HistogramEstimate, estimate
 from reticent.estimates.interval import clustered_interval
 from reticent.lab.fleet import VectorisedFleet
 from reticent.plan import Metric, Plan
-from reticent.privacy import loss_by_width, loss_of_constant_device
-from reticent.privacy.patterns import Supports, supports
+from reticent.privacy import Supports, loss_by_width, loss_of_constant_device, supports
 
 Floats = NDArray[np.float64]
 

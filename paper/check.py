@@ -33,8 +33,7 @@ from paper.means import FLIPS, MECHANISMS, estimated_means
 from paper.values import generator, in_parallel, stand_in
 from reticent.errors import ParameterError
 from reticent.lab.fleet_counts import Tally
-from reticent.mechanisms import Buckets
-from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.mechanisms import Buckets, hadamard_sign
 
 DEVICES = 5_000
 REPETITIONS = 400

@@ -18,6 +18,7 @@ from reticent.mechanisms import Grid
 from reticent.plan import Plan
 from reticent.plots import COLOURS, panels
 from reticent.privacy import (
+    Supports,
     compose,
     joint_limit_loss,
     loss_by_width,
@@ -25,8 +26,8 @@ from reticent.privacy import (
     loss_of_switch,
     loss_per_round,
     paper_joint_limit_loss,
+    supports,
 )
-from reticent.privacy.patterns import Supports, supports
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -38,7 +38,7 @@ from paper.panels import (
 )
 from paper.values import Days, generator, in_parallel, stand_in
 from reticent.lab.baselines import BinFlipPlus, KFlip
-from reticent.lab.fleet_counts import Asked, accepted, named, ones_of, rows, subsets
+from reticent.lab.fleet_counts import Asked, accepted, by_cohort, named, ones_of, subsets
 from reticent.mechanisms import (
     Buckets,
     Channel,
@@ -48,8 +48,8 @@ from reticent.mechanisms import (
     Number,
     RandomizedResponse,
     exact,
+    hadamard_sign,
 )
-from reticent.mechanisms.hadamard_bit import hadamard_sign
 from reticent.plan import Metric
 
 ON_USAGE = "§5, Histogram estimation (Figure 5)"
@@ -84,7 +84,7 @@ Shares = NDArray[np.float64]
 def ask(way: int, devices: Numbers, source: np.random.Generator) -> Asked:
     """Draw who is asked about so many buckets, or about a row; `devices` per repetition and bucket."""
     if way == A_ROW:
-        return rows(HadamardBit(1, EDGES), devices, len(devices), source)
+        return by_cohort(HadamardBit(1, EDGES), devices, len(devices), source)
     return subsets(devices, way, len(devices), source)
 
 

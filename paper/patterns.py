@@ -14,7 +14,7 @@ from paper.values import daily_values, generator, rounded_cells
 from reticent.lab.fleet import FORZA_HORIZON_4, GRAN_TURISMO_SPORT, Population
 from reticent.mechanisms import Grid
 from reticent.plots import COLOURS, panels
-from reticent.privacy.patterns import Supports, supports
+from reticent.privacy import Supports, supports
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

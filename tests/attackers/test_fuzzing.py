@@ -20,8 +20,18 @@ from reticent.collector import Batch, Wire
 from reticent.errors import PlanError, ReportError, ReticentError
 from reticent.plan import Plan
 from reticent.plan.lint import lint
-from reticent.reports import Intake, Report, Verdict, from_json, from_ndjson, to_json, to_ndjson, to_packed
-from reticent.reports.codec import from_packed, packed_header
+from reticent.reports import (
+    Intake,
+    Report,
+    Verdict,
+    from_json,
+    from_ndjson,
+    from_packed,
+    packed_header,
+    to_json,
+    to_ndjson,
+    to_packed,
+)
 
 NOW = 1_800_000_000.0
 

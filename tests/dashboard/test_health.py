@@ -13,7 +13,9 @@ KEY = KeyTraffic("1f2e3d4c", "phones", "ingest", True, 30, 750, 4, 0, reports_la
 
 
 def lines(health: Health) -> dict[str, str]:
-    return {row["name"]: row["value"] for _, rows in health_page(health).shown["sections"] for row in rows}
+    return {
+        line.name: line.shown(health) for _, lines in health_page(health).shown["sections"] for line in lines
+    }
 
 
 @pytest.mark.parametrize(

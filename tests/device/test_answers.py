@@ -12,8 +12,7 @@ import pytest
 from scipy.stats import binomtest
 
 from reticent.device import SecretDraws, answer
-from reticent.mechanisms import SCALE, OneBitMean
-from reticent.mechanisms.d_bit_flip import DBitFlip
+from reticent.mechanisms import SCALE, DBitFlip, OneBitMean
 from reticent.plan import Metric, Plan
 
 FALSE_ALARM = 1e-6

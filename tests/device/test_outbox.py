@@ -18,7 +18,7 @@ from reticent.device.outbox import FIRST_BACK_OFF, LONGEST_BACK_OFF, back_off
 from reticent.device.transport import outcome
 from reticent.errors import ParameterError
 from reticent.plan import Plan
-from reticent.reports.codec import from_json
+from reticent.reports import from_json
 from reticent.testing import ManualClock, RecordingTransport
 
 

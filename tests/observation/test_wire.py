@@ -22,7 +22,7 @@ from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, OPENE
 
 from reticent.device import Accepted, Device, HttpTransport, Outcome, Retry
 from reticent.plan import Plan
-from reticent.reports.codec import from_json
+from reticent.reports import from_json
 
 ROUNDS = 8
 PLAN = Plan.from_toml(

@@ -12,8 +12,7 @@ from paper.values import daily_values, generator
 from paper import Setting, Verdict, patterns
 from reticent.lab.fleet import Constant, Uniform
 from reticent.mechanisms import Grid
-from reticent.privacy import pattern
-from reticent.privacy.patterns import supports
+from reticent.privacy import pattern, supports
 
 SMALL = Setting(fleets=(400, 1_000, 3_000), days=9)
 

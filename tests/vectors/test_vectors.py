@@ -13,8 +13,7 @@ import pytest
 
 from reticent.device import answer
 from reticent.device.prf import SecretDraws, encode
-from reticent.mechanisms import DBitFlip, Flip, Grid, OneBitMean, RandomizedResponse
-from reticent.mechanisms.cohort import bucket_window
+from reticent.mechanisms import DBitFlip, Flip, Grid, OneBitMean, RandomizedResponse, bucket_window
 from reticent.plan import Plan
 from reticent.reports import from_json, from_packed, to_json, to_packed
 

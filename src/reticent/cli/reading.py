@@ -148,7 +148,8 @@ def export(path: Path, store: str | None, counts: Path | None, as_json: bool, **
     Example:
       reticent export estimates.csv --store sqlite:///reticent.db --plan app-usage
     """
-    from reticent.estimates.table import csv_text, estimates_to_frame
+    from reticent.estimates import estimates_to_frame
+    from reticent.estimates.table import csv_text
 
     if path.suffix not in (".csv", ".parquet"):
         raise click.BadParameter("expected a name that ends in .csv or .parquet.", param_hint="FILE")

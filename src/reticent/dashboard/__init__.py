@@ -1,8 +1,8 @@
 """
 Pages and their JSON twins: what a telemetry engineer opens every morning.
 
-`routes(results, health)` is mounted by the collector at `/`. Everything is drawn on the server; a script makes
-it handier and nothing depends on it. No page loads anything from another host.
+`routes(results, health)` is mounted by the collector at `/`. Everything is drawn on the server; a script
+makes it handier and nothing depends on it. No page loads anything from another host.
 """
 
 from reticent.errors import MissingExtraError

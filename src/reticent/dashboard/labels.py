@@ -1,4 +1,4 @@
-"""Numbers, times and certainty as people read them: rounded as far as they are sure, with units said aloud."""
+"""Numbers, times and certainty as people read them: rounded as far as they are sure, in units they use."""
 
 from __future__ import annotations
 
@@ -144,23 +144,12 @@ def duration(seconds: float) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
-def moment(unix_seconds: float) -> str:
+def moment(unix_seconds: float, year: bool = True) -> str:
     """
     A time in UTC, to the minute.
 
-    >>> moment(1763683200)
-    '21 Nov 2025, 00:00 UTC'
-    """
-    at = datetime.fromtimestamp(unix_seconds, UTC)
-    return f"{at.day} {at:%b %Y, %H:%M} UTC"
-
-
-def brief(unix_seconds: float, year: bool) -> str:
-    """
-    A time in UTC for a narrow column.
-
-    >>> brief(1763683200, year=False), brief(1763683200, year=True)
-    ('21 Nov, 00:00', '21 Nov 2025, 00:00')
+    >>> moment(1763683200), moment(1763683200, year=False)
+    ('21 Nov 2025, 00:00', '21 Nov, 00:00')
     """
     at = datetime.fromtimestamp(unix_seconds, UTC)
     return f"{at.day} {at:%b %Y, %H:%M}" if year else f"{at.day} {at:%b, %H:%M}"

@@ -15,7 +15,7 @@ try:
 except ImportError as missing:
     raise MissingExtraError("lake", (missing.name or "narwhals").partition(".")[0]) from missing
 
-from reticent.estimates.table import estimates_to_frame
+from reticent.estimates import estimates_to_frame
 from reticent.frames.counting import FrameError, count, to_arrow
 from reticent.frames.engines import DuckDB, RoundCount, Spark, count_lake, engine, lake_rounds
 from reticent.frames.tables import (

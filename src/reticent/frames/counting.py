@@ -17,8 +17,8 @@ from reticent.counts.reports import Slice
 from reticent.errors import ParameterError, ReportError, ReticentError
 from reticent.frames.packing import Packing
 from reticent.plan import Plan
-from reticent.reports import Report, to_packed
-from reticent.reports.codec import MAX_ROUND, packed_header, record_width
+from reticent.reports import Report, packed_header, to_packed
+from reticent.reports.codec import MAX_ROUND, record_width
 from reticent.stores.lake import Columns
 from reticent.stores.records import ROUND_BYTES
 

@@ -1,26 +1,23 @@
 """
 P(bit | value): what a device answers, as frozen values with integer thresholds. Standard library only.
 
-Three mechanisms can stand in a plan, each a `Mechanism`: `OneBitMean`, `DBitFlip` and `HadamardBit`; more are
-added with `add_mechanism`.
-`baselines` holds those of other authors, for comparison only.
+Three mechanisms can stand in a plan, each a `Mechanism`: `OneBitMean`, `DBitFlip` and `HadamardBit`. More are
+added with `add_mechanism`. Those of other authors, for comparison only, are in `reticent.lab.baselines`.
 """
 
-from __future__ import annotations
-
-from reticent.mechanisms.buckets import Buckets
-from reticent.mechanisms.d_bit_flip import DBitFlip
-from reticent.mechanisms.exact import SCALE, Number, exact
-from reticent.mechanisms.hadamard_bit import HadamardBit
-from reticent.mechanisms.mechanism import MECHANISMS, Kind, Mechanism, Table, add_mechanism
+from reticent.mechanisms.d_bit_flip import DBitFlip, Variant, bucket_window
+from reticent.mechanisms.grids import Buckets, Grid, midpoint
+from reticent.mechanisms.hadamard_bit import HadamardBit, hadamard_sign
+from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Kind, Mechanism, Table, add_mechanism
 from reticent.mechanisms.one_bit_mean import OneBitMean
 from reticent.mechanisms.response import Channel, Flip, RandomizedResponse
-from reticent.mechanisms.rounding import Grid
+from reticent.mechanisms.thresholds import SCALE, Number, exact
 
 for _mechanism in (OneBitMean, DBitFlip, HadamardBit):
     add_mechanism(_mechanism)
 
 __all__ = [
+    "COHORTS",
     "MECHANISMS",
     "SCALE",
     "Buckets",
@@ -35,6 +32,10 @@ __all__ = [
     "OneBitMean",
     "RandomizedResponse",
     "Table",
+    "Variant",
     "add_mechanism",
+    "bucket_window",
     "exact",
+    "hadamard_sign",
+    "midpoint",
 ]

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 from reticent.errors import ParameterError
-from reticent.mechanisms.buckets import Buckets
-from reticent.mechanisms.cohort import COHORTS, bucket_window
-from reticent.mechanisms.exact import SCALE, Number
-from reticent.mechanisms.mechanism import MECHANISMS, Mechanism, Table, Value
+from reticent.mechanisms.grids import Buckets, Grid
+from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Mechanism, Table, Value
 from reticent.mechanisms.response import RandomizedResponse
-from reticent.mechanisms.rounding import Grid
+from reticent.mechanisms.thresholds import SCALE, Number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -234,3 +233,24 @@ def _places(label: str, buckets: int, width: int) -> NDArray[np.uint8]:
     for cohort, row in enumerate(table):
         row[list(bucket_window(label, buckets, width, cohort))] = range(width)
     return table.reshape(-1)
+
+
+@lru_cache(maxsize=4096)
+def bucket_window(label: str, buckets: int, width: int, cohort: int) -> tuple[int, ...]:
+    """
+    The `width` buckets that a device of this cohort answers about, out of `buckets`.
+
+    The buckets are shuffled once, in public: bucket *i* is sorted by SHA-256("label/i"). The cohort picks
+    where in that circle the window starts, ⌊cohort · buckets / 256⌋.
+
+    >>> sorted(bucket_window("app/hours", buckets=4, width=4, cohort=9))
+    [0, 1, 2, 3]
+    """
+    order = _shuffle(label, buckets)
+    start = cohort * buckets // COHORTS
+    return tuple(order[(start + offset) % buckets] for offset in range(width))
+
+
+@lru_cache(maxsize=256)
+def _shuffle(label: str, buckets: int) -> tuple[int, ...]:
+    return tuple(sorted(range(buckets), key=lambda bucket: sha256(f"{label}/{bucket}".encode()).digest()))

@@ -8,12 +8,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from reticent.errors import ParameterError
-from reticent.mechanisms.buckets import Buckets
-from reticent.mechanisms.cohort import COHORTS, hadamard_row
-from reticent.mechanisms.exact import SCALE, Number
-from reticent.mechanisms.mechanism import MECHANISMS, Mechanism, Table
+from reticent.mechanisms.grids import Buckets, Grid
+from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Mechanism, Table
 from reticent.mechanisms.response import Channel, Flip, RandomizedResponse
-from reticent.mechanisms.rounding import Grid
+from reticent.mechanisms.thresholds import SCALE, Number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,8 +135,8 @@ class HadamardBit(Mechanism):
         return (self.row(cohort),)
 
     def row(self, cohort: int) -> int:
-        """The row that a device of this cohort answers about."""
-        return hadamard_row(cohort, self.size)
+        """The row that a device of this cohort answers about; K divides 256, so rows are equally likely."""
+        return cohort % self.size
 
     def probability_of_one(self, bucket: Any, row: Any) -> Any:
         """The chance of a 1 from a device of this row when the value is in `bucket` (numbers or arrays)."""

@@ -15,14 +15,20 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 from reticent.errors import ParameterError
-from reticent.mechanisms.buckets import Buckets
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms.grids import Buckets, Grid
 from reticent.mechanisms.response import Channel, Flip, RandomizedResponse
-from reticent.mechanisms.rounding import Grid
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+COHORTS = 256
+"""
+A device's cohort is one public byte, which says what its histogram bits are about.
+
+It is drawn from the device's secret, never from a value, and is the same for every histogram of the plan and
+in every round: it tells the collector 8 bits about which device this is, for ever, and no more.
+"""
 
 Kind = Literal["mean", "histogram"]
 Value = int | Fraction

@@ -9,11 +9,10 @@ from fractions import Fraction
 from typing import Any
 
 from reticent.errors import ParameterError
-from reticent.mechanisms.buckets import Buckets
-from reticent.mechanisms.exact import SCALE, Number
+from reticent.mechanisms.grids import Buckets, Grid
 from reticent.mechanisms.mechanism import Mechanism, Table
 from reticent.mechanisms.response import RandomizedResponse
-from reticent.mechanisms.rounding import Grid
+from reticent.mechanisms.thresholds import SCALE, Number
 
 MANY_STEPS = 20
 

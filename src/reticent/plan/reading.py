@@ -10,9 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from reticent.errors import ParameterError, PlanError
-from reticent.mechanisms import MECHANISMS, Buckets, Flip, Grid, Mechanism
-from reticent.mechanisms.cohort import COHORTS
-from reticent.mechanisms.exact import whole_if_possible
+from reticent.mechanisms import COHORTS, MECHANISMS, Buckets, Flip, Grid, Mechanism
+from reticent.mechanisms.thresholds import whole_if_possible
 from reticent.plan.model import OTHER, Group, Metric, Plan, Segment
 from reticent.plan.problems import Problem
 from reticent.plan.tables import Table

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from fractions import Fraction
 
 from reticent.errors import ParameterError
-from reticent.mechanisms.exact import exact
+from reticent.mechanisms import exact
 from reticent.plan.problems import Problem
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}

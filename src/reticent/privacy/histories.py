@@ -10,35 +10,11 @@ from itertools import product
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import SCALE, Flip, Mechanism
-from reticent.privacy.figures import decimal, precise, upward
-from reticent.privacy.rounds import change_odds, loss_of_constant_device
+from reticent.privacy.losses import change_odds, loss_of_constant_device
+from reticent.privacy.upward import decimal, precise, upward
 
 _Row = tuple[Decimal, ...]
 """P(1) of each remembered answer bit of one class."""
-
-
-@precise
-def loss_of_moved_change(mechanism: Mechanism, flip: Flip, rounds: int = 1) -> float:
-    """
-    δ·Λ per answer bit, Λ = ln((1-γ)/γ): how well the time of a change is hidden (Theorem 5, tight).
-
-    Claim: take two devices, or two histories of one, whose rounded sequences differ in δ of any number of
-    rounds, and any memo. Every sequence of answers then has probabilities that differ by a factor of at most
-    e^(δ·d·Λ), with d the answer bits per report: each round in question can show d bits the other way. In
-    particular a change that came δ rounds earlier or later. The paper prints δ·ln(1/γ), which is larger.
-    Attained exactly given a memo whose answers differ in all d bits; averaged over memos it is approached as
-    the rounds before and after the change grow, so no smaller figure would do.
-
-    Observer: sees all rounds, linked, and may know the memo. Not covered: whether there was a change at all
-    (`loss_of_switch`). Infinite without flips: then the round of a change shows.
-
-    >>> from reticent.mechanisms import OneBitMean
-    >>> round(loss_of_moved_change(OneBitMean(1, 24), Flip(0.2), rounds=2), 4)
-    2.7726
-    """
-    if rounds < 1:
-        raise ParameterError("rounds", "a whole number >= 1", rounds)
-    return upward(rounds * mechanism.bits * change_odds(flip.probability))
 
 
 @dataclass(frozen=True, slots=True)

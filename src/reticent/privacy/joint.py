@@ -11,8 +11,8 @@ from typing import Literal
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Flip, Mechanism, Number, exact
-from reticent.privacy.figures import decimal, precise, upward
-from reticent.privacy.rounds import bit_loss
+from reticent.privacy.losses import bit_loss
+from reticent.privacy.upward import decimal, precise, upward
 
 Rounds = Literal["one", "all"]
 

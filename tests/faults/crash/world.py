@@ -22,7 +22,7 @@ from tests.shared.devices import (
 
 from reticent.device import Accepted, Device, Outcome, Transport
 from reticent.plan import Plan
-from reticent.reports.codec import from_json
+from reticent.reports import from_json
 from reticent.testing import ManualClock
 
 R = HERE

@@ -14,8 +14,7 @@ from reticent.device import SecretDraws, answer
 from reticent.lab.audit import CoreParticipant
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Group, Metric, Plan
-from reticent.reports import Report
-from reticent.reports.codec import to_json
+from reticent.reports import Report, to_json
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from reticent.lab.fleet import (
 )
 from reticent.mechanisms import OneBitMean
 from reticent.plan import Metric, Plan
-from reticent.privacy.patterns import Supports, supports
+from reticent.privacy import Supports, supports
 
 DAY = 86_400
 FITTED = (GRAN_TURISMO_SPORT, FORZA_HORIZON_4, THE_CREW_2)

@@ -16,18 +16,16 @@ from reticent.lab.fleet_counts import (
     SumOfBits,
     Tally,
     accepted,
+    by_cohort,
     chances_of_one,
     everyone,
     named,
     ones_of,
     ones_of_mean,
-    rows,
     subsets,
     total_of_laplace,
-    windows,
 )
-from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean, hadamard_sign
 from reticent.plan import Metric, Plan
 from reticent.reports import from_packed
 
@@ -175,7 +173,7 @@ def test_windows_have_the_law_of_cohorts_and_not_that_of_subsets():
     }
     exact = law_of_devices([alone[0], alone[2]])
     channel = Flip(0).channel(mechanism.response)
-    drawn = law_of_sampler(lambda g: counted(windows(mechanism, [1, 0, 1, 0], 1, g), channel, g))
+    drawn = law_of_sampler(lambda g: counted(by_cohort(mechanism, [1, 0, 1, 0], 1, g), channel, g))
     other = law_of_sampler(lambda g: counted(subsets([1, 0, 1, 0], 2, 1, g), channel, g))
     assert distance(drawn, exact) < 1e-12
     assert distance(other, exact) > 0.1
@@ -193,9 +191,9 @@ def test_hadamard_rows_have_the_law_of_devices():
         alone[bucket] = mixed(per_row)
     exact = law_of_devices([alone[0], alone[2]])
     channel = Flip(0).channel(mechanism.response)
-    drawn = law_of_sampler(lambda g: counted(rows(mechanism, [1, 0, 1], 1, g), channel, g))
+    drawn = law_of_sampler(lambda g: counted(by_cohort(mechanism, [1, 0, 1], 1, g), channel, g))
     assert distance(drawn, exact) < 1e-12
-    wrong = law_of_sampler(lambda g: counted(rows(mechanism, [1, 1, 0], 1, g), channel, g))
+    wrong = law_of_sampler(lambda g: counted(by_cohort(mechanism, [1, 1, 0], 1, g), channel, g))
     assert distance(wrong, exact) > 0.01
 
 
@@ -262,11 +260,11 @@ PLAN = Plan(
 def draw(metric, tally, repetitions, source):
     """(reports, ones) per repetition, as counts."""
     mechanism = metric.mechanism
-    if isinstance(mechanism, OneBitMean):
+    if metric.kind == "mean":
         ones = ones_of_mean(mechanism, metric.flip, tally, repetitions, source)[:, None]
         return np.full_like(ones, tally.total), ones
     devices = tally.per_bucket(mechanism.buckets)
-    asked = (rows if isinstance(mechanism, HadamardBit) else windows)(mechanism, devices, repetitions, source)
+    asked = by_cohort(mechanism, devices, repetitions, source)
     return asked.reports, ones_of(asked, metric.flip.channel(mechanism.response), source)
 
 

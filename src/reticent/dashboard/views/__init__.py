@@ -65,13 +65,6 @@ def mark(point: Point, name: str = "") -> Mark:
     value = f"{shown['value']} {shown['unit']}".strip()
     so_far = ", so far" if point.provisional else ""
     tip = f"{value} ({shown['interval']}), {shown['reports']} reports{so_far}"
-    return Mark(
-        start=point.start,
-        end=point.end,
-        value=estimate.value,
-        lower=estimate.lower,
-        upper=estimate.upper,
-        open=point.provisional,
-        version=point.version,
-        tip=f"{name}: {tip}" if name else tip,
-    )
+    tip = f"{name}: {tip}" if name else tip
+    ends = (estimate.lower, estimate.upper)
+    return Mark(point.start, point.end, estimate.value, *ends, point.provisional, point.version, tip)

@@ -6,102 +6,100 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from reticent.collector import LATELY_SECONDS, Health, KeyTraffic
+from reticent.collector import LATELY_SECONDS, Health
 from reticent.dashboard import labels
 from reticent.dashboard.views import View
 from reticent.errors import StoreError
 from reticent.results import Result, Results
 
-UNKNOWN = "unknown"
 LOOKED_AT = 4
 """Latest rounds of each plan that are held against chance."""
 MOST_KEYS = 50
 """As many keys as the page shows; its twin has all of them."""
+_NUMBERS = (
+    "version",
+    "store",
+    "uptime_seconds",
+    "requests",
+    "accepted",
+    "duplicate",
+    "late",
+    "commit_p50_ms",
+    "commit_p99_ms",
+    "queue",
+    "open_reports",
+    "memory_bytes",
+    "rate",
+)
+"""What the twin has as the collector says it."""
+
+
+def newest_uneven(results: Results) -> list[Result] | None:
+    """The newest uneven round of each histogram; None when the store cannot be read just now."""
+    newest: dict[tuple[str, str], Result] = {}
+    try:
+        for plan in sorted(results.plans()):
+            for result in results.uneven(plan, LOOKED_AT):
+                newest.setdefault((plan, result.metric.name), result)
+    except StoreError:
+        return None
+    return list(newest.values())
 
 
 def health_page(health: Health, uneven: Sequence[Result] | None = None) -> View:
     """The page of the collector itself; `uneven` is None when nobody could look."""
     health = replace(health, uneven=None if uneven is None else tuple(uneven))
+    unevens = [_uneven(result) for result in uneven or ()]
+    worries = [line.name for _, lines in LINES for line in lines if line.worried(health)]
     return View(
         template="health.html",
         title="Health",
-        twin=health_twin(health),
+        twin={
+            **{name: getattr(health, name) for name in _NUMBERS},
+            "rejected": dict(health.rejected),
+            "keys": [asdict(key) for key in health.keys],
+            "uneven": None if uneven is None else [twin for _, twin in unevens],
+            "worries": worries,
+        },
         shown={
-            "sections": [(section, [_row(line, health) for line in lines]) for section, lines in LINES],
+            "health": health,
+            "sections": LINES,
             "rejected": sorted(health.rejected.items(), key=lambda item: (-item[1], item[0])),
-            "keys": key_rows(health.keys[:MOST_KEYS], health),
+            "keys": key_rows(health),
             "other_keys": max(0, len(health.keys) - MOST_KEYS),
-            "uneven": [_uneven(result) for result in health.uneven or ()],
+            "uneven": [shown for shown, _ in unevens],
             "uneven_means": labels.UNEVEN_MEANS,
-            "worries": worries(health),
+            "worries": worries,
         },
         refresh=True,
     )
 
 
-def health_twin(health: Health) -> dict[str, Any]:
-    """The page's JSON."""
-    return {
-        "version": health.version,
-        "store": health.store,
-        "uptime_seconds": health.uptime_seconds,
-        "requests": health.requests,
-        "accepted": health.accepted,
-        "duplicate": health.duplicate,
-        "late": health.late,
-        "commit_p50_ms": health.commit_p50_ms,
-        "commit_p99_ms": health.commit_p99_ms,
-        "queue": health.queue,
-        "open_reports": health.open_reports,
-        "memory_bytes": health.memory_bytes,
-        "rate": health.rate,
-        "rejected": dict(health.rejected),
-        "keys": [asdict(key) for key in health.keys],
-        "uneven": None
-        if health.uneven is None
-        else [
-            {
-                "plan": result.plan,
-                "version": result.version,
-                "metric": result.metric.name,
-                "round": result.round,
-                "start": result.start,
-                "end": result.end,
-                "state": result.state,
-                **(result.balance.to_dict() if result.balance else {}),
-            }
-            for result in health.uneven
-        ],
-        "worries": worries(health),
-    }
-
-
-def newest_uneven(results: Results) -> list[Result] | None:
-    """The newest uneven round of each histogram; None when the store cannot be read just now."""
-    try:
-        plans = sorted(results.plans())
-        uneven = [result for plan in plans for result in results.uneven(plan, LOOKED_AT)]
-    except StoreError:
-        return None
-    newest: dict[tuple[str, str], Result] = {}
-    for result in uneven:
-        newest.setdefault((result.plan, result.metric.name), result)
-    return list(newest.values())
-
-
-def _uneven(result: Result) -> dict[str, str]:
-    name = f"/plans/{result.plan}/metrics/{result.metric.name}"
-    return {
+def _uneven(result: Result) -> tuple[dict[str, str], dict[str, Any]]:
+    """A histogram whose reports chance does not explain, as it is shown and for the twin."""
+    balance = result.balance
+    shown = {
         "name": f"{result.plan} / {result.metric.name}",
-        "path": f"{name}?round={result.round}",
+        "path": f"/plans/{result.plan}/metrics/{result.metric.name}?round={result.round}",
         "when": labels.span(result.start, result.end),
         "state": result.state,
-        "sentence": labels.uneven(result.metric, result.balance) if result.balance else "",
+        "sentence": labels.uneven(result.metric, balance) if balance else "",
     }
+    twin = {
+        "plan": result.plan,
+        "version": result.version,
+        "metric": result.metric.name,
+        "round": result.round,
+        "start": result.start,
+        "end": result.end,
+        "state": result.state,
+        **(balance.to_dict() if balance else {}),
+    }
+    return shown, twin
 
 
-def key_rows(keys: Sequence[KeyTraffic], health: Health) -> list[dict[str, str]]:
-    """Keys as lines of a table; whoever is up for less than lately sent it in less."""
+def key_rows(health: Health) -> list[dict[str, str]]:
+    """The busiest keys as lines of a table; a collector up for less than lately got it in less."""
     seconds = max(1.0, min(LATELY_SECONDS, health.uptime_seconds))
     total = sum(key.reports for key in health.keys)
     lately = sum(key.reports_lately for key in health.keys)
@@ -119,7 +117,7 @@ def key_rows(keys: Sequence[KeyTraffic], health: Health) -> list[dict[str, str]]
             "limited": f"{key.limited:,}",
             "over": "over its rate" if key.limited_lately else "",
         }
-        for key in keys
+        for key in health.keys[:MOST_KEYS]
     ]
 
 
@@ -134,21 +132,6 @@ class Line:
     worried: Callable[[Health], bool] = lambda health: False
 
 
-def _row(line: Line, health: Health) -> dict[str, Any]:
-    return {
-        "name": line.name,
-        "value": line.shown(health),
-        "means": line.means,
-        "worry": line.worry,
-        "worried": line.worried(health),
-    }
-
-
-def worries(health: Health) -> list[str]:
-    """The lines that call for a look."""
-    return [line.name for _, lines in LINES for line in lines if line.worried(health)]
-
-
 def _with_share(health: Health, count: int) -> str:
     return f"{count:,} ({labels.percent(health.share(count))})" if count else "0"
 
@@ -158,9 +141,10 @@ def _size(health: Health) -> str:
     return f"{size}, {health.memory_bytes / reports:,.0f} bytes a report" if reports else size
 
 
-def _limited(health: Health) -> str:
-    lately = sum(key.limited_lately for key in health.keys)
-    return f"{lately:,} in the last 5 min" if health.rate else "no limit is set"
+def _cohorts(health: Health) -> str:
+    if health.uneven is None:
+        return "unknown"
+    return f"{len(health.uneven):,} uneven" if health.uneven else "even"
 
 
 LINES: list[tuple[str, list[Line]]] = [
@@ -209,7 +193,11 @@ LINES: list[tuple[str, list[Line]]] = [
         [
             Line(
                 "Over the rate",
-                _limited,
+                lambda health: (
+                    f"{sum(key.limited_lately for key in health.keys):,} in the last 5 min"
+                    if health.rate
+                    else "no limit is set"
+                ),
                 "Requests that were refused because their key sent more than --rate allows. Devices send "
                 "again later.",
                 "Any: a key is used by more devices than it was made for, or somebody floods the collector.",
@@ -217,13 +205,7 @@ LINES: list[tuple[str, list[Line]]] = [
             ),
             Line(
                 "Cohorts",
-                lambda health: (
-                    UNKNOWN
-                    if health.uneven is None
-                    else f"{len(health.uneven):,} uneven"
-                    if health.uneven
-                    else "even"
-                ),
+                _cohorts,
                 "Devices draw at random what their histogram answers are about. The latest rounds are held "
                 "against chance, with at most one false alarm in a million for each. A lie about an answer, "
                 "and so any lie about a mean, leaves no trace: each metric's page says how far lies reach.",

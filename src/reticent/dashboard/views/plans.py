@@ -97,7 +97,7 @@ def overview(reader: PointReader) -> View:
         template="overview.html",
         title="Overview",
         twin={"at": now, "confidence": CONFIDENCE / 100, "plans": twins},
-        shown={"plans": shown, "now": labels.moment(now), "confidence": CONFIDENCE},
+        shown={"plans": shown, "now": f"{labels.moment(now)} UTC", "confidence": CONFIDENCE},
         refresh=any(twin["open_rounds"] for twin in twins),
     )
 
@@ -121,7 +121,7 @@ def _metric_card(
     marks, shape = [mark(point) for point in reversed(same)], Markup()
     what, frame = ("mean", charts.SPARK) if metric.kind == "mean" else ("median", charts.HALF_SPARK)
     if metric.kind == "histogram":
-        result = reader.histogram(plan, metric.name, last, CONFIDENCE)
+        result = reader.histogram(plan, last, CONFIDENCE)
         if result is not None and isinstance(result.estimate, HistogramEstimate):
             label = f"how {metric.name} is spread over devices, latest round"
             shape = charts.small_histogram(result.estimate.edges, bars(result.estimate), label)
@@ -226,7 +226,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
                 info
                 | {
                     "when": labels.span(info["start"], info["end"]),
-                    "until": "" if info["state"] == "sealed" else labels.moment(info["closes"]),
+                    "until": "" if info["state"] == "sealed" else f"{labels.moment(info['closes'])} UTC",
                     "reports": f"{info['reports']:,}",
                 }
                 for info in rounds

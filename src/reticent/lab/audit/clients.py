@@ -20,7 +20,7 @@ from reticent.device import Device, SecretDraws, answer
 from reticent.device.prf import SECRET_BYTES
 from reticent.errors import ReticentError
 from reticent.plan import Plan
-from reticent.reports.codec import from_json, to_json
+from reticent.reports import from_json, to_json
 from reticent.testing import ManualClock, RecordingTransport
 
 Values = Mapping[str, int | Fraction]
@@ -31,7 +31,7 @@ _SUFFIXES = ("", "-wal", "-shm")
 _ELSEWHERE = """
 import sys
 from reticent.device import Device
-from reticent.reports.codec import to_json
+from reticent.reports import to_json
 
 report = Device.open(sys.argv[1]).report(int(sys.argv[2]))
 sys.stdout.buffer.write(to_json(report) if report else b"")

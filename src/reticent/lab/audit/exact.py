@@ -27,8 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from reticent.mechanisms import SCALE, Mechanism
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms import COHORTS, SCALE, Mechanism
 from reticent.privacy import upward
 
 _DIGITS = Context(prec=100, Emax=MAX_EMAX, Emin=MIN_EMIN)

@@ -17,8 +17,7 @@ from reticent.lab.audit.clients import Client, Values
 from reticent.lab.audit.enumeration import JointPair, halves, worst_pair
 from reticent.mechanisms import Mechanism
 from reticent.plan import Metric, Plan
-from reticent.reports import Report
-from reticent.reports.codec import from_json
+from reticent.reports import Report, from_json
 
 Value = int | Fraction
 Aim = Value | str

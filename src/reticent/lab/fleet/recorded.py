@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import gzip
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from reticent.errors import MissingExtraError, ParameterError, ReticentError
 from reticent.lab.fleet.usage import whole_range
-from reticent.mechanisms.exact import Number
+from reticent.mechanisms import Number
 
 COLUMNS = ("individual", "day", "value")
 _ROWS = 1 << 12
@@ -90,7 +90,11 @@ def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -
         raise ValuesError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
     if not len(rows.values):
         raise ValuesError(f"{file}: expected rows below the columns {', '.join(COLUMNS)}, got none.")
-    order = _in_order(rows.days)
+    try:  # days sort as whole numbers where all of them are, as text or dates otherwise
+        keys: Sequence[Any] = [int(day) for day in rows.days]
+    except (TypeError, ValueError):
+        keys = rows.days
+    order = sorted(range(len(keys)), key=keys.__getitem__)
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     places = rank[rows.day] * len(rows.individuals) + rows.individual
@@ -119,27 +123,31 @@ class _Rows(NamedTuple):
     values: NDArray[np.int64]
 
 
-def _in_order(days: Sequence[Any]) -> list[int]:
-    """Places of the days, sorted: as whole numbers where all of them are, as text or dates otherwise."""
-    try:
-        keys: Sequence[Any] = [int(day) for day in days]
-    except (TypeError, ValueError):
-        keys = days
-    return sorted(range(len(days)), key=keys.__getitem__)
-
-
 # CSV
 
 
 def _csv(file: Path) -> _Rows:
     individuals: dict[str, int] = {}
     days: dict[str, int] = {}
-    columns: list[tuple[NDArray[np.int64], ...]] = []
+    columns = [(_NONE, _NONE, _NONE)]
+    first = 0  # the number of the first row of a chunk
     with _opened(file) as text:
-        for first, (names, dates, values) in _chunks(file, text):
-            columns.append((_codes(individuals, names), _codes(days, dates), _whole(file, first, values)))
-    if not columns:
-        columns = [(_NONE, _NONE, _NONE)]
+        lines = csv.reader(text)
+        try:
+            heads = [head.strip() for head in next(lines, [])]
+            picks = [heads.index(name) for name in _needed(file, heads)]
+            while chunk := list(islice(lines, _ROWS)):
+                rows = [row for row in chunk if row]
+                for place, row in enumerate(rows, first):
+                    if len(row) != len(heads):
+                        raise ValuesError(
+                            f"{_place(file, place)}: expected {len(heads)} columns, got {len(row)}."
+                        )
+                names, dates, values = ([row[pick] for row in rows] for pick in picks)
+                columns.append((_codes(individuals, names), _codes(days, dates), _whole(file, first, values)))
+                first += len(rows)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValuesError(f"{file}: expected CSV in UTF-8; {error}.") from error
     individual, day, value = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     return _Rows(list(individuals), individual, list(days), day, value)
 
@@ -148,26 +156,6 @@ def _opened(file: Path) -> TextIO:
     if file.suffix == ".gz":
         return gzip.open(file, "rt", encoding="utf-8", newline="")
     return file.open(encoding="utf-8-sig", newline="")
-
-
-def _chunks(file: Path, text: TextIO) -> Iterator[tuple[int, list[list[str]]]]:
-    """The number of the first row of some, and those rows as three columns in our order."""
-    lines = csv.reader(text)
-    try:
-        heads = [head.strip() for head in next(lines, [])]
-        picks = [heads.index(name) for name in _needed(file, heads)]
-        first = 0
-        while chunk := list(islice(lines, _ROWS)):
-            rows = [row for row in chunk if row]
-            for place, row in enumerate(rows, first):
-                if len(row) != len(heads):
-                    raise ValuesError(
-                        f"{_place(file, place)}: expected {len(heads)} columns, got {len(row)}."
-                    )
-            yield first, [[row[pick] for row in rows] for pick in picks]
-            first += len(rows)
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise ValuesError(f"{file}: expected CSV in UTF-8; {error}.") from error
 
 
 def _needed(file: Path, heads: Sequence[str]) -> tuple[str, ...]:
@@ -239,20 +227,7 @@ def _parquet(file: Path) -> _Rows:
             raise ValuesError(f"{_place(file, int(row))}: {name}: expected something, got nothing.")
     if not len(table):
         return _Rows([], _NONE, [], _NONE, _NONE)
-    individuals, individual = _encoded(table["individual"])
-    days, day = _encoded(table["day"])
-    return _Rows(individuals, individual, days, day, _numbers(file, table["value"].to_numpy()))
-
-
-def _encoded(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
-    """Distinct labels in order of appearance, and the place of each row's."""
-    encoded = column.dictionary_encode().unify_dictionaries().combine_chunks()
-    if hasattr(encoded, "chunks"):  # older versions of pyarrow keep one chunk
-        encoded = encoded.chunk(0)
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def _numbers(file: Path, values: NDArray[Any]) -> NDArray[np.int64]:
+    values = table["value"].to_numpy()
     if values.dtype.kind not in "iuf":
         raise ValuesError(f"{file}: value: expected a column of numbers, got {values.dtype}.")
     wrong = ~((values >= 0) & (values < 2**53))
@@ -261,4 +236,14 @@ def _numbers(file: Path, values: NDArray[Any]) -> NDArray[np.int64]:
     if wrong.any():
         row = int(wrong.argmax())
         raise ValuesError(f"{_place(file, row)}: value: expected a whole number from 0 to below 2^53.")
-    return values.astype(np.int64)
+    individuals, individual = _encoded(table["individual"])
+    days, day = _encoded(table["day"])
+    return _Rows(individuals, individual, days, day, values.astype(np.int64))
+
+
+def _encoded(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
+    """Distinct labels in order of appearance, and the place of each row's."""
+    encoded = column.dictionary_encode().unify_dictionaries().combine_chunks()
+    if hasattr(encoded, "chunks"):  # older versions of pyarrow keep one chunk
+        encoded = encoded.chunk(0)
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import ParameterError, ReticentError
+from reticent.lab.fleet.fleets import Tags, VectorisedFleet
 from reticent.lab.fleet.population import Population
-from reticent.lab.fleet.vectorised import Tags, VectorisedFleet
 from reticent.reports import packed_header
 
 MOST_AT_ONCE = 100_000
@@ -76,25 +76,20 @@ def send_packed(
     deadline = time.monotonic() + patience
     accepted = 0
     for place in range(header.start, len(batch), step):
-        accepted += _send(endpoint, head + batch[place : place + step], key, timeout, deadline)
-    return accepted
-
-
-def _send(endpoint: str, batch: bytes, key: str | None, timeout: float, deadline: float) -> int:
-    """One request, and again while the collector asks for patience."""
-    while True:
-        status, wait, answer = _request(endpoint, batch, key, timeout)
-        if status == 202:
-            break
-        if status not in _TRY_AGAIN or time.monotonic() + wait > deadline:
+        part = head + batch[place : place + step]
+        status, wait, answer = _request(endpoint, part, key, timeout)
+        while status in _TRY_AGAIN and time.monotonic() + wait <= deadline:
+            time.sleep(wait)
+            status, wait, answer = _request(endpoint, part, key, timeout)
+        if status != 202:
             raise ReplayError(f"{endpoint}: {answer.get('code', status)}: {answer.get('detail', '')}")
-        time.sleep(wait)
-    accepted, rejected = int(answer.get("accepted", 0)), answer.get("rejected", [])
-    if rejected:
-        raise ReplayError(
-            f"{endpoint}: {rejected[0].get('code')}: {len(rejected)} of "
-            f"{accepted + len(rejected)} reports were refused."
-        )
+        taken, rejected = int(answer.get("accepted", 0)), answer.get("rejected", [])
+        if rejected:
+            raise ReplayError(
+                f"{endpoint}: {rejected[0].get('code')}: {len(rejected)} of "
+                f"{taken + len(rejected)} reports were refused."
+            )
+        accepted += taken
     return accepted
 
 

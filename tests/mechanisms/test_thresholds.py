@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent.errors import ParameterError
-from reticent.mechanisms.exact import SCALE, ceil_scaled, exact, exponential, low_threshold, whole_if_possible
+from reticent.mechanisms import SCALE, exact
+from reticent.mechanisms.thresholds import ceil_scaled, exponential, low_threshold, whole_if_possible
 
 some_epsilon = st.fractions(Fraction(1, 1000), 20, max_denominator=10**9)
 

@@ -15,6 +15,8 @@ from reticent.device import answer
 from reticent.errors import ParameterError
 from reticent.estimates import estimate
 from reticent.lab.fleet import GRAN_TURISMO_SPORT, HashDraws, SdkFleet, VectorisedFleet
+from reticent.lab.fleet.fleets import tally
+from reticent.lab.fleet.memo import high_word
 from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
 from reticent.plan import Group, Metric, Plan, Segment
 from reticent.reports import from_packed, to_packed
@@ -97,7 +99,7 @@ def plans(draw: st.DrawFn) -> Plan:
 def values_of(metric: Metric) -> st.SearchStrategy[int]:
     """In range, at and around every point or edge, and out of range."""
     mechanism = metric.mechanism
-    points = mechanism.grid.points if isinstance(mechanism, OneBitMean) else mechanism.buckets.edges
+    points = mechanism.points
     around = sorted({int(point) + way for point in points for way in (-1, 0, 1)})
     top = int(metric.max_value)
     return st.one_of(
@@ -308,3 +310,67 @@ def test_estimates_of_a_fleet_hold_its_truth() -> None:
         assert all(
             number.lower <= truth <= number.upper for number, truth in zip(numbers_, truths, strict=True)
         )
+
+
+# The integer arithmetic underneath
+
+
+words64 = st.one_of(st.integers(0, 2**64 - 1), st.sampled_from([0, 1, 2**32 - 1, 2**32, 2**64 - 1]))
+
+
+@given(st.lists(st.tuples(words64, words64), min_size=1, max_size=20))
+def test_the_high_word_of_a_product_is_exact(pairs: list[tuple[int, int]]) -> None:
+    words, factors = (np.array(column, dtype=np.uint64) for column in zip(*pairs, strict=True))
+    exact = [word * factor >> 64 for word, factor in pairs]
+    assert high_word(words, factors).tolist() == exact
+    assert high_word(words, factors.astype(object)).tolist() == exact
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64, np.uint8, np.uint64])
+def test_values_of_every_type_are_clamped(kind: type[np.integer]) -> None:
+    ends = np.array([np.iinfo(kind).min, 0, 1, 60, np.iinfo(kind).max], dtype=kind)
+    before = ends.copy()
+    inside = np.array([min(max(int(value), 0), 60) for value in ends])
+    fleet = VectorisedFleet(PLAN, 5, seed=1)
+    for metric in PLAN.metrics:
+        assert fleet.cells(metric.name, ends).tolist() == fleet.cells(metric.name, inside).tolist()
+    assert (ends == before).all()
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [
+        Grid.even(60), Grid.even(60, 20), Grid.even(60, Fraction(20, 3)), Grid([0, 1, 2, 50, 60]),
+        Grid([0, Fraction(1, 3), 59, Fraction(121, 2)]), Grid.even(2**40, 2**38), Grid([0, Fraction(1, 2)]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_cells_are_those_of_the_grid_for_every_whole_value(grid: Grid) -> None:
+    """Every value from below to above the range (a step apart where it is long), for 25 devices."""
+    metric = Metric("m", OneBitMean(1, grid=grid))
+    fleet = VectorisedFleet(Plan("p", 1, 60, 60, (metric,)), 25, seed=1)
+    alphas = [HashDraws(1, device, "p").alpha(metric) for device in range(25)]
+    step = max(1, int(grid.max_value) // 70)
+    for value in range(-step, int(grid.max_value) + 3 * step, step):
+        inside = min(max(value, 0), grid.max_value)
+        expected = [grid.cell(inside, alpha) for alpha in alphas]
+        assert fleet.cells("m", np.full(25, value)).astype(int).tolist() == expected
+
+
+@pytest.mark.parametrize(("groups", "places"), [(1, 3), (7, 1), (40, 11), (5000, 9), (30_000, 2)])
+def test_tallies_are_those_of_counting_one_by_one(groups: int, places: int) -> None:
+    generator = np.random.default_rng(groups)
+    keys = generator.integers(0, groups, 3000)
+    bits = [generator.integers(0, 2, 3000).astype(np.uint8) for _ in range(places)]
+    reports, ones = tally(keys, bits, groups)
+    expected = np.zeros((groups, places), dtype=int)
+    for place, bit in enumerate(bits):
+        np.add.at(expected[:, place], keys, bit)
+    assert (ones == expected).all()
+    assert (reports == np.bincount(keys, minlength=groups)).all()
+
+
+def test_tallies_of_one_group_need_no_keys() -> None:
+    bits = [np.array([True, False, True]), np.array([False, False, True])]
+    reports, ones = tally(None, bits, 1)
+    assert (reports.tolist(), ones.tolist()) == ([3], [[2, 1]])

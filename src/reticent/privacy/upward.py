@@ -1,4 +1,4 @@
-"""Figures that are never too small: computed with 100 digits, then rounded up to the next float."""
+"""Losses that are never too small: computed with 100 digits, then rounded up to the next float."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def precise(function: Callable[Arguments, Answer]) -> Callable[Arguments, Answer
     return inner
 
 
-def upward(figure: Decimal | Fraction) -> float:
+def upward(loss: Decimal | Fraction) -> float:
     """
-    The least float that is not below `figure`.
+    The least float that is not below `loss`.
 
     A `Fraction` is taken as exact. A `Decimal` comes from `precise` arithmetic of 100 digits, so it is first
     raised by 1e-60 of itself and by 1e-80, which is more than any formula here can have lost.
@@ -38,16 +38,16 @@ def upward(figure: Decimal | Fraction) -> float:
     >>> upward(Fraction(1)), upward(Fraction(3, 10))
     (1.0, 0.30000000000000004)
     """
-    if isinstance(figure, Fraction):
-        return _at_least(figure)
-    if figure.is_infinite():
-        return float(figure)
-    return _at_least(raised(figure))
+    if isinstance(loss, Fraction):
+        return _at_least(loss)
+    if loss.is_infinite():
+        return float(loss)
+    return _at_least(raised(loss))
 
 
-def raised(figure: Decimal) -> Fraction:
-    """`figure` with its possible rounding errors on top."""
-    exact = Fraction(figure)
+def raised(loss: Decimal) -> Fraction:
+    """`loss` with its possible rounding errors on top."""
+    exact = Fraction(loss)
     return exact + abs(exact) * _RELATIVE + _ABSOLUTE
 
 
@@ -56,7 +56,7 @@ def _at_least(exact: Fraction) -> float:
     return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
 
 
-def compose(figures: Iterable[float]) -> float:
+def compose(losses: Iterable[float]) -> float:
     """
     The loss of several answers together: the sum of their losses, rounded up (sequential composition).
 
@@ -69,7 +69,7 @@ def compose(figures: Iterable[float]) -> float:
     >>> compose([0.5, 0.25]), compose([0.1] * 10) >= 1
     (0.75, True)
     """
-    terms = list(figures)
+    terms = list(losses)
     if any(math.isinf(term) for term in terms):
         return math.inf
     return _at_least(sum((Fraction(term) for term in terms), Fraction(0)))

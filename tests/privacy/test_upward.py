@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.privacy.figures import compose, decimal, precise, upward
+from reticent.privacy import compose, decimal, precise, upward
 
 
 @settings(deadline=None)

@@ -64,7 +64,7 @@ def routes(tools: Any) -> tuple[set[str], set[str]]:
     """The addresses of the application: those of the interface, and those of pages for people."""
     app = Collector([Plan.from_toml(tools.usage())], open_store("memory:"), pages=dashboard)
     everything = {route.path for route in app._api._app.routes}  # type: ignore[attr-defined]
-    pages = {route.path for route in dashboard.routes(app.reader, app.health)}  # type: ignore[attr-defined]
+    pages = {route.path for route in dashboard.routes(app.results, app.health)}  # type: ignore[attr-defined]
     return everything - pages, pages
 
 

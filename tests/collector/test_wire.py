@@ -329,9 +329,9 @@ def test_right_lines_take_the_quick_way(tools: Any, plans: list[Plan], wire: Wir
     """Otherwise the tests above would compare the slow way with itself."""
     for plan in plans:
         body = to_ndjson(tools.reports(plan, right_round, 20))
-        assert wire._in_columns(body, NOW, Batch())
+        assert wire._at_once(body, NOW, Batch())
         batch = Batch()
-        assert not wire._in_columns(body.replace(b',"id"', b', "id"', 1), NOW, batch)
+        assert not wire._at_once(body.replace(b',"id"', b', "id"', 1), NOW, batch)
         assert batch == Batch()
 
 

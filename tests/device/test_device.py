@@ -199,8 +199,7 @@ def test_catching_up_is_bounded(state: Path, plan_text: str, clock: ManualClock)
         clock.advance(100 * 21_600)
         device.flush()
         assert device.status().waiting == 64
-    with Device(plan, state, clock=clock, transport=transport) as device:
-        device._background[1].stop() if device._background else None
+    with closing(Device(plan, state, clock=clock, transport=transport)) as device:
         device.flush(timeout=30)
         rounds = [report.round for report in transport.reports]
         assert rounds == sorted(rounds)

@@ -14,8 +14,8 @@ from tests.simulator.machine import System
 
 from reticent.collector import Committer
 from reticent.collector.commit import _Group
-from reticent.device import Answer, StateFile, answer
-from reticent.device.outbox import Kept, Sender
+from reticent.device import Answer, StateFile, Transport, answer
+from reticent.device.engine import Engine
 from reticent.stores import Appended
 from reticent.stores.open_round import OpenRound
 from reticent.stores.sqlite import SqliteStore
@@ -78,15 +78,15 @@ def acknowledges_before_the_commit(patch: Patch) -> None:
 
 def draws_again_on_a_retry(patch: Patch) -> None:
     """A device that sends fresh noise about the same value with each attempt."""
-    send = Sender._send
+    send = Engine._send
 
-    def redrawn(self: Sender, kept: Kept, timeout: float, round_seconds: int) -> bool:
+    def redrawn(self: Engine, transport: Transport, kept: Any, timeout: float) -> bool:
         if kept.attempts:
             noise = bytes(byte ^ other for byte, other in zip(kept.report.bits, os.urandom(99), strict=False))
             kept = kept._replace(report=replace(kept.report, bits=noise))
-        return send(self, kept, timeout, round_seconds)
+        return send(self, transport, kept, timeout)
 
-    patch.setattr(Sender, "_send", redrawn)
+    patch.setattr(Engine, "_send", redrawn)
 
 
 def counts_a_duplicate(patch: Patch) -> None:

@@ -57,7 +57,7 @@ class Collector:
         for plan in plans:
             store.register(plan)
         self.access = Access(store, rate, clock)
-        self.reader = Results(store, clock)
+        self.results = Results(store, clock)
         self._wire = Wire(store.plans(), skew)
         self._clock = clock
         self._most_waiting = most_waiting
@@ -67,7 +67,7 @@ class Collector:
         self.ingest: Ingest | None = None
         self._sealer: Sealer | None = None
         self._refreshing: asyncio.Task[None] | None = None
-        self._api = Api(self.reader, store.ping, self.access, self.health, secure_cookies, pages)
+        self._api = Api(self.results, store.ping, self.access, self.health, secure_cookies, pages)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or start and stop."""

@@ -21,7 +21,7 @@ LONGEST_FORM = 4096
 class Pages(Protocol):
     """What adds pages for people: `reticent.dashboard`."""
 
-    def routes(self, reader: Results, health: Callable[[], Health]) -> Sequence[BaseRoute]:
+    def routes(self, results: Results, health: Callable[[], Health]) -> Sequence[BaseRoute]:
         """The pages."""
 
     def login_page(self, message: str, next_path: str) -> str:

@@ -14,8 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from reticent.device import Device, SecretDraws
-from reticent.device.answer import answer
+from reticent.device import Device, SecretDraws, answer
 from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan
 

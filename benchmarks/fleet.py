@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.lab.fleet import GRAN_TURISMO_SPORT, SdkFleet, VectorisedFleet
-from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, Mechanism, OneBitMean
 from reticent.plan import Metric, Plan
-from reticent.plan.model import AnyMechanism
 
 DAY = 86_400
 DEVICES = 1_000_000
 BUCKETS = Buckets.even(DAY, 32)
-MECHANISMS: dict[str, AnyMechanism] = {
+MECHANISMS: dict[str, Mechanism] = {
     "mean": OneBitMean(1, DAY),
     "mean, three steps": OneBitMean(1, DAY, DAY // 3),
     "Hadamard bit, k = 32": HadamardBit(1, BUCKETS),
@@ -30,7 +29,7 @@ MECHANISMS: dict[str, AnyMechanism] = {
 }
 
 
-def plan_of(mechanism: AnyMechanism) -> Plan:
+def plan_of(mechanism: Mechanism) -> Plan:
     """A plan of one metric, with the flips of the paper's deployment."""
     return Plan("bench", 1, DAY, 0, (Metric("seconds", mechanism, Flip("0.2")),))
 

@@ -39,8 +39,8 @@ async def app(scope, receive, send):
         more = (await receive()).get("more_body", False)
     await send({"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"0")]})
     await send({"type": "http.response.body", "body": b""})
-from reticent.collector.ingest import Limits
-from reticent.collector.serving import make_server
+from reticent.collector import Limits
+from reticent.collector import make_server
 import sys
 def started(host, port):
     print(f"Listening on http://{host}:{port}", file=sys.stderr, flush=True)

@@ -1,1 +1,161 @@
-"""The evaluation and deployment of the paper at full scale: one module per figure, each with claims."""
+"""
+The evaluation and deployment of "Collecting Telemetry Data Privately" (Ding, Kulkarni, Yekhanin, NIPS 2017) at
+full scale: one module per experiment, from the question to the verdict on each claim of the paper.
+
+    claims          what an experiment is given and hands back; a claim and its verdict
+    values, panels  what several experiments share: the values of devices, and errors against ε
+    patterns        Figure 3
+    means           Figures 4 and 6
+    histograms      Figures 5 and 7
+    check           fast simulation against device by device
+    losses, bounds, memos    the tables
+    deployment      section 6
+    report          the pages, from templates
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pkgutil import resolve_name
+
+from paper.claims import (
+    DAY,
+    EPSILONS,
+    Claim,
+    Picture,
+    Progress,
+    Result,
+    Run,
+    Setting,
+    Table,
+    Verdict,
+    quiet,
+)
+from reticent.errors import ParameterError
+
+__all__ = [
+    "ALL",
+    "DAY",
+    "EPSILONS",
+    "EXPERIMENTS",
+    "Claim",
+    "Experiment",
+    "Picture",
+    "Progress",
+    "Result",
+    "Run",
+    "Setting",
+    "Table",
+    "Verdict",
+    "chosen",
+    "quiet",
+    "run",
+]
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An experiment that can be asked for; its module is imported when it is."""
+
+    name: str
+    function: str
+    about: str
+
+    def run(self, setting: Setting, progress: Progress = quiet) -> Result:
+        """Run it."""
+        result: Result = resolve_name(f"paper{self.function}")(setting, progress)
+        return result
+
+
+EXPERIMENTS = (
+    Experiment("fig3", ".patterns:run", "distribution of pattern supports"),
+    Experiment("fig4", ".means:figure_4", "mean estimation, app usage"),
+    Experiment("fig5", ".histograms:figure_5", "histogram estimation, app usage"),
+    Experiment("fig6", ".means:figure_6", "mean estimation, synthetic values"),
+    Experiment("fig7", ".histograms:figure_7", "histogram estimation, synthetic values"),
+    Experiment("check", ".check:run", "fast simulation against device by device"),
+    Experiment("tables", ":tables", "losses, bounds, age in days, remembered histograms"),
+    Experiment("deployment", ".deployment:run", "20 apps, every 6 hours, for a month"),
+)
+"""In the order in which they are run and reported; those that share values are neighbours."""
+
+
+def tables(setting: Setting, progress: Progress = quiet) -> Result:
+    """All tables, part by part."""
+    from paper import bounds, losses, memos
+
+    works: tuple[Callable[[], Result], ...] = (
+        losses.run,
+        lambda: bounds.run(setting),
+        lambda: memos.ages(setting),
+        memos.histograms,
+    )
+    parts: list[Result] = []
+    for work in works:
+        progress(len(parts), len(works))
+        parts.append(work())
+    progress(len(works), len(works))
+    return Result(
+        name="tables",
+        title="Tables: losses, bounds, age in days, remembered histograms",
+        summary=" ".join(part.summary for part in parts),
+        tables=tuple(table for part in parts for table in part.tables),
+        pictures=tuple(picture for part in parts for picture in part.pictures),
+        claims=tuple(claim for part in parts for claim in part.claims),
+    )
+
+
+def chosen(names: Iterable[str]) -> list[Experiment]:
+    """
+    The experiments of some names, each once and in order; "all" is all of them.
+
+    >>> [experiment.name for experiment in chosen(["tables", "fig3", "fig3"])]
+    ['fig3', 'tables']
+    """
+    wanted, known = set(names), [experiment.name for experiment in EXPERIMENTS]
+    unknown = sorted(wanted - {ALL, *known})
+    if unknown:
+        raise ParameterError("experiment", f"one of {', '.join(known)} or {ALL}", ", ".join(unknown))
+    return [experiment for experiment in EXPERIMENTS if ALL in wanted or experiment.name in wanted]
+
+
+Watch = Callable[[Experiment], Progress]
+"""Handed each experiment before it starts; what it returns is told how far that one is."""
+
+
+def run(names: Sequence[str], setting: Setting, watch: Watch = lambda _: quiet) -> Run:
+    """Run the experiments of some names, one after the other."""
+    results, seconds = [], []
+    for experiment in chosen(names):
+        start = time.perf_counter()
+        results.append(experiment.run(setting, watch(experiment)))
+        seconds.append(time.perf_counter() - start)
+    return Run(setting, tuple(results), tuple(seconds), peak_memory(), versions())
+
+
+def peak_memory() -> int:
+    """The most bytes this process has held so far; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+def versions() -> dict[str, str]:
+    """What a run was made with."""
+    numbers = {"python": platform.python_version()}
+    for name in ("reticent", "numpy", "scipy", "matplotlib"):
+        try:
+            numbers[name] = version(name)
+        except PackageNotFoundError:
+            numbers[name] = "not installed"
+    return numbers

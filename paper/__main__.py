@@ -1,5 +1,130 @@
-"""`python -m paper` runs the experiments."""
+"""`python -m paper`: the experiments of the paper, with its claims checked."""
 
-from paper.command import reproduce
+from __future__ import annotations
 
-reproduce(prog_name="python -m paper")
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from paper import ALL, DAY, EXPERIMENTS, Experiment, Run, Setting, Verdict, quiet, run
+from paper import Progress as Told
+from reticent.cli.output import as_json, console, plan_file, print_json
+from reticent.cli.root import plain_faults
+from reticent.errors import MissingExtraError
+
+COLOURS = {Verdict.HOLDS: "green", Verdict.CONDITION: "yellow", Verdict.FAILS: "red"}
+
+
+class Reproduce(click.Command):
+    """Errors are told as by the verbs of `reticent`."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the experiments."""
+        with plain_faults():
+            return super().invoke(ctx)
+
+
+@click.command(cls=Reproduce)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...",
+                type=click.Choice([*(experiment.name for experiment in EXPERIMENTS), ALL]))  # fmt: skip
+@click.option("--out", "folder", required=True, metavar="DIR", help="Write the report there.",
+              type=click.Path(path_type=Path))  # fmt: skip
+@click.option("--repetitions", type=click.IntRange(2, 1_000_000), default=3000, show_default=True,
+              metavar="N", help="Simulated collections per point of a figure.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=2017, show_default=True, metavar="SEED",
+              help="The same seed gives the same figures.")  # fmt: skip
+@click.option("--values", metavar="FILE", type=plan_file,
+              help="Your own data, CSV or Parquet: individual, day, value (seconds of a day).")  # fmt: skip
+@click.option("--devices", type=click.IntRange(1000, 10_000_000), metavar="N",
+              help="Size of the largest fleet, the others in proportion; 3,000,000 if left out.")  # fmt: skip
+@as_json
+def reproduce(
+    names: tuple[str, ...],
+    folder: Path,
+    repetitions: int,
+    seed: int,
+    values: Path | None,
+    devices: int | None,
+    as_json: bool,
+) -> None:
+    """
+    Run experiments of "Collecting Telemetry Data Privately" (Ding, Kulkarni, Yekhanin, NIPS 2017) and judge
+    each of its claims by the figures. NAME is fig3, fig4, fig5, fig6, fig7, tables, deployment, check (fast
+    simulation against device by device) or all.
+
+    Writes a page (DIR/index.html, and report.md), a CSV file per table, PNG and SVG per picture, and
+    results.json. The paper's data set is not public, so a fitted population stands in for it; --values takes
+    real data instead, of which larger fleets are drawn with replacement.
+
+    \b
+    Example:
+      python -m paper all --out reproduction
+      python -m paper fig3 tables --devices 100000 --out quick
+
+    Exit code 0 also when claims do not hold: that is a finding. A folder with other files in it is not
+    written to.
+    """
+    try:
+        from paper import report
+        from reticent.lab.fleet import read_values
+    except ModuleNotFoundError as missing:
+        raise MissingExtraError("lab", missing.name or "numpy") from None
+    report.check_folder(folder)
+    setting = Setting(seed=seed, repetitions=repetitions)
+    if devices is not None:
+        setting = replace(setting, fleets=(devices // 10, devices // 3, devices))
+    if values is not None:
+        recorded = read_values(values, max_value=DAY)
+        setting = replace(setting, population=recorded, days=min(setting.days, len(recorded.days)))
+    with bars(hidden=as_json) as watch:
+        done = run(names, setting, watch)
+        page = report.write(done, folder)
+    if as_json:
+        print_json({"page": str(page), **report.to_dict(done)})
+    else:
+        conclude(console(), done, page)
+
+
+@contextmanager
+def bars(hidden: bool) -> Iterator[Callable[[Experiment], Told]]:
+    """A bar per experiment on standard error, for people only."""
+    screen = Console(stderr=True)
+    if hidden or not screen.is_terminal:
+        yield lambda experiment: quiet
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=screen) as progress:
+
+        def watch(experiment: Experiment) -> Told:
+            task = progress.add_task(f"{experiment.name}  {experiment.about}", total=1)
+            return lambda done, total: progress.update(task, completed=done, total=total)
+
+        yield watch
+
+
+def conclude(screen: Console, done: Run, page: Path) -> None:
+    """Claims with their verdicts and conditions; what was measured is in the report."""
+    from paper.report import duration, tally
+
+    claims = Table("verdict", "place", "claim", box=None, pad_edge=False)
+    for claim in [*done.of_the_paper, *done.of_reticent]:
+        colour = COLOURS[claim.verdict]
+        place = claim.place + (f" ({claim.erratum})" if claim.erratum else "")
+        note = f"\n[dim]{escape(claim.condition)}[/dim]" if claim.condition else ""
+        claims.add_row(f"[{colour}]{claim.verdict}[/{colour}]", escape(place), escape(claim.says) + note)
+    screen.print(claims)
+    memory = f", {done.peak_bytes / 2**30:.1f} GiB at most" if done.peak_bytes else ""
+    screen.print(f"\n{tally(done.of_the_paper)} [dim]({duration(sum(done.seconds))}{memory})[/dim]")
+    screen.print(f"The report is [bold]{escape(str(page))}[/bold]")
+
+
+if __name__ == "__main__":
+    reproduce(prog_name="python -m paper")

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paper.apps import APPS, ROUNDS_PER_DAY, SIX_HOURS, App, Usage, usage, windows_plan
-from paper.experiment import DAY, Claim, Picture, Progress, Result, Setting, Table, Verdict, quiet
-from paper.losses_table import DEPLOYED, FLIP, PRINTED_JOINT, PRINTED_ROUND
-from paper.population_cache import generator
-from paper.rounded import rounded_cells
+from paper.claims import DAY, Finding, Progress, Result, Rows, Setting, Table, claim, picture, quiet, table
+from paper.losses import DEPLOYED, FLIP, PRINTED_JOINT, PRINTED_ROUND
+from paper.values import generator, rounded_cells
 from reticent.estimates import Estimate, estimate
-from reticent.lab.fleet import VectorisedFleet
+from reticent.lab.fleet import EDITOR, FORZA_HORIZON_4, GRAN_TURISMO_SPORT, AppUsage, VectorisedFleet
 from reticent.mechanisms import Grid
-from reticent.plots import COLOURS, drawing, panels
+from reticent.plan import Plan
+from reticent.plots import COLOURS, panels
 from reticent.privacy import (
+    Supports,
     compose,
     joint_limit_loss,
     loss_by_width,
@@ -26,8 +26,8 @@ from reticent.privacy import (
     loss_of_switch,
     loss_per_round,
     paper_joint_limit_loss,
+    supports,
 )
-from reticent.privacy.patterns import Supports, supports
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,8 +39,98 @@ COVERED = 0.9
 MINOR = 1.5
 """A loss is "minor additional" to another when both together are at most so many times the other."""
 
+EXAMPLE = Path(__file__).parents[1] / "examples" / "windows-deployment.toml"
+"""The plan of section 6."""
+
 SHOWN = ("browser", "mail", "photos", "racing_game")
 """Apps whose estimates are drawn."""
+
+SIX_HOURS = 21_600
+ROUNDS_PER_DAY = 4
+RHYTHM = (0.05, 0.25, 0.35, 0.35)
+"""How likely use begins at night, in the morning, in the afternoon and in the evening."""
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """One app: whose shape its use has, and what share of devices never opens it."""
+
+    name: str
+    shape: AppUsage
+    never: float
+
+    @property
+    def metric(self) -> str:
+        """Its name in the plan."""
+        return f"{self.name}_seconds"
+
+    @property
+    def usage(self) -> AppUsage:
+        """Its use per round."""
+        scaled = self.shape.scaled(SIX_HOURS, ROUNDS_PER_DAY, RHYTHM)
+        return replace(scaled, name=self.name, never_users=self.never)
+
+
+APPS = (
+    App("browser", EDITOR, 0.05),
+    App("mail", EDITOR, 0.50),
+    App("chat", EDITOR, 0.60),
+    App("calls", GRAN_TURISMO_SPORT, 0.50),
+    App("office", EDITOR, 0.70),
+    App("notes", FORZA_HORIZON_4, 0.60),
+    App("photos", GRAN_TURISMO_SPORT, 0.40),
+    App("music", FORZA_HORIZON_4, 0.60),
+    App("video", GRAN_TURISMO_SPORT, 0.40),
+    App("maps", FORZA_HORIZON_4, 0.70),
+    App("news", GRAN_TURISMO_SPORT, 0.70),
+    App("weather", FORZA_HORIZON_4, 0.70),
+    App("store", GRAN_TURISMO_SPORT, 0.30),
+    App("camera", FORZA_HORIZON_4, 0.80),
+    App("reader", GRAN_TURISMO_SPORT, 0.80),
+    App("racing_game", FORZA_HORIZON_4, 0.95),
+    App("card_game", GRAN_TURISMO_SPORT, 0.85),
+    App("editor", EDITOR, 0.95),
+    App("terminal", GRAN_TURISMO_SPORT, 0.97),
+    App("recorder", FORZA_HORIZON_4, 0.98),
+)
+"""
+Invented: no data on 20 apps per 6 hours are public. Apps of every day have the shape of `EDITOR`, which is
+invented too; the others have that of a recorded app. The shares of devices that never open one are guesses.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """
+    What the devices of a fleet did, invented: apps are drawn independently.
+
+    Where they sum to more than 6 hours all are scaled down to them and rounded down, as a person who can only
+    look at one at a time would have to.
+    """
+
+    seconds: NDArray[np.int16]
+    """[apps, rounds, devices]."""
+    over: float
+    """The share of devices and rounds whose apps, drawn one by one, had summed to more than the limit."""
+
+    @classmethod
+    def draw(cls, devices: int, days: int, seed: int) -> Usage:
+        """The use of all apps."""
+        rounds, over = days * ROUNDS_PER_DAY, 0
+        seconds = np.empty((len(APPS), rounds, devices), dtype=np.int16)
+        for place, app in enumerate(APPS):
+            seconds[place] = app.usage.values(devices, rounds, generator(seed, "deployment", app.name))
+        for number in range(rounds):
+            total = seconds[:, number].sum(axis=0, dtype=np.int64)
+            above = np.flatnonzero(total > SIX_HOURS)
+            scaled = seconds[:, number, above].astype(np.int64) * SIX_HOURS // total[above]
+            seconds[:, number, above] = scaled
+            over += len(above)
+        return cls(seconds, over / (rounds * devices))
+
+    def of_round(self, number: int) -> dict[str, NDArray[np.int16]]:
+        """The values of all devices in a round, by metric."""
+        return {app.metric: self.seconds[place, number] for place, app in enumerate(APPS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +150,13 @@ class Month:
     @property
     def covered(self) -> NDArray[np.bool_]:
         """Which intervals hold the truth."""
-        return np.array(
-            [e.lower <= mean <= e.upper for e, mean in zip(self.estimates, self.truth, strict=True)]
-        )
-
-    @property
-    def errors(self) -> NDArray[np.float64]:
-        """How far each estimate is off."""
-        return np.abs(np.array([each.value for each in self.estimates]) - self.truth)
+        lower, upper = np.array([(estimate.lower, estimate.upper) for estimate in self.estimates]).T
+        return np.asarray((lower <= self.truth) & (self.truth <= upper))
 
     @property
     def half_width(self) -> float:
         """The half-width of an interval, on average."""
-        return float(np.mean([each.half_width for each in self.estimates]))
+        return float(np.mean([estimate.half_width for estimate in self.estimates]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,256 +186,222 @@ class Deployment:
 
 def run(setting: Setting, progress: Progress = quiet) -> Result:
     """20 apps, one bit each, every 6 hours for a month."""
-    found = simulate(max(100, setting.fleets[0] // 3), setting, progress)
+    fleet = simulate(max(100, setting.fleets[0] // 3), setting, progress)
     losses = losses_table()
     return Result(
-        name="deployment",
-        title="Deployment: 20 apps, every 6 hours",
-        summary=(
-            f"{found.devices:,} simulated devices answer examples/windows-deployment.toml for "
-            f"{found.rounds} rounds of 6 hours: ε = 1, γ = 0.2, s = m, {len(APPS)} apps that share a "
-            "limit of 6 hours. They answer bit for bit as the SDK does. Their use of apps is invented, as "
-            "no such data are public (and --values, which are daily and of one app, are not used here): "
-            "what depends on it is how many devices are steady, not the losses nor the errors."
-        ),
-        tables=(_apps_table(found.months), _moved_table(found), losses, _estimates_table(found.months)),
-        pictures=(_estimates_picture(found), _steady_picture(found)),
-        claims=(
-            mean_every_round(found),
+        "deployment",
+        "Deployment: 20 apps, every 6 hours",
+        f"{fleet.devices:,} simulated devices answer examples/windows-deployment.toml for "
+        f"{fleet.rounds} rounds of 6 hours: ε = 1, γ = 0.2, s = m, {len(APPS)} apps that share a "
+        "limit of 6 hours. They answer bit for bit as the SDK does. Their use of apps is invented, as "
+        "no such data are public (and --values, which are daily and of one app, are not used here): "
+        "what depends on it is how many devices are steady, not the losses nor the errors.",
+        (per_app(fleet), apps_changed(fleet), losses, every_estimate(fleet)),
+        (estimates_of_last_week(fleet), steady_devices(fleet)),
+        (
+            mean_every_round(fleet),
             minor_loss(losses),
             any_number_of_apps(losses),
-            bounded_total(found),
-            long_period(found, losses),
+            bounded_total(fleet),
+            long_period(fleet, losses),
         ),
     )
 
 
 def simulate(devices: int, setting: Setting, progress: Progress = quiet) -> Deployment:
     """Run the plan, app by app and round by round."""
-    plan, rounds = windows_plan(), setting.days * ROUNDS_PER_DAY
+    plan, rounds = Plan.load(EXAMPLE), setting.days * ROUNDS_PER_DAY
     total = rounds + len(APPS) * 2
     progress(0, total)
-    used = usage(devices, setting.days, setting.seed)
+    used = Usage.draw(devices, setting.days, setting.seed)
     fleet = VectorisedFleet(plan, devices, setting.seed)
     estimates: list[list[Estimate]] = [[] for _ in APPS]
     for number in range(rounds):
-        values = {app.metric: used.seconds[place, number] for place, app in enumerate(APPS)}
-        counts = fleet.counts(number, values)[number, ()]
+        counts = fleet.counts(number, used.of_round(number))[number, ()]
         for place, metric in enumerate(plan.metrics):
             estimates[place].append(estimate(metric, counts[metric.name], CONFIDENCE))  # type: ignore[arg-type]
         progress(len(APPS) + number + 1, total)
     months, moved = [], np.zeros(devices, dtype=np.int64)
     for place, app in enumerate(APPS):
-        alone = VectorisedFleet(
-            replace(plan, metrics=(plan.metrics[place],), groups=()), devices, setting.seed
-        )
-        cells = np.stack([alone.cells(app.metric, row) for row in used.seconds[place]])
+        seconds = used.seconds[place]
+        one_app = replace(plan, metrics=(plan.metrics[place],), groups=())
+        alone = VectorisedFleet(one_app, devices, setting.seed)
+        cells = np.stack([alone.cells(app.metric, row) for row in seconds])
         moved += (cells != cells[0]).any(axis=0)
-        months.append(_month(app, used.seconds[place], estimates[place], cells, setting.seed))
+        daily = seconds.reshape(-1, ROUNDS_PER_DAY, devices).sum(axis=1, dtype=np.int64)
+        source = generator(setting.seed, "deployment", "daily", app.name)
+        days = rounded_cells(daily, source.integers(0, 2**64, devices, np.uint64), Grid.even(DAY))
+        months.append(
+            Month(
+                app=app,
+                truth=seconds.mean(axis=1),
+                estimates=tuple(estimates[place]),
+                patterns=supports(cells.T),
+                used=float(seconds.any(axis=0).mean()),
+                daily_constant=float((days == days[0]).all(axis=0).mean()),
+            )
+        )
         progress(len(APPS) + rounds + place + 1, total)
-    return Deployment(devices, rounds, tuple(months), used.over, _fits(used), moved)
-
-
-def _month(
-    app: App, seconds: NDArray[np.int16], estimates: Sequence[Estimate], cells: NDArray[np.uint8], seed: int
-) -> Month:
-    daily = seconds.reshape(-1, ROUNDS_PER_DAY, seconds.shape[1]).sum(axis=1, dtype=np.int64)
-    draws = generator(seed, "deployment", "daily", app.name).integers(0, 2**64, seconds.shape[1], np.uint64)
-    days = rounded_cells(daily, draws, Grid.even(DAY))
-    return Month(
-        app=app,
-        truth=seconds.mean(axis=1),
-        estimates=tuple(estimates),
-        patterns=supports(cells.T),
-        used=float(seconds.any(axis=0).mean()),
-        daily_constant=float((days == days[0]).all(axis=0).mean()),
+    fits = all(
+        int(used.seconds[:, number].sum(axis=0, dtype=np.int64).max()) <= SIX_HOURS
+        for number in range(rounds)
     )
+    return Deployment(devices, rounds, tuple(months), used.over, fits, moved)
 
 
-def _fits(used: Usage) -> bool:
-    return all(
-        int(used.seconds[:, place].sum(axis=0, dtype=np.int64).max()) <= SIX_HOURS
-        for place in range(used.seconds.shape[1])
-    )
-
-
-def losses_table() -> Table:
-    """What answering costs a device: one app, and all of them."""
+@table("losses")
+def losses_table() -> Rows:
+    """What answering costs a device: one app, and 20 with a joint limit"""
     apps, flips = [DEPLOYED] * len(APPS), [FLIP] * len(APPS)
     rounds = 31 * ROUNDS_PER_DAY
-    switch = loss_of_switch(DEPLOYED, FLIP, rounds // 2, rounds - rounds // 2)
+    single = loss_per_round(DEPLOYED, FLIP)
+    steady = loss_of_constant_device(DEPLOYED, FLIP, rounds)
+    all_steady = joint_limit_loss(apps, flips, SIX_HOURS, rounds="all")
     lifetime = loss_by_width(DEPLOYED, DEPLOYED.classes)
-    return Table(
-        "losses",
-        f"What answering costs a device: one app, and {len(APPS)} with a joint limit",
-        ("what", "one app", "all apps", "printed, one app", "printed, any number"),
-        (
-            ("one round", loss_per_round(DEPLOYED, FLIP), joint_limit_loss(apps, flips, SIX_HOURS),
-             PRINTED_ROUND, PRINTED_JOINT),
-            ("one round, without a joint limit", loss_per_round(DEPLOYED, FLIP),
-             compose([loss_per_round(DEPLOYED, FLIP)] * len(APPS)), "", ""),
-            ("one round, however many apps", loss_per_round(DEPLOYED, FLIP),
-             paper_joint_limit_loss(DEPLOYED, FLIP), "", ""),
-            (f"{rounds} rounds, steady device", loss_of_constant_device(DEPLOYED, FLIP, rounds),
-             joint_limit_loss(apps, flips, SIX_HOURS, rounds="all"), "", ""),
-            ("any number of rounds, same pattern", lifetime, compose([lifetime] * len(APPS)), "", ""),
-            (f"{rounds} rounds: that it switched half-way", switch.switched_over_constant, "", "", ""),
-        ),
-    )  # fmt: skip
+    switch = loss_of_switch(DEPLOYED, FLIP, rounds // 2, rounds - rounds // 2)
+    for what, one, several, *printed in (
+        ("one round", single, joint_limit_loss(apps, flips, SIX_HOURS), PRINTED_ROUND, PRINTED_JOINT),
+        ("one round, without a joint limit", single, compose([single] * len(APPS)), "", ""),
+        ("one round, however many apps", single, paper_joint_limit_loss(DEPLOYED, FLIP), "", ""),
+        (f"{rounds} rounds, steady device", steady, all_steady, "", ""),
+        ("any number of rounds, same pattern", lifetime, compose([lifetime] * len(APPS)), "", ""),
+        (f"{rounds} rounds: that it switched half-way", switch.switched_over_constant, "", "", ""),
+    ):
+        numbers = {"what": what, "one app": one, "all apps": several}
+        yield numbers | {"printed, one app": printed[0], "printed, any number": printed[1]}
 
 
-def _apps_table(months: Sequence[Month]) -> Table:
-    return Table(
-        "apps",
-        "Per app: estimates of all rounds, and behaviour patterns of 6-hour rounds and of days",
-        (
-            "app", "devices that use it", "mean (s)", "mean error (s)", "half-width (s)", "covered at 95 %",
-            "patterns", "steady, 6-hour rounds", "steady, days", "lonely",
-        ),
-        tuple(
-            (
-                month.app.name, month.used, float(month.truth.mean()), float(month.errors.mean()),
-                month.half_width, float(month.covered.mean()), len(month.patterns.counts),
-                month.patterns.share_constant, month.daily_constant, month.patterns.share_lonely,
-            )
-            for month in months
-        ),
-    )  # fmt: skip
+@table("apps")
+def per_app(fleet: Deployment) -> Rows:
+    """Per app: estimates of all rounds, and behaviour patterns of 6-hour rounds and of days"""
+    for month in fleet.months:
+        errors = np.abs(np.array([estimate.value for estimate in month.estimates]) - month.truth)
+        yield {
+            "app": month.app.name,
+            "devices that use it": month.used,
+            "mean (s)": float(month.truth.mean()),
+            "mean error (s)": float(errors.mean()),
+            "half-width (s)": month.half_width,
+            "covered at 95 %": float(month.covered.mean()),
+            "patterns": len(month.patterns.counts),
+            "steady, 6-hour rounds": month.patterns.share_constant,
+            "steady, days": month.daily_constant,
+            "lonely": month.patterns.share_lonely,
+        }
 
 
-def _moved_table(found: Deployment) -> Table:
-    counts = np.bincount(found.moved)
+def apps_changed(fleet: Deployment) -> Table:
+    """In how many apps a device's rounded value ever changed."""
     return Table(
         "apps-changed",
-        f"In how many of {len(APPS)} apps a device's rounded value changed, over {found.rounds} rounds",
+        f"In how many of {len(APPS)} apps a device's rounded value changed, over {fleet.rounds} rounds",
         ("apps that changed", "devices", "share"),
-        tuple((apps, int(count), float(count / found.devices)) for apps, count in enumerate(counts)),
-    )
-
-
-def _estimates_table(months: Sequence[Month]) -> Table:
-    return Table(
-        "estimates",
-        "Every estimate",
-        ("app", "round", "truth (s)", "estimate (s)", "lower (s)", "upper (s)", "covered"),
         tuple(
-            (month.app.name, number, float(mean), each.value, each.lower, each.upper, bool(inside))
-            for month in months
-            for number, (mean, each, inside) in enumerate(
-                zip(month.truth, month.estimates, month.covered, strict=True)
-            )
+            (apps, int(count), float(count / fleet.devices))
+            for apps, count in enumerate(np.bincount(fleet.moved))
         ),
     )
 
 
-def mean_every_round(found: Deployment) -> Claim:
-    """§6: the mean of each app's seconds is collected every 6 hours."""
-    right = found.covered >= COVERED
-    widths = [month.half_width for month in found.months]
-    return Claim(
-        "§6",
-        "Seconds spent in each app are estimated every 6 hours, with ε = 1, memoization and γ = 0.2.",
-        f"{100 * found.covered:.1f} % of {len(found.months) * found.rounds:,} intervals at 95 % hold the "
+@table("estimates")
+def every_estimate(fleet: Deployment) -> Rows:
+    """Every estimate"""
+    for month in fleet.months:
+        of_rounds = zip(month.truth, month.estimates, month.covered, strict=True)
+        for number, (truth, of_round, covered) in enumerate(of_rounds):
+            yield {
+                "app": month.app.name,
+                "round": number,
+                "truth (s)": float(truth),
+                "estimate (s)": of_round.value,
+                "lower (s)": of_round.lower,
+                "upper (s)": of_round.upper,
+                "covered": bool(covered),
+            }
+
+
+@claim("§6")
+def mean_every_round(fleet: Deployment) -> Finding:
+    """Seconds spent in each app are estimated every 6 hours, with ε = 1, memoization and γ = 0.2."""
+    widths = [month.half_width for month in fleet.months]
+    return Finding(
+        f"{100 * fleet.covered:.1f} % of {len(fleet.months) * fleet.rounds:,} intervals at 95 % hold the "
         f"truth, with half-widths of {min(widths):.0f} to {max(widths):.0f} s "
-        f"({100 * max(widths) / SIX_HOURS:.1f} % of the range) from {found.devices:,} devices.",
-        Verdict.HOLDS if right else Verdict.FAILS,
-        "" if right else "intervals miss the truth too often",
+        f"({100 * max(widths) / SIX_HOURS:.1f} % of the range) from {fleet.devices:,} devices.",
+        fleet.covered >= COVERED,
+        "intervals miss the truth too often",
     )
 
 
-def minor_loss(table: Table) -> Claim:
-    """§6: several apps lead to a minor additional loss only."""
-    (single, *_), (joint, separate, *_) = table.figures("one app")[:1], _numbers(table, "all apps")
-    minor, smaller = joint <= MINOR * single, joint < separate / 2
-    return Claim(
-        "§6",
-        "Collecting usage of several apps from one user only leads to a minor additional privacy loss.",
+@claim("§6", "E13")
+def minor_loss(table: Table) -> Finding:
+    """Collecting usage of several apps from one user only leads to a minor additional privacy loss."""
+    single, (joint, separate, *_) = table.numbers("one app")[0], table.numbers("all apps")
+    return Finding(
         f"One round costs {single:.3f} for one app and {joint:.3f} for {len(APPS)}, {joint / single:.2f} "
         f"times as much; without the joint limit it would be {separate:.1f}.",
-        Verdict.HOLDS if minor else Verdict.CONDITION if smaller else Verdict.FAILS,
-        "" if minor else "minor beside the sum over apps, not beside one app",
-        "E13",
+        joint <= MINOR * single,
+        "minor beside the sum over apps, not beside one app",
+        partly=joint < separate / 2,
     )
 
 
-def any_number_of_apps(table: Table) -> Claim:
-    """§6: that loss does not depend on the number of apps."""
-    joint, _, limit = _numbers(table, "all apps")[:3]
+@claim("§6", "E12")
+def any_number_of_apps(table: Table) -> Finding:
+    """The additional loss is independent of the actual number of apps."""
+    joint, _, limit = table.numbers("all apps")[:3]
     two = joint_limit_loss([DEPLOYED] * 2, [FLIP] * 2, SIX_HOURS)
-    same = abs(two - limit) < 1e-9
-    return Claim(
-        "§6",
-        "The additional loss is independent of the actual number of apps.",
+    return Finding(
         f"Exactly {two:.3f} for two apps, {joint:.3f} for {len(APPS)} and {limit:.3f} at most.",
-        Verdict.HOLDS if same else Verdict.CONDITION if joint <= limit else Verdict.FAILS,
-        "" if same else "the bound is; the loss grows towards it with the number of apps",
-        "E12",
+        abs(two - limit) < 1e-9,
+        "the bound is; the loss grows towards it with the number of apps",
+        partly=joint <= limit,
     )
 
 
-def bounded_total(found: Deployment) -> Claim:
-    """§6: the total over apps is bounded, since nobody uses apps for longer than 6 hours in 6 hours."""
-    return Claim(
-        "§6",
-        "The seconds a user spends across apps in 6 hours are bounded by a constant.",
-        f"{100 * found.over:.2f} % of the device rounds, drawn app by app, sum to more than {SIX_HOURS:,} s; "
-        f"{'none does' if found.fits else 'some do'} after the joint clamp of the device.",
-        Verdict.FAILS if not found.fits else Verdict.CONDITION if found.over else Verdict.HOLDS,
-        "the limit is enforced on the device, not assumed" if found.over else "",
-        "E13",
+@claim("§6", "E13")
+def bounded_total(fleet: Deployment) -> Finding:
+    """The seconds a user spends across apps in 6 hours are bounded by a constant."""
+    return Finding(
+        f"{100 * fleet.over:.2f} % of the device rounds, drawn app by app, sum to more than {SIX_HOURS:,} s; "
+        f"{'none does' if fleet.fits else 'some do'} after the joint clamp of the device.",
+        fleet.fits and not fleet.over,
+        "the limit is enforced on the device, not assumed" if fleet.over else "",
+        partly=fleet.fits,
     )
 
 
-def long_period(found: Deployment, table: Table) -> Claim:
-    """§6: formal guarantees even after a long period of time."""
-    steady = _numbers(table, "all apps")[3]
-    switched = table.figures("one app")[-1]
-    by_app = [month.patterns.share_constant for month in found.months]
-    by_day = [month.daily_constant for month in found.months]
-    right = found.steady > 0.5
-    return Claim(
-        "§6",
-        "The mechanisms have formal privacy guarantees even after being executed for a long time.",
+@claim("§6", "E11")
+def long_period(fleet: Deployment, table: Table) -> Finding:
+    """The mechanisms have formal privacy guarantees even after being executed for a long time."""
+    steady, switched = table.numbers("all apps")[3], table.numbers("one app")[-1]
+    by_app = [100 * month.patterns.share_constant for month in fleet.months]
+    by_day = [100 * month.daily_constant for month in fleet.months]
+    return Finding(
         f"A device whose values never change loses {steady:.3f} for life over {len(APPS)} apps. Over "
-        f"{found.rounds} rounds {100 * found.steady:.1f} % of the devices are like that in every app "
-        f"({100 * min(by_app):.0f} to {100 * max(by_app):.0f} % per app; with daily values "
-        f"{100 * min(by_day):.0f} to {100 * max(by_day):.0f} %); that another switched half-way can be "
+        f"{fleet.rounds} rounds {100 * fleet.steady:.1f} % of the devices are like that in every app "
+        f"({min(by_app):.0f} to {max(by_app):.0f} % per app; with daily values "
+        f"{min(by_day):.0f} to {max(by_day):.0f} %); that another switched half-way can be "
         f"told with a loss of {switched:.0f} in one app alone.",
-        Verdict.HOLDS if right else Verdict.CONDITION,
-        ""
-        if right
-        else "between devices with the same pattern of changes; most devices here change in some app",
-        "E11",
+        fleet.steady > 0.5,
+        "between devices with the same pattern of changes; most devices here change in some app",
+        partly=True,
     )
 
 
-def _numbers(table: Table, column: str) -> list[float]:
-    """The figures of a column that has gaps."""
-    place = table.columns.index(column)
-    return [float(str(row[place])) for row in table.rows if row[place] != ""]
-
-
-def _estimates_picture(found: Deployment) -> Picture:
-    return Picture(
-        name="estimates",
-        title="Mean use per 6 hours, estimated and true",
-        caption=(
-            "Four apps in the last week: the estimate with its interval of 95 % confidence beside the "
-            "truth. Apps of every day show days and nights; for rare apps the interval is wider than what "
-            "there is to see."
-        ),
-        draw=lambda: _draw_estimates([month for month in found.months if month.app.name in SHOWN]),
-    )
-
-
-@drawing
-def _draw_estimates(months: Sequence[Month]) -> Figure:
+@picture("estimates", "Mean use per 6 hours, estimated and true")
+def estimates_of_last_week(fleet: Deployment) -> Figure:
+    """
+    Four apps in the last week: the estimate with its interval of 95 % confidence beside the truth. Apps of
+    every day show days and nights; for rare apps the interval is wider than what there is to see.
+    """
+    months = [month for month in fleet.months if month.app.name in SHOWN]
     figure, axes = panels(2, -(-len(months) // 2), width=4.6, height=2.5, sharex=True)
     for axis, month in zip(axes, months, strict=True):
         last = slice(-7 * ROUNDS_PER_DAY, None)
         days = 1 + np.arange(len(month.truth))[last] / ROUNDS_PER_DAY
-        low, high = np.array([each.uncut for each in month.estimates[last]]).T / 60
-        values = np.array([each.value for each in month.estimates[last]]) / 60
+        low, high = np.array([estimate.uncut for estimate in month.estimates[last]]).T / 60
+        values = np.array([estimate.value for estimate in month.estimates[last]]) / 60
         axis.fill_between(days, low, high, color=COLOURS[0], alpha=0.18, linewidth=0, label="95 % interval")
         axis.plot(days, values, color=COLOURS[0], marker="o", markersize=2.5, label="estimate")
         axis.plot(days, month.truth[last] / 60, color=COLOURS[1], linestyle="--", label="truth")
@@ -362,34 +412,25 @@ def _draw_estimates(months: Sequence[Month]) -> Figure:
     return figure
 
 
-def _steady_picture(found: Deployment) -> Picture:
-    return Picture(
-        name="steady",
-        title="Devices that keep one rounded value for a month",
-        caption=(
-            "Per app, the share of devices whose rounded value never changes: with 6-hour rounds, and "
-            "with daily values of the same devices. A vertical line marks the devices that are steady in "
-            "all apps at once. For apps that are used a lot far fewer devices are steady with 6-hour "
-            "rounds."
-        ),
-        draw=lambda: _draw_steady(found),
-    )
-
-
-@drawing
-def _draw_steady(found: Deployment) -> Figure:
+@picture("steady", "Devices that keep one rounded value for a month")
+def steady_devices(fleet: Deployment) -> Figure:
+    """
+    Per app, the share of devices whose rounded value never changes: with 6-hour rounds, and with daily values
+    of the same devices. A vertical line marks the devices that are steady in all apps at once. For apps that
+    are used a lot far fewer devices are steady with 6-hour rounds.
+    """
     figure, (axis,) = panels(width=6.4, height=4.6)
-    months = sorted(found.months, key=lambda month: month.patterns.share_constant)
+    months = sorted(fleet.months, key=lambda month: month.patterns.share_constant)
     places = np.arange(len(months))
     rounds = [100 * month.patterns.share_constant for month in months]
     axis.scatter(
-        rounds, places, color=COLOURS[0], marker="o", label=f"{found.rounds} rounds of 6 hours", zorder=3
+        rounds, places, color=COLOURS[0], marker="o", label=f"{fleet.rounds} rounds of 6 hours", zorder=3
     )
     axis.scatter(
         [100 * month.daily_constant for month in months], places, color=COLOURS[1], marker="s", zorder=3,
-        label=f"{found.rounds // ROUNDS_PER_DAY} days",
+        label=f"{fleet.rounds // ROUNDS_PER_DAY} days",
     )  # fmt: skip
-    axis.axvline(100 * found.steady, color=COLOURS[6], linestyle="--", label="all apps, 6-hour rounds")
+    axis.axvline(100 * fleet.steady, color=COLOURS[6], linestyle="--", label="all apps, 6-hour rounds")
     axis.set_yticks(places, [month.app.name.replace("_", " ") for month in months])
     axis.set(xlabel="devices that never change their rounded value (%)", xlim=(-2, 102))
     figure.legend(loc="outside right center", frameon=False)

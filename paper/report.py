@@ -5,21 +5,37 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from paper.experiment import Result, Table
-from paper.pages import html, markdown
-from paper.pages.words import stem
-from paper.run import Run
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from paper.claims import Claim, Run, Table, Verdict
 from reticent.errors import ReticentError
 from reticent.plots import save
 
-PAGE = "index.html"
+PAGES = {"index.html": "report.html.j2", "report.md": "report.md.j2"}
+"""What is written, and its template: the same content as HTML and as Markdown."""
+
+ERRATA = Path(__file__).parents[1] / "docs" / "explanation" / "errata.md"
+"""The errata of the paper, with a heading each."""
+
 WRITTEN_BY = "python -m paper"
-_RESULTS = "results.json"
+RESULTS = "results.json"
+
+MOST_ROWS = 60
+"""Rows of a table that a page shows; the CSV file has all of them."""
+
+MARKS = {Verdict.HOLDS: "✓", Verdict.CONDITION: "~", Verdict.FAILS: "✗"}
+"""Beside the word, for who sees no colours."""
+
+DEFAULT_POPULATION = (
+    "daily seconds of app use per person, drawn from generators fitted to published recordings "
+    "(Vuorre et al., osf.io/fb38n), since the paper's data set is not public"
+)
 
 
 class FolderError(ReticentError):
@@ -37,38 +53,40 @@ def check_folder(folder: Path) -> None:
         )
 
 
-def write(run: Run, folder: Path, told: Callable[[str], None] = lambda _: None) -> Path:
+def _earlier(folder: Path) -> list[str] | None:
+    """The files of an earlier report in a folder, or None if there is none."""
+    try:
+        results = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+        if results["written_by"] != WRITTEN_BY:
+            return None
+        return [name for name in results["files"] if Path(name).name == name]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write(run: Run, folder: Path) -> Path:
     """
     Write the report; returns the page to open.
 
     Files of an earlier report in the folder are removed first, others are never touched: see `check_folder`.
-    `told` hears the name of each file.
     """
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name in _earlier(folder) or []:
         (folder / name).unlink(missing_ok=True)
-    written: list[str] = []
+    written = []
     for result in run.results:
-        for file in _files_of(result, folder):
-            written.append(file)
-            told(file)
-    for name, text in ((PAGE, html.page(run)), ("report.md", markdown.page(run))):
-        (folder / name).write_text(text, encoding="utf-8")
+        for table in result.tables:
+            written.append(f"{result.stem(table)}.csv")
+            write_csv(table, folder / written[-1])
+        for picture in result.pictures:
+            written += [file.name for file in save(picture.draw(), folder, result.stem(picture))]
+    for name in PAGES:
+        (folder / name).write_text(page(run, name), encoding="utf-8")
         written.append(name)
-        told(name)
-    answer = {**to_dict(run), "files": [*written, _RESULTS]}
-    (folder / _RESULTS).write_text(json.dumps(answer, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return folder / PAGE
-
-
-def _files_of(result: Result, folder: Path) -> Iterator[str]:
-    for table in result.tables:
-        name = f"{stem(result, table)}.csv"
-        write_csv(table, folder / name)
-        yield name
-    for picture in result.pictures:
-        yield from (file.name for file in save(picture.draw(), folder, stem(result, picture)))
+    answer = {**to_dict(run), "files": [*written, RESULTS]}
+    (folder / RESULTS).write_text(json.dumps(answer, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return folder / "index.html"
 
 
 def write_csv(table: Table, file: Path) -> None:
@@ -81,11 +99,16 @@ def write_csv(table: Table, file: Path) -> None:
 
 def to_dict(run: Run) -> dict[str, Any]:
     """
-    Everything but the pictures, ready for JSON.
+    Everything but the pictures, ready for JSON, which has no infinity.
 
     What differs between two runs with one seed (duration and memory) is under "run" and nowhere else.
     """
     setting = run.setting
+
+    def cells(row: Sequence[object]) -> list[object]:
+        plain = map(_plain, row)
+        return [None if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in plain]
+
     return {
         "written_by": WRITTEN_BY,
         "setting": {
@@ -100,28 +123,27 @@ def to_dict(run: Run) -> dict[str, Any]:
             "seconds": {r.name: round(s, 3) for r, s in zip(run.results, run.seconds, strict=True)},
             "peak_bytes": run.peak_bytes,
         },
-        "results": [_result(result) for result in run.results],
-    }
-
-
-def _result(result: Result) -> dict[str, Any]:
-    return {
-        "name": result.name,
-        "title": result.title,
-        "summary": result.summary,
-        "claims": [asdict(claim) for claim in result.claims],
-        "tables": [
+        "results": [
             {
-                "name": table.name,
-                "title": table.title,
-                "columns": list(table.columns),
-                "rows": [[_finite(_plain(cell)) for cell in row] for row in table.rows],
+                "name": result.name,
+                "title": result.title,
+                "summary": result.summary,
+                "claims": [asdict(claim) for claim in result.claims],
+                "tables": [
+                    {
+                        "name": table.name,
+                        "title": table.title,
+                        "columns": list(table.columns),
+                        "rows": [cells(row) for row in table.rows],
+                    }
+                    for table in result.tables
+                ],
+                "pictures": [
+                    {"name": picture.name, "title": picture.title, "caption": picture.caption}
+                    for picture in result.pictures
+                ],
             }
-            for table in result.tables
-        ],
-        "pictures": [
-            {"name": picture.name, "title": picture.title, "caption": picture.caption}
-            for picture in result.pictures
+            for result in run.results
         ],
     }
 
@@ -131,17 +153,121 @@ def _plain(cell: object) -> object:
     return cell.item() if hasattr(cell, "item") else cell
 
 
-def _finite(cell: object) -> object:
-    """JSON has no infinity."""
-    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+def page(run: Run, name: str) -> str:
+    """The report as `index.html`, styles inline and nothing from elsewhere, or as `report.md`."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=name.endswith(".html"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {"shown": shown, "errata": errata, "tally": tally, "cell": markdown_cell}
+    claims = [*run.of_the_paper, *run.of_reticent]
+    headings = re.findall(r"^## (\d+)\. (.+)$", ERRATA.read_text(encoding="utf-8"), re.MULTILINE)
+    titles = {f"E{number}": heading for number, heading in headings}
+    return environment.get_template(PAGES[name]).render(
+        run=run,
+        facts=facts(run),
+        errata={erratum: titles[erratum] for erratum in errata(claims)},
+        classes={Verdict.HOLDS: "holds", Verdict.CONDITION: "condition", Verdict.FAILS: "fails"},
+        marks=MARKS,
+        most_rows=MOST_ROWS,
+    )
 
 
-def _earlier(folder: Path) -> list[str] | None:
-    """The files of an earlier report in a folder, or None if there is none."""
-    try:
-        found = json.loads((folder / _RESULTS).read_text(encoding="utf-8"))
-        if found["written_by"] != WRITTEN_BY:
-            return None
-        return [name for name in found["files"] if Path(name).name == name]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+def facts(run: Run) -> dict[str, str]:
+    """What is needed to repeat the run; the last two, duration and memory, differ between two runs."""
+    setting = run.setting
+    parts = ", ".join(
+        f"{result.name} {duration(seconds)}" for result, seconds in zip(run.results, run.seconds, strict=True)
+    )
+    return {
+        "Seed": str(setting.seed),
+        "Repetitions": f"{setting.repetitions:,}",
+        "Fleets": ", ".join(f"{fleet:,}" for fleet in setting.fleets) + " devices",
+        "Days": str(setting.days),
+        "Population": population(run),
+        "Versions": ", ".join(f"{name} {number}" for name, number in run.versions.items()),
+        "Duration": f"{duration(sum(run.seconds))} ({parts})",
+        "Memory": (
+            f"{run.peak_bytes / 2**30:.2f} GiB at most" if run.peak_bytes else "not told by this system"
+        ),
+    }
+
+
+def population(run: Run) -> str:
+    """Where values came from, and why that is fair."""
+    given = run.setting.population
+    if given is None:
+        return DEFAULT_POPULATION
+    individuals = len(getattr(given, "individuals", ()))
+    if not individuals:
+        return given.name
+    source = f"{given.name}, {individuals:,} recorded individuals"
+    if max(run.setting.fleets) <= individuals:
+        return source
+    return (
+        f"{source}; fleets above {individuals:,} are drawn from them with replacement, so some individuals "
+        "stand for several devices and rare patterns look more common than they are"
+    )
+
+
+def shown(cell: object) -> str:
+    """
+    A cell of a table.
+
+    >>> shown(3_000_000), shown(0.123456), shown(True), shown("m/2"), shown(86400.25), shown(float("inf"))
+    ('3,000,000', '0.1235', 'yes', 'm/2', '86,400', 'no bound')
+    """
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if not isinstance(cell, int | float):
+        return str(cell)
+    if not math.isfinite(cell):
+        return "–" if math.isnan(cell) else "no bound"
+    if isinstance(cell, int) or (cell == int(cell) and abs(cell) < 1e6):
+        return f"{int(cell):,}"
+    return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.4g}"
+
+
+def markdown_cell(text: str) -> str:
+    """A cell of a Markdown table: neither a bar nor a line break ends it."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def errata(claims: Sequence[Claim]) -> list[str]:
+    """
+    The errata that claims refer to, in order.
+
+    >>> errata([Claim("§1", "", "", Verdict.HOLDS, "", "E13, E2"), Claim("§2", "", "", Verdict.HOLDS)])
+    ['E2', 'E13']
+    """
+    named = {name.strip() for claim in claims for name in claim.erratum.split(",")} - {""}
+    return sorted(named, key=lambda name: int(name.removeprefix("E")))
+
+
+def tally(claims: Sequence[Claim]) -> str:
+    """
+    How many claims ended how.
+
+    >>> tally([Claim("§1", "", "", Verdict.HOLDS), Claim("§2", "", "", Verdict.FAILS)])
+    '2 claims: 1 holds, 0 hold under a condition, 1 does not hold'
+    """
+    holds, condition, fails = (sum(claim.verdict is verdict for claim in claims) for verdict in Verdict)
+    return (
+        f"{len(claims)} claim{'s' * (len(claims) != 1)}: {holds} hold{'s' * (holds == 1)}, "
+        f"{condition} hold{'s' * (condition == 1)} under a condition, "
+        f"{fails} {'does' if fails == 1 else 'do'} not hold"
+    )
+
+
+def duration(seconds: float) -> str:
+    """
+    A length of time.
+
+    >>> duration(3.21), duration(204)
+    ('3.2 s', '3 min 24 s')
+    """
+    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {int(seconds % 60)} s"

@@ -18,14 +18,12 @@ from hypothesis import strategies as st
 
 import reticent
 from reticent.counts import HistogramCounts, MeanCounts
-from reticent.device.ledger import Entry, Epoch
-from reticent.device.receipt import Receipt, Told
+from reticent.device import Entry, Epoch, Receipt, Told
 from reticent.estimates import cumulative, estimate
 from reticent.html import Safe, bar, figure, folded, note, page, safe, table, under
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from reticent.plan import Metric, Plan
-from reticent.plan.html import duration
-from reticent.plan.model import Group, Segment
+from reticent.plan import Group, Metric, Plan, Segment
+from reticent.plan.card import duration
 
 ROOT = Path(__file__).parents[1]
 EVIL = "</td></table><script>alert('1')</script><img src=x onerror=\"alert(2)\"> & <b>"
@@ -237,7 +235,7 @@ class Nothing:
             raise ImportError(name)
 sys.meta_path.insert(0, Nothing())
 import reticent
-from reticent.device.receipt import Receipt
+from reticent.device import Receipt
 plan = reticent.Plan.load(sys.argv[1])
 assert "reticent.html" not in sys.modules
 print(plan._repr_html_().count("<table"), Receipt("app-usage")._repr_html_().count("<table"))

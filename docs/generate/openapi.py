@@ -14,8 +14,7 @@ from typing import Any
 
 from writing import ROOT, main, table
 
-from reticent.collector.openapi import openapi
-from reticent.collector.problems import DETAILS
+from reticent.collector import DETAILS, openapi_document
 
 HEAD = """\
 # The interface, route by route
@@ -159,7 +158,7 @@ def limits(schema: dict[str, Any]) -> str:
 def pages() -> dict[Path, str]:
     """Both files and their texts."""
     folder = ROOT / "docs" / "reference"
-    document = openapi()
+    document = openapi_document()
     return {
         folder / "openapi.json": json.dumps(document, indent=2) + "\n",
         folder / "openapi.md": page(document),

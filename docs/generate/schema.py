@@ -16,7 +16,7 @@ import pyarrow as pa
 from writing import ROOT, main, table
 
 from reticent.device.schema import LAYOUT, TABLES
-from reticent.frames import counts_file
+from reticent.frames import tables
 from reticent.plan import Plan
 from reticent.stores import postgres, sqlite
 from reticent.stores.lake import FORMAT, Columns
@@ -125,9 +125,9 @@ def page() -> str:
             "plan with other segments or more bits has other columns. Paths and rules: [lake](lake.md).\n",
             frame(Columns(plan).schema),
             "## A file of counts\n",
-            f"Format {counts_file.FORMAT}, which `reticent count --out` writes: a row per round, tags, metric "
+            f"Format {tables.FORMAT}, which `reticent count --out` writes: a row per round, tags, metric "
             "and row.\n",
-            frame(counts_file.SCHEMA),
+            frame(tables.SCHEMA),
             "## A device's state file\n",
             f"Layout {LAYOUT}, one SQLite file per device and plan, readable by its owner alone.\n",
             "\n".join(section(name, {"SQLite": each}) for name, each in read(TABLES.values()).items()),

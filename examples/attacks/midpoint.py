@@ -7,8 +7,7 @@ from gallery import DAY, options, table
 from reticent.counts import MeanCounts
 from reticent.estimates import Estimate, estimate
 from reticent.lab.fleet import VectorisedFleet, population
-from reticent.mechanisms import Grid, OneBitMean
-from reticent.mechanisms.rounding import midpoint
+from reticent.mechanisms import Grid, OneBitMean, midpoint
 from reticent.plan import Metric, Plan
 from reticent.plots import COLOURS, MARKERS, panels
 

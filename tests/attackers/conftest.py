@@ -12,8 +12,7 @@ import pytest
 from tests.dashboard.conftest import Page
 
 from reticent import dashboard
-from reticent.collector.access import COOKIE
-from reticent.collector.app import Collector
+from reticent.collector import COOKIE, Collector
 from reticent.plan import Plan
 from reticent.stores import Key, create_key, open_store
 

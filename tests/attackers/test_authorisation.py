@@ -8,8 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from reticent.collector.access import COOKIE
-from reticent.collector.openapi import openapi
+from reticent.collector import COOKIE, openapi_document
 from reticent.dashboard import assets
 from reticent.reports import to_json
 
@@ -110,7 +109,7 @@ def test_the_matrix_has_every_route_of_the_application(target: Any) -> None:
 
 
 def test_the_matrix_agrees_with_the_published_document() -> None:
-    for path, operations in openapi()["paths"].items():
+    for path, operations in openapi_document()["paths"].items():
         for method, operation in operations.items():
             roles, _ = MATRIX[method.upper(), path]
             assert frozenset(operation["x-roles"]) == ({"public"} if roles == EVERYBODY else roles), path

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reticent.collector.ingest import Limits
-from reticent.collector.wire import Wire
+from reticent.collector import Limits, Wire
 from reticent.errors import PlanError
 from reticent.plan import Plan
 from reticent.reports import Verdict, to_json, to_packed

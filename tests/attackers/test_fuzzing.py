@@ -16,12 +16,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reticent.collector.wire import Batch, Wire
+from reticent.collector import Batch, Wire
 from reticent.errors import PlanError, ReportError, ReticentError
-from reticent.plan import Plan
-from reticent.plan.lint import lint
-from reticent.reports import Intake, Report, Verdict, from_json, from_ndjson, to_json, to_ndjson, to_packed
-from reticent.reports.codec import from_packed, packed_header
+from reticent.plan import Plan, lint
+from reticent.reports import (
+    Intake,
+    Report,
+    Verdict,
+    from_json,
+    from_ndjson,
+    from_packed,
+    packed_header,
+    to_json,
+    to_ndjson,
+    to_packed,
+)
 
 NOW = 1_800_000_000.0
 

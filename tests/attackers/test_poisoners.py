@@ -17,7 +17,7 @@ from scipy.stats import binomtest
 
 from reticent.estimates.balance import balance
 from reticent.lab.fleet import SdkFleet
-from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.mechanisms import hadamard_sign
 from reticent.plan import Plan
 from reticent.reports import Report, pack_bits, to_packed
 from reticent.stores import RoundKey
@@ -76,11 +76,11 @@ class Poisoned:
                 ("windows", "/plans/poisoned/metrics/windows"),
             )
         }
-        (found,) = target.app.reader.estimates("poisoned", metric="mean")
+        (found,) = target.app.results.estimates("poisoned", metric="mean")
         self.mean = found.estimate
-        (found,) = target.app.reader.estimates("poisoned", metric="rows")
+        (found,) = target.app.results.estimates("poisoned", metric="rows")
         self.row = found.estimate.buckets[TARGET]
-        (found,) = target.app.reader.estimates("poisoned", metric="windows")
+        (found,) = target.app.results.estimates("poisoned", metric="windows")
         self.window = found.estimate.buckets[TARGET]
 
 

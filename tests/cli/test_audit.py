@@ -26,7 +26,7 @@ flip = 0.2
 
 SILENT = """
 import json, os, sys
-from reticent.lab.audit.client import CoreParticipant
+from reticent.lab.audit import CoreParticipant
 from reticent.plan import Plan
 plan, devices = Plan.load(sys.argv[1]), {}
 for line in sys.stdin:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from reticent.cli.root import reticent
+from reticent.lab.fleet import VectorisedFleet
 from reticent.stores import open_store
 
 
@@ -41,11 +42,16 @@ def test_a_person_sees_truth_beside_estimates_and_the_store_can_be_kept(tmp_path
     kept.close()
 
 
-def test_absurd_figures_end_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fleet that answers with another epsilon than its plan says is noticed."""
-    from reticent.lab.fleet.memo import Memo
+class Idle(VectorisedFleet):
+    """Answers as if nobody used the app."""
 
-    monkeypatch.setattr(Memo, "_thresholds", lambda self, classes, bit, part: np.uint64(2**60))
+    def packed(self, round_number: int, values: object, tags: Any = None) -> bytes:
+        return super().packed(round_number, {}, tags)
+
+
+def test_absurd_figures_end_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fleet whose answers are about other values than the truth is noticed."""
+    monkeypatch.setattr("reticent.lab.demo.VectorisedFleet", Idle)
     result = demo("--devices", "20000")
     assert result.exit_code == 3
     assert "further off than chance allows" in result.output

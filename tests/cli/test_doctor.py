@@ -242,8 +242,8 @@ def test_an_endpoint_that_is_none(collector: tuple[str, type[Collector]]) -> Non
 
 
 def test_a_real_collector_sends_no_date_and_this_is_said(folder: Path, run: Any) -> None:
-    from reticent.collector.app import Collector as RealCollector
-    from reticent.collector.serving import make_server
+    from reticent.collector import Collector as RealCollector
+    from reticent.collector import make_server
 
     listening, place = threading.Event(), []
 

@@ -13,10 +13,7 @@ from urllib.parse import urlencode
 import pytest
 
 from reticent import dashboard
-from reticent.collector.access import COOKIE, SESSION_SECONDS, Access
-from reticent.collector.app import Collector
-from reticent.collector.openapi import openapi
-from reticent.collector.problems import ProblemError
+from reticent.collector import COOKIE, SESSION_SECONDS, Access, Collector, ProblemError, openapi_document
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import to_json
@@ -24,7 +21,7 @@ from reticent.stores import create_key, open_store
 
 OPERATIONS = [
     (method.upper(), path, frozenset(operation["x-roles"]))
-    for path, methods in openapi()["paths"].items()
+    for path, methods in openapi_document()["paths"].items()
     for method, operation in methods.items()
 ]
 KEYS = ("none", "wrong", "revoked", "ingest", "reader", "admin")
@@ -67,13 +64,13 @@ def routes(tools: Any) -> tuple[set[str], set[str]]:
     """The addresses of the application: those of the interface, and those of pages for people."""
     app = Collector([Plan.from_toml(tools.usage())], open_store("memory:"), pages=dashboard)
     everything = {route.path for route in app._api._app.routes}  # type: ignore[attr-defined]
-    pages = {route.path for route in dashboard.routes(app.reader, app.health)}  # type: ignore[attr-defined]
+    pages = {route.path for route in dashboard.routes(app.results, app.health)}  # type: ignore[attr-defined]
     return everything - pages, pages
 
 
 def test_every_route_of_the_interface_is_in_the_document(routes: tuple[set[str], set[str]]) -> None:
     interface, _ = routes
-    assert interface | {"/v1/reports"} == {*openapi()["paths"], "/login", "/logout"}
+    assert interface | {"/v1/reports"} == {*openapi_document()["paths"], "/login", "/logout"}
 
 
 def test_every_page_needs_a_reader(locked: Any, tools: Any, routes: tuple[set[str], set[str]]) -> None:

@@ -14,10 +14,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
-from reticent.collector.formats import COLUMNS
 from reticent.counts import count_reports
 from reticent.estimates import Estimate, estimate
 from reticent.estimates.balance import balance
+from reticent.estimates.table import COLUMNS
 from reticent.plan import Plan
 from reticent.reports import Report, to_ndjson, to_packed
 
@@ -152,10 +152,11 @@ def test_tables_say_the_same_as_json(sent: tuple[Any, list[Report]]) -> None:
     lines = list(csv.DictReader(io.StringIO(text.body.decode())))
     assert len(flat) == len(table) == len(lines) == 2 * 4 * (1 + 8 + 16)
     for plain, row, line in zip(flat, table, lines, strict=True):
-        assert list(row) == list(line) == COLUMNS
-        for name in set(COLUMNS) - {"unit", "segment"}:
+        assert list(row) == list(line) == [column.name for column in COLUMNS]
+        for name in row.keys() & plain.keys() - {"unit", "segment"}:
             assert row[name] == plain[name]
-            assert line[name] == ("" if plain[name] is None else str(plain[name]))
+        for name in row:
+            assert line[name] == ("" if row[name] is None else str(row[name]))
         assert row["segment"] == line["segment"] == f"os:{plain['segment']['os']}"
     assert service.get(query, Accept="application/vnd.apache.arrow.stream").body == arrow.body
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from reticent.collector import commits, log
-from reticent.collector.commits import BusyError, Committer
+from reticent.collector import BusyError, Committer, commit, log
 from reticent.errors import StoreError
 from reticent.stores import Appended, RoundKey
 
@@ -104,7 +103,7 @@ def test_what_comes_during_a_commit_goes_into_the_next_one_in_order(make: Callab
 def test_after_a_group_of_many_the_next_may_gather(
     make: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commits, "PACE_SECONDS", 0.2)
+    monkeypatch.setattr(commit, "PACE_SECONDS", 0.2)
     bench = make()
     begun: list[float] = []
     append = bench.store.append
@@ -116,20 +115,20 @@ def test_after_a_group_of_many_the_next_may_gather(
     monkeypatch.setattr(bench.store, "append", timed)
     bench.submit("a")
     bench.store.entered.acquire()
-    for _ in range(commits.MANY):
+    for _ in range(commit.MANY):
         bench.submit("b")
     bench.store.go(2)
-    bench.until(1 + commits.MANY)
+    bench.until(1 + commit.MANY)
     bench.submit("c")
     bench.store.go()
-    bench.until(2 + commits.MANY)
+    bench.until(2 + commit.MANY)
     assert begun[2] - begun[1] > 0.1  # 0.2, but for what passes between a group's beginning and its write
 
 
 def test_who_comes_alone_does_not_wait_for_others(
     make: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commits, "PACE_SECONDS", 60)
+    monkeypatch.setattr(commit, "PACE_SECONDS", 60)
     bench = make()
     for count, name in enumerate("abc", 1):
         bench.submit(name)

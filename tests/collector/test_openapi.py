@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from reticent.collector.openapi import openapi
-from reticent.collector.problems import DETAILS
+from reticent.collector import DETAILS, openapi_document
 from reticent.reports import to_json
 
 ROOT = Path(__file__).parents[2]
@@ -23,22 +22,24 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_document_in_docs_is_this_one() -> None:
     """docs/reference/http.md says how it is made anew."""
-    assert json.loads((ROOT / "docs" / "reference" / "openapi.json").read_text()) == openapi()
+    assert json.loads((ROOT / "docs" / "reference" / "openapi.json").read_text()) == openapi_document()
 
 
 def test_the_server_hands_out_the_same(collector: Any) -> None:
-    assert collector.get("/openapi.json").json == openapi()
+    assert collector.get("/openapi.json").json == openapi_document()
 
 
 def test_every_code_is_in_the_document_and_in_the_page() -> None:
     page = (ROOT / "docs" / "reference" / "http.md").read_text()
-    assert set(openapi()["components"]["schemas"]["Problem"]["properties"]["code"]["enum"]) == set(DETAILS)
+    assert set(openapi_document()["components"]["schemas"]["Problem"]["properties"]["code"]["enum"]) == set(
+        DETAILS
+    )
     assert [code for code in DETAILS if f"`{code}`" not in page] == []
 
 
 def test_every_operation_is_in_the_page() -> None:
     page = (ROOT / "docs" / "reference" / "http.md").read_text()
-    for path, methods in openapi()["paths"].items():
+    for path, methods in openapi_document()["paths"].items():
         for method in methods:
             assert f"`{method.upper()} {path}`" in page
 
@@ -63,7 +64,7 @@ def filled(start: Callable[..., Any], tools: Any) -> Any:
 
 
 def test_right_reports_match_the_schema(tools: Any, filled: Any) -> None:
-    schema = {**openapi()["components"]["schemas"]["Report"]}
+    schema = {**openapi_document()["components"]["schemas"]["Report"]}
     for plan in filled.plans:
         for report in tools.reports(plan, filled.now(plan), 20):
             jsonschema_rs.validate(schema, json.loads(to_json(report)))
@@ -75,9 +76,9 @@ def test_a_machine_that_knows_the_document_finds_nothing(tools: Any, filled: Any
 
     But for one check: whether a request of the right shape is right depends on the plan, unknown to it.
     """
-    schema = schemathesis.openapi.from_dict(openapi())
+    schema = schemathesis.openapi.from_dict(openapi_document())
     operations = [result.ok() for result in schema.get_all_operations()]
-    assert len(operations) == sum(len(methods) for methods in openapi()["paths"].values())
+    assert len(operations) == sum(len(methods) for methods in openapi_document()["paths"].values())
     for operation in operations:
         examine(operation, f"http://{filled.host}:{filled.port}", tools.bearer(filled.keys["admin"]))
     assert "Traceback" not in filled.log

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from reticent.collector import log
-from reticent.collector.sealing import Sealer, seal_due
+from reticent.collector import Sealer, log, seal_due
 from reticent.counts import count_reports
 from reticent.errors import StoreError
 from reticent.plan import Plan
@@ -72,7 +71,7 @@ def test_a_round_that_cannot_be_sealed_does_not_keep_others_from_it(
     assert sealer.sealed == len(store.sealed)
     said = map(json.loads, capsys.readouterr().err.splitlines())
     due, round_1 = (line for line in said if line["event"] == "seal-failed")
-    assert (due["kind"], due["at"].partition(":")[0]) == ("RuntimeError", "reticent/collector/sealing.py")
+    assert (due["kind"], due["at"].partition(":")[0]) == ("RuntimeError", "reticent/collector/seal.py")
     assert (round_1["reason"], round_1["round"]) == ("round 1 is damaged", 1)
 
 

@@ -19,8 +19,7 @@ from typing import Any
 
 import pytest
 
-from reticent.collector import log, readiness
-from reticent.collector.app import Collector
+from reticent.collector import Collector, health, log
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import to_json, to_ndjson
@@ -327,7 +326,7 @@ def test_a_failing_store_is_said_so_and_recovers(
     tools: Any, moody: Moody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log, "quiet", True)
-    monkeypatch.setattr(readiness, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
     plan = Plan.from_toml(tools.usage())
     with tools.in_thread(Collector([plan], moody)) as service:
         reports = tools.reports(plan, service.now(plan), 10)

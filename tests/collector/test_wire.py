@@ -12,8 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from reticent.collector import Batch, Wire
 from reticent.collector import wire as wire_module
-from reticent.collector.wire import BLOCK_BYTES, Batch, Wire
+from reticent.collector.wire import BLOCK_BYTES
 from reticent.errors import ReportError
 from reticent.plan import Plan
 from reticent.reports import Intake, Report, Verdict, from_json, from_packed, to_json, to_ndjson, to_packed
@@ -328,9 +329,9 @@ def test_right_lines_take_the_quick_way(tools: Any, plans: list[Plan], wire: Wir
     """Otherwise the tests above would compare the slow way with itself."""
     for plan in plans:
         body = to_ndjson(tools.reports(plan, right_round, 20))
-        assert wire._in_columns(body, NOW, Batch())
+        assert wire._at_once(body, NOW, Batch())
         batch = Batch()
-        assert not wire._in_columns(body.replace(b',"id"', b', "id"', 1), NOW, batch)
+        assert not wire._at_once(body.replace(b',"id"', b', "id"', 1), NOW, batch)
         assert batch == Batch()
 
 

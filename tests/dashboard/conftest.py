@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from http.client import HTTPConnection
 from typing import Any
@@ -18,8 +18,9 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from reticent.collector import SECURITY_HEADERS, Health, KeyTraffic
 from reticent.dashboard import routes
 from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
@@ -79,48 +80,24 @@ channel = ["stable", "beta"]
 FIRST = 1_790_000_000 // 21_600
 """The first round; it begins in September 2026."""
 
-HEALTH: dict[str, object] = {
-    "version": "0.1.0",
-    "store": "memory:",
-    "uptime_seconds": 93_784.0,
-    "requests": 1300,
-    "accepted": 1200,
-    "duplicate": 30,
-    "late": 50,
-    "rejected": {"malformed": 2, "unknown_plan": 1},
-    "commit_p50_ms": 0.41,
-    "commit_p99_ms": 3.1,
-    "queue": 0,
-    "open_reports": 200,
-    "memory_bytes": 6800,
-    "rate": 50.0,
-    "keys": [
-        {
-            "id": "1f2e3d4c",
-            "label": "phones in the field",
-            "role": "ingest",
-            "active": True,
-            "requests": 1000,
-            "reports": 1100,
-            "refused": 20,
-            "limited": 0,
-            "reports_lately": 600,
-            "limited_lately": 0,
-        },
-        {
-            "id": "5a6b7c8d",
-            "label": "",
-            "role": "admin",
-            "active": False,
-            "requests": 100,
-            "reports": 130,
-            "refused": 33,
-            "limited": 7,
-            "reports_lately": 0,
-            "limited_lately": 0,
-        },
-    ],
-}
+HEALTH = Health(
+    version="0.1.0",
+    store="memory:",
+    uptime_seconds=93_784.0,
+    requests=1300,
+    accepted=1200,
+    duplicate=30,
+    rejected={"malformed": 2, "unknown_plan": 1, "late": 50},
+    commit_p50_ms=0.41,
+    commit_p99_ms=3.1,
+    open_reports=200,
+    memory_bytes=6800,
+    rate=50.0,
+    keys=(
+        KeyTraffic("1f2e3d4c", "phones in the field", "ingest", True, 1000, 1100, 20, 0, 600, 0),
+        KeyTraffic("5a6b7c8d", "", "admin", False, 100, 130, 33, 7, 0, 0),
+    ),
+)
 
 
 class Page(HTMLParser):
@@ -211,7 +188,7 @@ class World:
     store: RoundStore
     plan: Plan
     now: float
-    health: dict[str, object] = field(default_factory=lambda: dict(HEALTH))
+    health: Health = HEALTH
     logged_in: bool = False
     port: int = 0
 
@@ -222,9 +199,15 @@ class World:
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The dashboard behind what stands for the collector's middleware."""
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*(dict(SECURITY_HEADERS) | dict(message["headers"])).items()]
+            await send(message)
+
         if scope["type"] == "http":
             Request(scope).state.logged_in = self.logged_in
-        await self._starlette(scope, receive, send)
+        await self._starlette(scope, receive, send_safely)
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
         """What a browser would get."""

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from reticent.dashboard.charts import (
     Bar,
-    Level,
     Line,
     Mark,
     Measure,
@@ -32,6 +31,7 @@ from reticent.dashboard.charts import (
     ticks,
     time_ticks,
 )
+from reticent.estimates import CumulativeEstimate
 
 Tree = ElementTree.Element
 SPACE = "{http://www.w3.org/2000/svg}"
@@ -231,18 +231,18 @@ def test_uneven_buckets_are_named_by_their_edges() -> None:
 
 def test_between_edges_the_band_is_as_wide_as_what_is_known() -> None:
     """F never falls: on [10, 20] it is at least F(10) ≥ 0.2 and at most F(20) ≤ 0.8."""
-    edges, values = [0, 10, 20, 30], [0, 0.3, 0.7, 1.0]
-    median = Level(0.5, 15.0, 10.0, 20.0)
-    for chart in drawn(cumulative(edges, values, [0, 0.2, 0.6, 1.0], [0, 0.4, 0.8, 1.0], [median], "x", "s")):
-        upper, lower = chart.all("path", "edge")
+    edges, values, lower, upper = (0, 10, 20, 30), (0, 0.3, 0.7, 1.0), (0, 0.2, 0.6, 1.0), (0, 0.4, 0.8, 1.0)
+    below = CumulativeEstimate(edges, values, lower, upper, confidence=0.95, reports=100, unit="s")
+    for chart in drawn(cumulative(below, [below.quantile(0.5)], "x", "s")):
+        top, bottom = chart.all("path", "edge")
         (line,) = chart.all("path", "middle")
         places = [x for x, _ in chart.places(line)]
 
         def at(edge: Any, x: float, chart: Any = chart) -> set[int]:
             return {round(chart.level(y)) for seen, y in chart.places(edge) if seen == pytest.approx(x)}
 
-        assert [at(upper, x) for x in places] == [{0, 40}, {40, 80}, {80, 100}, {100}]
-        assert [at(lower, x) for x in places] == [{0}, {0, 20}, {20, 60}, {60, 100}]
+        assert [at(top, x) for x in places] == [{0, 40}, {40, 80}, {80, 100}, {100}]
+        assert [at(bottom, x) for x in places] == [{0}, {0, 20}, {20, 60}, {60, 100}]
         assert [round(chart.level(y)) for _, y in chart.places(line)] == [0, 30, 70, 100]
         assert len(chart.all("path", "band")) == 1
         (group,) = chart.all("g", "quantile")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from tests.shared.devices import HERE, Make, Query, identity
 
-from reticent.device import Device, Policy, outbox
-from reticent.device.answer import answer
-from reticent.device.prf import SecretDraws
+from reticent.device import Device, Policy, SecretDraws, answer
 from reticent.errors import ParameterError, PlanError, StateError
 from reticent.plan import Plan
-from reticent.reports.codec import to_json
+from reticent.reports import to_json
 from reticent.testing import ManualClock, RecordingTransport
 
 # Construction
@@ -199,8 +199,7 @@ def test_catching_up_is_bounded(state: Path, plan_text: str, clock: ManualClock)
         clock.advance(100 * 21_600)
         device.flush()
         assert device.status().waiting == 64
-    with Device(plan, state, clock=clock, transport=transport) as device:
-        device._background[1].stop() if device._background else None
+    with closing(Device(plan, state, clock=clock, transport=transport)) as device:
         device.flush(timeout=30)
         rounds = [report.round for report in transport.reports]
         assert rounds == sorted(rounds)
@@ -227,7 +226,7 @@ def test_which_rounds_are_answered_and_when_does_not_depend_on_values(
                 device.set("opened_files", 10**9)
             clock.advance(21_600)
             device._work_on_state()
-            schedules.append([(kept.report.round, kept.next_try) for kept in waiting(device)])
+            schedules.append(waiting(file))
             device.flush()
         sent.append([(r.round, r.id, r.cohort, len(r.bits)) for r in transport.reports])
         device.close()
@@ -236,10 +235,10 @@ def test_which_rounds_are_answered_and_when_does_not_depend_on_values(
     assert len(sent[0]) == 5
 
 
-def waiting(device: Device) -> list[outbox.Kept]:
-    assert device._core is not None
-    with device._core.state.view() as connection:
-        return [kept for kept in outbox.everything(connection, "app-usage") if kept.state == "waiting"]
+def waiting(state: Path) -> list[tuple[int, float]]:
+    """The rounds whose reports wait, and when each is to be sent."""
+    with closing(sqlite3.connect(state)) as connection:
+        return connection.execute("SELECT round, next_try FROM reports WHERE state = 'waiting'").fetchall()
 
 
 def test_a_report_is_spread_over_three_quarters_of_the_next_round(
@@ -248,9 +247,9 @@ def test_a_report_is_spread_over_three_quarters_of_the_next_round(
     device = device_of()
     clock.advance(2 * 21_600)
     device.flush()
-    [kept] = waiting(device)
+    [(_, send_at)] = waiting(state)
     delay = SecretDraws(identity(state).secret, plan.name, 0).delay(HERE + 1)
-    assert kept.next_try == pytest.approx(plan.round(HERE + 1).end + delay / 2**64 * 16_200)
+    assert send_at == pytest.approx(plan.round(HERE + 1).end + delay / 2**64 * 16_200)
 
 
 def test_raw_values_leave_the_files_with_the_answer(device_of: Make, state: Path, tmp_path: Path) -> None:

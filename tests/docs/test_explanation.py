@@ -64,22 +64,3 @@ def test_files_that_the_architecture_names_exist() -> None:
     assert [
         name for name in named if not any((ROOT / top / name).exists() for top in ("src/reticent", ""))
     ] == []
-
-
-def test_the_readmes_figures_are_the_measured_ones() -> None:
-    measured = (EXPLANATION / "measured.md").read_text()
-    table = (ROOT / "README.md").read_text().split("## Figures", 1)[1].split("\n## ", 1)[0]
-    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| `")]
-    assert len(rows) >= 5
-    for command, _, figure in rows:
-        assert command.strip("`") in measured, command
-        assert re.search(rf"(?<![\d,.]){re.escape(figure)}", measured), figure
-
-
-def test_every_decision_is_in_the_index_and_has_its_four_parts() -> None:
-    folder = EXPLANATION / "decisions"
-    notes = {path.name for path in folder.glob("*.md")} - {"README.md"}
-    assert set(re.findall(r"\]\(([a-z-]+\.md)\)", (folder / "README.md").read_text())) == notes
-    for note in notes:
-        parts = re.findall(r"^\*\*(\w+)\.\*\*", (folder / note).read_text(), re.MULTILINE)
-        assert parts == ["Context", "Decision", "Considered", "Consequences"], note

@@ -5,16 +5,14 @@ from __future__ import annotations
 import ast
 import doctest
 import re
-from collections import defaultdict
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
 import reticent
-from reticent.collector.metrics import render_metrics
+from reticent.collector import Health, render_metrics
 from reticent.results import Results
+from reticent.stores import open_store
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -36,8 +34,7 @@ def test_sessions_run_as_printed(page: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_every_metric_of_the_collector_is_in_the_page_and_no_other() -> None:
-    health: dict[str, Any] = defaultdict(int, {"rejected": {}, "keys": []})
-    text, _ = render_metrics(cast(Results, SimpleNamespace(plans=lambda: [])), health, "text/plain")
+    text, _ = render_metrics(Results(open_store("memory:")), Health("1.0", "memory:"), "text/plain")
     exposed = set(re.findall(r"^# TYPE (\w+)", text.decode(), re.MULTILINE))
     page = (REFERENCE / "metrics.md").read_text().split("## Names")[1].split("\n## ")[0]
     assert len(exposed) > 15

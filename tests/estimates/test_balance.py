@@ -20,8 +20,7 @@ from reticent.counts import HistogramCounts, MeanCounts, count_reports
 from reticent.errors import ParameterError
 from reticent.estimates.balance import ALARM, Balance, RowBalance, balance, shares_of_rows
 from reticent.lab.fleet import SdkFleet
-from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms import COHORTS, Buckets, DBitFlip, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.reports import Report, pack_bits
 

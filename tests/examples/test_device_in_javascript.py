@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from reticent.lab.audit.client import CoreParticipant
+from reticent.lab.audit import CoreParticipant
 from reticent.plan import Plan
+from reticent.reports import from_json
 
 ROOT = Path(__file__).parents[2]
 DEVICE = ROOT / "examples" / "device.mjs"
@@ -89,3 +90,27 @@ def test_its_reports_are_those_of_the_sdk(ask: Ask) -> None:
         device = CoreParticipant(PLAN, bytes.fromhex(each["secret"]))
         assert device.answer(each["round"], {"saves": value}) == answer.encode()
     assert len({json.loads(answer)["bits"] for answer in answers}) == 2
+
+
+def test_the_device_in_javascript_answers_when_it_is_begun() -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not on the PATH")
+    answer = {"do": "answer", "round": 81_652, "values": {"saves": 3}}
+    requests = [{"do": "start", "device": 1, "first_round": 81_652}, {"do": "copy", "device": 1, "to": 2}]
+    requests += [{**answer, "device": 1}, {**answer, "device": 2}, {**answer, "device": 2, "round": 81_653}]
+    done = subprocess.run(
+        [node, str(DEVICE)],
+        input="".join(f"{json.dumps(request)}\n" for request in requests),
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    *started, original, copied, later = done.stdout.splitlines()
+    assert started == ["true", "true"]
+    assert original == copied
+    reports = [from_json(text.encode()) for text in (original, later)]
+    assert [(report.plan, report.version, report.round) for report in reports] == [
+        ("saves", 1, 81_652),
+        ("saves", 1, 81_653),
+    ]
+    assert reports[0].id != reports[1].id

@@ -12,7 +12,7 @@ from pathlib import Path
 from reticent.device import Device
 from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan
-from reticent.reports.codec import to_json
+from reticent.reports import to_json
 from reticent.testing import ManualClock, RecordingTransport
 
 HERE = 80_000

@@ -9,14 +9,11 @@ Run = Callable[..., str]
 
 KILL = '''
 import shutil, sqlite3
-from reticent.device import opening
-from reticent.device.answer import answer
-from reticent.device.prf import SecretDraws
-from reticent.device.state import myself
+from reticent.device import SecretDraws, StateFile, answer
 
 def killing(after, every):
     """Every connection kills this process at its n-th step: a statement, or some instructions of one."""
-    plain, left = opening.connect, [after]
+    plain, left = StateFile.connect, [after]
     def step(*_):
         left[0] -= 1
         if left[0] < 0:
@@ -29,8 +26,7 @@ def killing(after, every):
         else:
             connection.set_trace_callback(step)
         return connection
-    import reticent.device.state
-    opening.connect = reticent.device.state.connect = connect
+    StateFile.connect = staticmethod(connect)
 
 def fork_and(work):
     """Run in a child; returns what it wrote before it ended, and whether it was killed."""
@@ -134,14 +130,13 @@ def test_a_report_is_synced_before_it_is_handed_out(run: Run) -> None:
     returns; so the statements of a report must be committed together, under FULL.
     """
     script = """
-    from reticent.device import opening
-    import reticent.device.state
-    seen, plain = [], opening.connect
+    from reticent.device import StateFile
+    seen, plain = [], StateFile.connect
     def connect(path, patience):
         connection = plain(path, patience)
         connection.set_trace_callback(seen.append)
         return connection
-    opening.connect = reticent.device.state.connect = connect
+    StateFile.connect = staticmethod(connect)
     d = device(Path("state"))
     d.add("metric_1", 5)
     seen.clear()

@@ -93,7 +93,7 @@ def test_read_only_places_say_so(run: Run) -> None:
     """As root, nothing is read-only: the script gives up its rights first."""
     script = """
     import shutil, sqlite3, tempfile
-    import reticent.device.core, reticent.device.sending
+    import reticent.device.engine, reticent.device.receipt
     from reticent.errors import StateError
 
     folder = Path(tempfile.mkdtemp())

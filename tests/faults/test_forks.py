@@ -129,11 +129,11 @@ def test_a_fork_behind_pythons_back(run: Run) -> None:
     import ctypes
     d = device(Path("state"))
     d.add("metric_1", 1)
-    inherited = d._core.state._connection
+    inherited = d._engine.state._connection
     child = ctypes.PyDLL(None).fork()
     d.add("metric_1", 10 if child else 100)
     if child == 0:
-        own = d._core.state._connection is not inherited
+        own = d._engine.state._connection is not inherited
         inherited.in_transaction        # raises if it was closed
         os._exit(0 if own and not d.status().notes else 1)
     assert os.waitpid(child, 0)[1] == 0

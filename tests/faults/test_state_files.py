@@ -1,7 +1,7 @@
 """
 State files with damage in every region: never another secret in silence, never a surprise for the host.
 
-`tests/device/test_opening.py` has the kinds of files there are (fresh, foreign, locked, newer, broken as a
+`tests/device/test_statefile.py` has the kinds of files there are (fresh, foreign, locked, newer, broken as a
 whole); `test_disks.py` has full, locked and read-only disks. Here the damage is small and anywhere.
 """
 
@@ -267,7 +267,7 @@ def test_the_checksum_is_what_notices_a_flipped_secret(
     """Without it the check of these tests fails: it can."""
     content = bytearray(original.content)
     content[original.content.index(original.secret)] ^= 1
-    monkeypatch.setattr("reticent.device.opening.checksum", lambda *_: right)
+    monkeypatch.setattr("reticent.device.statefile.checksum", lambda *_: right)
     with closing(sqlite3.connect(original.path)) as connection:
         [(right,)] = connection.execute("SELECT checksum FROM device")
     with pytest.raises(AssertionError, match="a silent redraw"):

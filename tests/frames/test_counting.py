@@ -13,18 +13,22 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.shared.reports import forged, make_reports, smallest
 
 from reticent.counts import MeanCounts, count_reports
 from reticent.errors import ParameterError, ReportError
 from reticent.frames import FrameError, count, to_arrow
 from reticent.frames.counting import shares
-from reticent.frames.packing import WORD_BITS, Packing
 from reticent.plan import Plan
 from reticent.reports import Report, to_packed
 
-Counted = Callable[..., dict[Any, Any]]
-Made = Callable[..., list[Report]]
-
+SMALL = Plan.from_toml(
+    '[plan]\nname = "small"\nversion = 3\nround = "1h"\n'
+    '[metrics.minutes]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'
+    '[metrics.hours]\nkind = "histogram"\nmax_value = 24\nbuckets = 3\n'
+    'mechanism = "hadamard-bit"\nepsilon = 1.0\n'
+    '[segments]\nos = ["linux"]\n'
+)
 DUCKDB = duckdb.connect()
 NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.uint8(): pd.UInt8Dtype()}
 
@@ -44,21 +48,8 @@ def kind(request: pytest.FixtureRequest) -> Callable[[pa.Table], Any]:
     return KINDS[request.param]
 
 
-@pytest.fixture
-def small() -> Plan:
-    return Plan.from_toml(
-        '[plan]\nname = "small"\nversion = 3\nround = "1h"\n'
-        '[metrics.minutes]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'
-        '[metrics.hours]\nkind = "histogram"\nmax_value = 24\nbuckets = 3\n'
-        'mechanism = "hadamard-bit"\nepsilon = 1.0\n'
-        '[segments]\nos = ["linux"]\n'
-    )
-
-
-def test_counts_as_the_standard_library_does(
-    kind: Callable[[pa.Table], Any], plan: Plan, reports_on: Made
-) -> None:
-    reports = reports_on(plan, 400, 1, (7, 8, 9_000_000))
+def test_counts_as_the_standard_library_does(kind: Callable[[pa.Table], Any], plan: Plan) -> None:
+    reports = make_reports(plan, 400, 1, (7, 8, 9_000_000))
     expected = count_reports(reports, plan)
     assert sum(counts[plan.metrics[0].name].devices for counts in expected.values()) == 400
     frame = kind(to_arrow(reports, plan))
@@ -67,30 +58,30 @@ def test_counts_as_the_standard_library_does(
 
 
 def test_of_different_reports_with_one_id_the_smallest_counts(
-    kind: Callable[[pa.Table], Any], plan: Plan, reports_on: Made, forged: Any, smallest: Counted
+    kind: Callable[[pa.Table], Any], plan: Plan
 ) -> None:
-    reports = forged(reports_on(plan, 300, 2), plan)
+    reports = forged(make_reports(plan, 300, 2), plan)
     expected = smallest(reports, plan)
     assert expected != count_reports(reports, plan)  # the first would not do
     assert count(kind(to_arrow(reports, plan)), plan) == expected
 
 
-def test_an_empty_frame_has_no_counts(kind: Callable[[pa.Table], Any], small: Plan) -> None:
-    assert count(kind(to_arrow([], small)), small) == {}
+def test_an_empty_frame_has_no_counts(kind: Callable[[pa.Table], Any]) -> None:
+    assert count(kind(to_arrow([], SMALL)), SMALL) == {}
 
 
-def test_the_round_may_be_a_column_or_a_number(kind: Callable[[pa.Table], Any], small: Plan) -> None:
-    table = to_arrow([Report("small", 3, 7, bytes(16), b"\x80", 5, {"os": "linux"})], small)
-    found = count(kind(table.drop_columns(["round"])), small, round=9)
-    assert found == {(9, ("linux",)): count(kind(table), small)[7, ("linux",)]}
-    assert found[9, ("linux",)]["minutes"] == MeanCounts(1, 1)
+def test_the_round_may_be_a_column_or_a_number(kind: Callable[[pa.Table], Any]) -> None:
+    table = to_arrow([Report("small", 3, 7, bytes(16), b"\x80", 5, {"os": "linux"})], SMALL)
+    counts = count(kind(table.drop_columns(["round"])), SMALL, round=9)
+    assert counts == {(9, ("linux",)): count(kind(table), SMALL)[7, ("linux",)]}
+    assert counts[9, ("linux",)]["minutes"] == MeanCounts(1, 1)
     with pytest.raises(FrameError, match=r"round: expected 9 in every row, got 7\.\n  Hint"):
-        count(kind(table), small, round=9)
+        count(kind(table), SMALL, round=9)
 
 
-def test_one_id_in_two_rounds_is_two_reports(kind: Callable[[pa.Table], Any], small: Plan) -> None:
+def test_one_id_in_two_rounds_is_two_reports(kind: Callable[[pa.Table], Any]) -> None:
     reports = [Report("small", 3, number, bytes(16), b"\x80", 5) for number in (7, 8, 8)]
-    assert count(kind(to_arrow(reports, small)), small) == count_reports(reports, small)
+    assert count(kind(to_arrow(reports, SMALL)), SMALL) == count_reports(reports, SMALL)
 
 
 def _with(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
@@ -138,13 +129,11 @@ BAD: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
 
 
 @pytest.mark.parametrize("wrong", BAD)
-def test_a_frame_of_something_else_is_refused(
-    kind: Callable[[pa.Table], Any], small: Plan, wrong: str
-) -> None:
-    reports = [Report("small", 3, 7, bytes([each] * 16), b"\x40", 5) for each in range(3)]
+def test_a_frame_of_something_else_is_refused(kind: Callable[[pa.Table], Any], wrong: str) -> None:
+    reports = [Report("small", 3, 7, bytes([byte] * 16), b"\x40", 5) for byte in range(3)]
     spoil, message = BAD[wrong]
     with pytest.raises(FrameError) as refused:
-        count(kind(spoil(to_arrow(reports, small))), small)
+        count(kind(spoil(to_arrow(reports, SMALL))), SMALL)
     assert str(refused.value).startswith(message)
 
 
@@ -160,44 +149,35 @@ def test_a_frame_of_something_else_is_refused(
         ("version", 1),
     ],
 )
-def test_nulls_are_refused(kind: Callable[[pa.Table], Any], small: Plan, name: str, passes: int) -> None:
-    reports = [Report("small", 3, 7, bytes([each] * 16), b"\x40", 5) for each in range(3)]
-    table = _with(to_arrow(reports, small), name, pa.array([3, None, 3], pa.int64()))
+def test_nulls_are_refused(kind: Callable[[pa.Table], Any], name: str, passes: int) -> None:
+    reports = [Report("small", 3, 7, bytes([byte] * 16), b"\x40", 5) for byte in range(3)]
+    table = _with(to_arrow(reports, SMALL), name, pa.array([3, None, 3], pa.int64()))
     got = (
         "a column of whole numbers, got Float64"
         if kind is KINDS["pandas"]
         else "a value in every row, got null in 1"
     )
     with pytest.raises(FrameError, match=f"{name}: expected {got}"):
-        count(kind(table), small, passes=passes)
+        count(kind(table), SMALL, passes=passes)
 
 
-def test_passes_are_at_least_one(small: Plan) -> None:
+def test_passes_are_at_least_one() -> None:
     with pytest.raises(ParameterError, match="passes"):
-        count(to_arrow([], small), small, passes=0)
+        count(to_arrow([], SMALL), SMALL, passes=0)
 
 
-def test_each_id_is_in_one_share(small: Plan, reports_on: Made) -> None:
-    table = nw.from_native(to_arrow(reports_on(small, 3000, 5), small))
+def test_each_id_is_in_one_share() -> None:
+    table = nw.from_native(to_arrow(make_reports(SMALL, 3000, 5), SMALL))
     rows = [table.filter(share).to_arrow() for share in shares(4)]
     assert sum(map(len, rows)) == len(table)
     ids = [{(row["id_high"], row["id_low"]) for row in part.to_pylist()} for part in rows]
     assert len(set.union(*ids)) == sum(map(len, ids)) == 3000
     # a binomial of 3000 ids at 1/4 has a standard deviation of 24: beyond ±150 once in 10^9
-    assert all(abs(len(each) - 750) < 150 for each in ids)
+    assert all(abs(len(share) - 750) < 150 for share in ids)
 
 
-def test_wide_reports_are_several_words(all_plans: list[Plan]) -> None:
-    sizes = {
-        plan.name: [sum(slot.bits for slot in word.slots) for word in Packing(plan).words]
-        for plan in all_plans
-    }
-    assert sizes == {"mean": [8], "hadamard": [16], "d-bit": [16], "segments": [32], "wide": [24, 56, 16]}
-    assert max(max(each) for each in sizes.values()) <= WORD_BITS
-
-
-def test_reports_and_packed_batches_make_the_same_table(plan: Plan, reports_on: Made) -> None:
-    reports = reports_on(plan, 50, 3)
+def test_reports_and_packed_batches_make_the_same_table(plan: Plan) -> None:
+    reports = make_reports(plan, 50, 3)
     table = to_arrow(reports, plan)
     assert table.equals(to_arrow(to_packed(reports, plan), plan))
     assert len(table) == 52
@@ -209,14 +189,14 @@ def test_reports_and_packed_batches_make_the_same_table(plan: Plan, reports_on: 
         assert row["bits_0"] == int.from_bytes(report.bits[:width])
 
 
-def test_reports_that_do_not_answer_the_plan_make_no_table(small: Plan) -> None:
+def test_reports_that_do_not_answer_the_plan_make_no_table() -> None:
     good = {"plan": "small", "version": 3, "round": 7, "id": bytes(16), "bits": b"\x80", "cohort": 5}
     for wrong in ({"version": 2}, {"bits": b"\x80\x00"}, {"cohort": None}, {"plan": "large"}):
         with pytest.raises(ReportError):
-            to_arrow([Report(**{**good, **wrong})], small)  # type: ignore[arg-type]
-    other = Plan.from_toml(small.text.replace("version = 3", "version = 4"))
+            to_arrow([Report(**{**good, **wrong})], SMALL)  # type: ignore[arg-type]
+    other = Plan.from_toml(SMALL.text.replace("version = 3", "version = 4"))
     with pytest.raises(ReportError, match="got small version 3"):
-        to_arrow(to_packed([Report(**good)], small), other)  # type: ignore[arg-type]
+        to_arrow(to_packed([Report(**good)], SMALL), other)  # type: ignore[arg-type]
 
 
 rows = st.lists(
@@ -235,23 +215,16 @@ rows = st.lists(
 @given(rows=rows)
 def test_small_frames_of_all_sorts(rows: list[tuple[int, bytes, int, str, bytes]]) -> None:
     """Few ids, so that most rows clash with another: every kind picks the same one, by the slow rule."""
-    plan = Plan.from_toml(
-        '[plan]\nname = "small"\nversion = 3\nround = "1h"\n'
-        '[metrics.minutes]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'
-        '[metrics.hours]\nkind = "histogram"\nmax_value = 24\nbuckets = 3\n'
-        'mechanism = "hadamard-bit"\nepsilon = 1.0\n'
-        '[segments]\nos = ["linux"]\n'
-    )
     reports = [
-        Report("small", 3, number, each, bits, cohort, {"os": tag})
-        for number, each, cohort, tag, bits in rows
+        Report("small", 3, number, identity, bits, cohort, {"os": tag})
+        for number, identity, cohort, tag, bits in rows
     ]
     order = ["linux", "other"]
     chosen = sorted(
         reports,
-        key=lambda each: (each.round, each.id, each.cohort, order.index(each.segment["os"]), each.bits),
+        key=lambda sent: (sent.round, sent.id, sent.cohort, order.index(sent.segment["os"]), sent.bits),
     )
-    expected = count_reports(chosen, plan)
-    table = to_arrow(reports, plan)
+    expected = count_reports(chosen, SMALL)
+    table = to_arrow(reports, SMALL)
     for name in ("pyarrow", "pandas", "polars, lazy", "duckdb"):
-        assert count(KINDS[name](table), plan) == expected, name
+        assert count(KINDS[name](table), SMALL) == expected, name

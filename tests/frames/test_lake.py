@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.shared.reports import PLANS, by_tags, fill, forged, make_reports
 
 from reticent.counts import count_reports
 from reticent.errors import ParameterError, ReticentError
@@ -27,12 +28,8 @@ from reticent.frames import (
     lake_rounds,
 )
 from reticent.plan import Plan
-from reticent.reports import Report
 from reticent.stores import RoundKey, open_store
-from reticent.stores.lake import open_lake
-
-Made = Callable[..., list[Report]]
-Fill = Callable[..., RoundKey]
+from reticent.stores.lake import Parts, open_lake
 
 ENGINES: dict[str, Callable[[], Engine]] = {
     "duckdb": DuckDB,
@@ -47,14 +44,12 @@ def chosen(request: pytest.FixtureRequest) -> Engine:
 
 
 def only(url: str, key: RoundKey, chosen: Engine, **options: Any) -> RoundCount:
-    (found,) = count_lake(url, [key], chosen, **options)
-    return found
+    (counted,) = count_lake(url, [key], chosen, **options)
+    return counted
 
 
-def test_every_store_and_engine_comes_to_the_same(
-    tmp_path: Path, plan: Plan, reports_on: Made, fill: Fill, by_tags: Any, postgres: Any
-) -> None:
-    reports = reports_on(plan, 600, 4)
+def test_every_store_and_engine_comes_to_the_same(tmp_path: Path, plan: Plan, postgres: Any) -> None:
+    reports = make_reports(plan, 600, 4)
     expected = by_tags(count_reports(reports, plan))
     lake = f"lake:///{tmp_path / 'lake'}"
     for url in (f"sqlite:///{tmp_path / 'store.db'}", postgres.new_database(), lake):
@@ -63,20 +58,17 @@ def test_every_store_and_engine_comes_to_the_same(
         assert store.counts(key) == expected, url
         store.close()
     for name, make in ENGINES.items():
-        found = only(lake, key, make())
-        assert (found.counts, found.state, found.reports) == (expected, "open", 600), name
-        assert found.files > 3
+        counted = only(lake, key, make())
+        assert (counted.counts, counted.state, counted.reports) == (expected, "open", 600), name
+        assert counted.files > 3
 
 
 def test_a_sealed_round_is_what_it_was_sealed_as(
     tmp_path: Path,
     plan: Plan,
-    reports_on: Made,
-    fill: Fill,
-    forged: Any,
     chosen: Engine,
 ) -> None:
-    reports = forged(reports_on(plan, 300, 5), plan)
+    reports = forged(make_reports(plan, 300, 5), plan)
     url = f"lake:///{tmp_path / 'lake'}"
     key = fill(url, plan, reports, group=50)
     before = only(url, key, chosen)
@@ -91,13 +83,11 @@ def test_a_sealed_round_is_what_it_was_sealed_as(
     assert (after.state, after.counts, after.files) == ("sealed", before.counts, 0)
 
 
-def test_rounds_are_chosen_by_plan_version_number_and_state(
-    tmp_path: Path, all_plans: list[Plan], reports_on: Made, fill: Fill
-) -> None:
+def test_rounds_are_chosen_by_plan_version_number_and_state(tmp_path: Path) -> None:
     url = f"lake:///{tmp_path / 'lake'}"
     keys = [
-        fill(url, plan, reports_on(plan, 20, number, (number,)))
-        for plan in all_plans[:2]
+        fill(url, plan, make_reports(plan, 20, number, (number,)))
+        for plan in (PLANS["mean"], PLANS["hadamard"])
         for number in (5, 6)
     ]
     store = open_lake(url)
@@ -115,13 +105,11 @@ def test_rounds_are_chosen_by_plan_version_number_and_state(
 
 
 @pytest.fixture
-def lake(
-    tmp_path: Path, all_plans: list[Plan], reports_on: Made, fill: Fill
-) -> tuple[str, RoundKey, list[Path]]:
+def lake(tmp_path: Path) -> tuple[str, RoundKey, list[Path]]:
     """A lake with the files of four groups."""
-    plan = all_plans[3]
+    plan = PLANS["segments"]
     url = f"lake:///{tmp_path / 'lake'}"
-    key = fill(url, plan, reports_on(plan, 400, 6))
+    key = fill(url, plan, make_reports(plan, 400, 6))
     return url, key, [tmp_path / "lake" / path for path in open_lake(url).backend.parts(key)]
 
 
@@ -140,13 +128,13 @@ def damaged(path: Path) -> None:
     path.write_bytes(data)
 
 
-def rewritten(path: Path, change: Callable[[pa.Table], pa.Table], **said: str) -> None:
+def rewritten(path: Path, change: Callable[[pa.Table], pa.Table], **says: str) -> None:
     with pq.ParquetFile(path) as file:
         table = file.read()
         head = {name.decode(): text.decode() for name, text in file.metadata.metadata.items()}
     with pq.ParquetWriter(path, change(table).schema, store_schema=False) as writer:
         writer.write_table(change(table))
-        writer.add_key_value_metadata({**head, **{f"reticent.{name}": text for name, text in said.items()}})
+        writer.add_key_value_metadata({**head, **{f"reticent.{name}": text for name, text in says.items()}})
 
 
 BAD: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -195,11 +183,11 @@ def test_a_bad_file_is_named_with_the_reason_or_left_out(
     with pytest.raises(BadFileError, match=f"{paths[1].name}: {reason}") as refused:
         only(url, key, chosen)
     assert [path.rpartition("/")[2] for path in refused.value.files] == [paths[1].name]
-    found = only(url, key, chosen, skip_bad=True)
-    assert [path.rpartition("/")[2] for path in found.skipped] == [paths[1].name]
+    counted = only(url, key, chosen, skip_bad=True)
+    assert [path.rpartition("/")[2] for path in counted.skipped] == [paths[1].name]
     paths[1].unlink()
-    assert found.counts == only(url, key, chosen).counts
-    assert found.files == len(paths) - 1
+    assert counted.counts == only(url, key, chosen).counts
+    assert counted.files == len(paths) - 1
 
 
 def test_a_file_that_is_no_segment_is_named(lake: tuple[str, RoundKey, list[Path]], chosen: Engine) -> None:
@@ -237,25 +225,30 @@ class Meddling:
         return self._inner.count(*asked)
 
 
+@pytest.mark.parametrize("state", ["open", "closing"])
 def test_files_that_are_merged_meanwhile_are_listed_anew(
-    lake: tuple[str, RoundKey, list[Path]], chosen: Engine
+    lake: tuple[str, RoundKey, list[Path]], chosen: Engine, state: str
 ) -> None:
+    """Also when the round is frozen right after: the files of the older list are not missed then."""
     url, key, paths = lake
     expected = only(url, key, chosen)
     store = open_lake(url)
 
     def merge() -> None:
-        records = [store.backend.read(key, segment) for segment in store.backend.seals.listed(key)[0]]
-        columns = store.backend.columns(key)
-        whole = np.concatenate([each for each in records if each is not None])
+        parts = Parts(store.backend.files, store.backend.columns(key), key)
+        whole = np.concatenate([parts.read(path.name) for path in paths])
         name = f"{'0' * 32}-00000001-00000001-{len(whole)}.parquet"
-        paths[0].with_name(name).write_bytes(columns.encode(key, whole))
+        paths[0].with_name(name).write_bytes(parts.columns.encode(key, whole))
         for path in paths:
             path.unlink()
+        if state == "closing":
+            store.backend.seals.close(key)
+            store.backend.seals.frozen(key)
 
     meddling = Meddling(chosen, merge)
-    found = only(url, key, meddling)
-    assert (found.counts, found.files, meddling.calls) == (expected.counts, 1, 2)
+    counted = only(url, key, meddling)
+    assert (counted.counts, counted.files, counted.state) == (expected.counts, 1, state)
+    assert meddling.calls == 2
 
 
 def test_a_round_that_is_sealed_meanwhile_is_final(
@@ -263,8 +256,8 @@ def test_a_round_that_is_sealed_meanwhile_is_final(
 ) -> None:
     url, key, _ = lake
     expected = only(url, key, chosen)
-    found = only(url, key, Meddling(chosen, lambda: open_lake(url).seal(key)))
-    assert (found.counts, found.state) == (expected.counts, "sealed")
+    counted = only(url, key, Meddling(chosen, lambda: open_lake(url).seal(key)))
+    assert (counted.counts, counted.state) == (expected.counts, "sealed")
 
 
 def test_what_an_engine_says_is_passed_on(lake: tuple[str, RoundKey, list[Path]]) -> None:
@@ -291,11 +284,9 @@ def bucket() -> Iterator[str]:
     filesystem.rm("/frames", recursive=True)
 
 
-def test_a_lake_in_a_bucket(
-    bucket: str, all_plans: list[Plan], reports_on: Made, fill: Fill, by_tags: Any, chosen: Engine
-) -> None:
-    plan = all_plans[1]
-    reports = reports_on(plan, 300, 7)
+def test_a_lake_in_a_bucket(bucket: str, chosen: Engine) -> None:
+    plan = PLANS["hadamard"]
+    reports = make_reports(plan, 300, 7)
     key = fill(bucket, plan, reports)
     assert only(bucket, key, chosen).counts == by_tags(count_reports(reports, plan))
     with pytest.raises(ReticentError, match="spark: expected a lake in a folder"):
@@ -303,11 +294,9 @@ def test_a_lake_in_a_bucket(
 
 
 @pytest.mark.parametrize("name", ["with space", "a[b]c", "star*", "what?", "{x,y}", "ü"])
-def test_folders_with_odd_names(
-    tmp_path: Path, name: str, all_plans: list[Plan], reports_on: Made, fill: Fill, by_tags: Any
-) -> None:
-    plan = all_plans[0]
-    reports = reports_on(plan, 40, 8)
+def test_folders_with_odd_names(tmp_path: Path, name: str) -> None:
+    plan = PLANS["mean"]
+    reports = make_reports(plan, 40, 8)
     url = f"lake:///{tmp_path / name}"
     key = fill(url, plan, reports)
     for make in ENGINES.values():

@@ -94,17 +94,17 @@ VALUE = [b"12345678901", b"6172.94", b"6172.9"]
 """The value as a fraction, and as a decimal."""
 
 FAULTS = """
-device._core.state.wipe_log()
+device._engine.state.wipe_log()
 clock.advance(2 * 21_600)
 assert device.flush() == 0                               # a transport that raises, with the body in its words
 device.add("editor_seconds", {"a": VALUE})               # a value that is none
 device.add(VALUE, VALUE, round="x")
 report = device.report()
 os.write(int(sys.argv[1]), secret + report.id)
-import reticent.device.answer, reticent.device.core
+import reticent.device.engine
 def broken(*_, **__):
     raise ValueError(VALUE, secret)
-reticent.device.core.answer = broken                        # a fault of reticent's own, with a value in its words
+reticent.device.engine.answer = broken                      # a fault of reticent's own, with a value in its words
 clock.advance(21_600)
 assert device.report() is None
 assert device.status().notes["internal"] == 1
@@ -132,7 +132,7 @@ def test_this_search_would_find_a_leak(tmp_path: Path) -> None:
     done, private = lived(
         tmp_path,
         """
-        logging.getLogger("host").warning("sent %s", device._core.values(80_000))
+        logging.getLogger("host").warning("sent %s", device._engine.values(80_000))
         os.write(int(sys.argv[1]), secret)
         print(secret.hex())
         """,
@@ -153,7 +153,7 @@ def test_a_killed_process_leaves_its_state_file_and_nothing_else(tmp_path: Path,
     if moment == "after-report":
         device.report(80_000)
     elif moment == "in-a-transaction":
-        with device._core.state.transaction() as connection:
+        with device._engine.state.transaction() as connection:
             connection.execute("UPDATE totals SET value = value")
             die()
     elif moment == "while-sending":

@@ -9,6 +9,7 @@ comparison.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -20,9 +21,8 @@ import pytest
 from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, OPENED_FILES, SECONDS, clock_in
 
 from reticent.device import Accepted, Device, HttpTransport, Outcome, Retry
-from reticent.device.prf import checksum
 from reticent.plan import Plan
-from reticent.reports.codec import from_json
+from reticent.reports import from_json
 
 ROUNDS = 8
 PLAN = Plan.from_toml(
@@ -90,14 +90,12 @@ def ones(body: bytes) -> int:
 
 
 @pytest.fixture
-def twin(tmp_path: Path) -> Path:
+def twin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state file to copy: all devices of a comparison have its secret, a fixed one."""
-    path, secret = tmp_path / "twin", bytes(range(32))
-    Device(PLAN, path, clock=clock_in()).close()
-    with closing(sqlite3.connect(path)) as connection:
-        right = checksum(secret, PLAN.name, SECONDS, 0)
-        connection.execute("UPDATE device SET secret = ?, checksum = ?", (secret, right))
-        connection.commit()
+    path = tmp_path / "twin"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "urandom", lambda count: bytes(range(count)))
+        Device(PLAN, path, clock=clock_in()).close()
     return path
 
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
 import sqlite3
 import subprocess
 import sys
-from fractions import Fraction
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 
 from reticent.errors import ParameterError, PlanError
 from reticent.otel import PrivateMetricExporter, segment_of
-from reticent.otel.environment import names_from_environment, scale_from_environment
 from reticent.plan import Plan
 
 ROOT = Path(__file__).parents[2]
@@ -144,29 +145,33 @@ def test_do_not_track_leaves_no_trace(environment: pytest.MonkeyPatch, tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_lists_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert names_from_environment() == {}
-    assert scale_from_environment() == {}
-    monkeypatch.setenv("RETICENT_OTEL_NAMES", " a.b = c ,d=e, a.b=f,")
-    monkeypatch.setenv("RETICENT_OTEL_SCALE", "a.b=0.001,d=1/60")
-    assert names_from_environment() == {"a.b": ("c", "f"), "d": ("e",)}
-    assert scale_from_environment() == {"a.b": Fraction(1, 1000), "d": Fraction(1, 60)}
+def test_lists_in_the_environment(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    environment.setenv("RETICENT_OTEL_NAMES", " a.b = editor_seconds ,d=browser_seconds, a.b=editor_hours,")
+    environment.setenv("RETICENT_OTEL_SCALE", "a.b=0.001,d=1/60")
+    provider = MeterProvider(
+        [PeriodicExportingMetricReader(PrivateMetricExporter(), math.inf)], shutdown_on_exit=False
+    )
+    for name, amount in {"a.b": 1500, "d": 7}.items():
+        provider.get_meter("editor").create_counter(name, unit="ms").add(amount)
+    provider.force_flush()
+    provider.shutdown()
+    kept = totals(tmp_path / "telemetry.db")
+    assert kept == {"editor_seconds": "3/2", "editor_hours": "3/2", "browser_seconds": "7/60"}
 
 
-@pytest.mark.parametrize("text", ["a", "a=", "=b", "a=b,c"])
-def test_a_list_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("RETICENT_OTEL_NAMES", text)
-    with pytest.raises(
-        ParameterError, match="RETICENT_OTEL_NAMES: expected instrument=metric, separated by commas"
-    ):
-        names_from_environment()
-
-
-@pytest.mark.parametrize("text", ["a=fast", "a=1/0"])
-def test_a_factor_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("RETICENT_OTEL_SCALE", text)
-    with pytest.raises(ParameterError, match="RETICENT_OTEL_SCALE: expected numbers such as"):
-        scale_from_environment()
+@pytest.mark.parametrize(
+    ("variable", "text", "expected"),
+    [
+        *(("NAMES", text, "instrument=metric, separated by commas") for text in ("a", "a=", "=b", "a=b,c")),
+        *(("SCALE", text, "numbers such as") for text in ("a=fast", "a=1/0")),
+    ],
+)
+def test_a_list_that_is_none_is_refused(
+    monkeypatch: pytest.MonkeyPatch, variable: str, text: str, expected: str
+) -> None:
+    monkeypatch.setenv(f"RETICENT_OTEL_{variable}", text)
+    with pytest.raises(ParameterError, match=f"RETICENT_OTEL_{variable}: expected {expected}"):
+        PrivateMetricExporter()
 
 
 def test_only_declared_segments_are_taken_from_a_resource() -> None:
@@ -184,7 +189,7 @@ def test_only_declared_segments_are_taken_from_a_resource() -> None:
 
 def test_reticent_is_imported_without_opentelemetry(tmp_path: Path) -> None:
     code = """
-import sys, reticent, reticent.otel
+import sys, reticent
 reticent.Device, reticent.Plan
 assert not [name for name in sys.modules if name.startswith("opentelemetry")]
 """
@@ -222,7 +227,7 @@ def test_the_program_in_the_page_runs_as_printed(tmp_path: Path) -> None:
 
 def test_the_page_names_every_variable_that_is_read() -> None:
     page = (ROOT / "docs" / "how-to" / "opentelemetry.md").read_text()
-    code = (ROOT / "src/reticent/otel/environment.py").read_text()
+    code = (ROOT / "src/reticent/otel/routes.py").read_text()
     variables = set(re.findall(r"RETICENT_[A-Z_]+", code))
     assert len(variables) == 6
     assert variables == set(re.findall(r"RETICENT_[A-Z_]+", page))

@@ -16,13 +16,13 @@ from opentelemetry.metrics import Observation
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from reticent.device import Device
-from reticent.otel import PrivateMetricExporter, inheritance
+from reticent.otel import PrivateMetricExporter, forks
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.testing import ManualClock, RecordingTransport
 
 signal.alarm(50)
-inheritance.PATIENCE = 20.0     # a busy machine is not what is tested
+forks.PATIENCE = 20.0     # a busy machine is not what is tested
 PLAN = Plan("app-usage", 1, 3600, 3600, tuple(
     Metric(name, OneBitMean(1, 10_000), Flip(0.2)) for name in ("requests", "work", "seconds")
 ))
@@ -231,7 +231,7 @@ def test_a_lock_that_was_held_at_the_fork_holds_up_neither_worker_nor_parent(
     release it. The worker begins when patience is at its end, and is not counted; the parent goes on.
     """
     script = """
-    inheritance.PATIENCE = 0.2
+    forks.PATIENCE = 0.2
     entered, go = threading.Event(), threading.Event()
     def slow(_):
         entered.set()

@@ -26,7 +26,6 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from tests.otel.instrumented import FAILURE, PLAN, SUCCESS, program
 
 from reticent.otel import PrivateMetricExporter
-from reticent.otel.amounts import Use, exact, times, together
 from reticent.testing import sandbox
 
 
@@ -68,18 +67,25 @@ def handmade(use: str, *values: Any) -> MetricsData:
     return MetricsData([ResourceMetrics(Resource({}), [scope], "")])
 
 
-def test_amounts_of_the_infinite() -> None:
-    """By hand: the infinite decides; both infinities come to no number, which a device counts as 0."""
-    assert together(Use.ADDED, [Fraction(10**400), math.inf]) == math.inf
-    assert math.isnan(together(Use.LEVEL, [math.inf, -math.inf]))
-    assert together(Use.LARGEST, []) == 0
-    assert times(math.inf, Fraction(1, 10**400)) == math.inf
+class Odd:
+    def __float__(self) -> float:
+        raise RuntimeError("private value 7")
 
-    class Odd:
-        def __float__(self) -> float:
-            raise RuntimeError("private value 7")
 
-    assert exact(Odd()) == 0
+@pytest.mark.parametrize(
+    ("use", "values", "expected"),
+    [
+        ("counter", (10**400, math.inf), 1000),
+        ("level", (math.inf, -math.inf), 0),
+        ("gauge", (), 0),
+        ("counter", (Odd(), 7 * 10**400), 7),
+    ],
+)
+def test_the_infinite_decides_in_any_unit(use: str, values: tuple[Any, ...], expected: Fraction) -> None:
+    """Both infinities come to no number, which a device counts as 0; so does what raises."""
+    with program(scale={"files.saved": Fraction(1, 10**400)}) as it:
+        assert it.exporter.export(handmade(use, *values)) is SUCCESS
+        assert it.box.values() == {"files_saved": expected}
 
 
 @pytest.mark.parametrize("garbage", [None, 7, MetricsData([None])])  # type: ignore[list-item]

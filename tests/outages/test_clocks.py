@@ -17,10 +17,8 @@ from tests.shared.clients import by_round
 from tests.shared.collectors import Service, in_thread, make_reports, usage
 
 from reticent import Device
-from reticent.collector import log
-from reticent.collector.app import Collector
-from reticent.collector.clocks import SteadyClock
-from reticent.collector.sealing import EVERY_SECONDS
+from reticent.collector import Collector, SteadyClock, log
+from reticent.collector.seal import EVERY_SECONDS
 from reticent.plan import Plan
 from reticent.stores import RoundKey, open_store
 from reticent.testing import ManualClock
@@ -112,7 +110,7 @@ def test_a_collector_whose_clock_jumps_seals_nothing_and_refuses_nobody(
                 assert service.send(report).status == 202
             assert [(info.key, info.state) for info in store.rounds()] == [(key, "open")]
         assert store.counts(key) == by_round(reports, plan)[key.round]
-        assert app.health()["rejected"] == {}
+        assert app.health().rejected == {}
 
 
 def test_a_clock_that_is_believed_too_soon_ends_the_round(eventually: Callable[..., float]) -> None:
@@ -185,6 +183,6 @@ def test_devices_with_wrong_clocks_are_refused_and_counted_and_others_do_not_not
                 sent[name] = device.flush(timeout=20)
         assert sent == {"ahead": 0, "behind": 0, "right": 1}
         health = app.health()
-        assert health["rejected"] == {"early": 1, "late": 1}
-        assert health["accepted"] == 1
+        assert health.rejected == {"early": 1, "late": 1}
+        assert health.accepted == 1
         assert [(info.key.round, info.reports) for info in app.store.rounds()] == [(number, 1)]

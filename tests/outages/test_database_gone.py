@@ -18,7 +18,7 @@ from tests.shared.clients import Client, at_work, check_all_counted
 from tests.shared.collectors import Service, in_thread, make_reports, usage
 from tests.shared.postgres import PostgresServer
 
-from reticent.collector.app import Collector
+from reticent.collector import Collector
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores import Layout, PostgresBackend, RoundKey, open_store
@@ -209,7 +209,7 @@ def test_a_hung_database_does_not_hang_the_collector(
             assert not any(thread.is_alive() for thread in threads)
             assert service.get("/healthz").status == 200
             assert service.get("/readyz").status == 503
-            assert app.health()["queue"] <= 5
+            assert app.health().queue <= 5
         assert set(answers) == {(503, "busy", "1"), (503, "unavailable", "5")}
         eventually(lambda: service.get("/readyz").status == 200)
         for report in reports:

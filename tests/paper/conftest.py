@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from paper.error_panels import Panel, Spread
+from paper.panels import Panel, Spread
 
 Doctor = Callable[..., list[Panel]]
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 
-import click
 import pytest
 from click.testing import CliRunner
-from paper.command import reproduce
-from paper.experiment import Claim, Result, Table, Verdict
+from paper.__main__ import bars, reproduce
 
-from paper import command as module
-from paper import run as running
-from reticent.errors import ReticentError
+import paper
+from paper import EXPERIMENTS, Claim, Experiment, Result, Table, Verdict, quiet
 
 
 @pytest.fixture
@@ -20,8 +17,8 @@ def asked(monkeypatch):
     """Experiments that only note what they were asked for."""
     settings = []
 
-    class Quick(running.Experiment):
-        def run(self, setting, progress=running.quiet):
+    class Quick(Experiment):
+        def run(self, setting, progress=quiet):
             progress(1, 2)
             settings.append(setting)
             claims = (
@@ -30,13 +27,13 @@ def asked(monkeypatch):
             )
             return Result(self.name, self.name.title(), "", (Table("t", "T", ("a",), ((1,),)),), (), claims)
 
-    quick = tuple(Quick(each.name, each.module, each.about) for each in running.EXPERIMENTS)
-    monkeypatch.setattr(running, "EXPERIMENTS", quick)
+    quick = tuple(Quick(own.name, own.function, own.about) for own in EXPERIMENTS)
+    monkeypatch.setattr(paper, "EXPERIMENTS", quick)
     return settings
 
 
 def call(*arguments: object):
-    return CliRunner().invoke(reproduce, [str(each) for each in arguments])
+    return CliRunner().invoke(reproduce, [str(argument) for argument in arguments])
 
 
 def test_names_and_defaults_are_the_papers(asked, tmp_path):
@@ -51,21 +48,12 @@ def test_names_and_defaults_are_the_papers(asked, tmp_path):
     assert (tmp_path / "out" / "fig5-t.csv").read_text() == "a\n1\n"
 
 
-def test_claims_that_fail_are_no_failure(asked, tmp_path):
-    assert call("fig4", "--out", tmp_path / "out").exit_code == 0
-
-
 def test_all_is_all_in_order(asked, tmp_path):
     done = call("all", "--out", tmp_path, "--json")
     answer = json.loads(done.stdout)
-    assert [each["name"] for each in answer["results"]] == list(running.NAMES)
+    assert [result["name"] for result in answer["results"]] == [own.name for own in EXPERIMENTS]
     assert done.stderr == "", "no bars"
     assert answer["page"].endswith("index.html")
-
-
-def test_the_words_of_the_command_are_those_of_the_registry():
-    assert (*running.NAMES, running.ALL) == module.NAMES
-    assert {verdict.value for verdict in Verdict} == set(module.COLOURS)
 
 
 def test_the_fleet_shrinks(asked, tmp_path):
@@ -121,8 +109,8 @@ def test_a_folder_of_others_is_refused_before_anything_is_run(asked, tmp_path):
     (tmp_path / "thesis.txt").write_text("precious")
     done = call("fig3", "--out", tmp_path)
     assert done.exit_code == 1
-    assert isinstance(done.exception, ReticentError), "which `reticent` turns into one line"
-    assert "--out" in str(done.exception)
+    assert done.output.startswith("Error: ")
+    assert "--out" in done.output
     assert asked == []
 
 
@@ -131,7 +119,7 @@ def test_a_file_that_is_no_table_is_a_failure(asked, tmp_path):
     file.write_text("a,b\n1,2\n")
     done = call("fig3", "--values", file, "--out", tmp_path / "out")
     assert done.exit_code == 1
-    assert "individual, day, value" in str(done.exception)
+    assert "individual, day, value" in done.output
     assert not (tmp_path / "out").exists()
 
 
@@ -141,15 +129,12 @@ def test_an_earlier_report_is_written_over(asked, tmp_path):
     assert not (tmp_path / "fig3-t.csv").exists()
 
 
-def test_the_help_ends_in_an_example():
+def test_the_help_names_every_experiment():
     text = call("--help").output
-    assert "python -m paper all --out" in text
-    for name in module.NAMES:
-        assert name in text
+    assert all(name in text for name in ("all", *(own.name for own in EXPERIMENTS)))
 
 
 def test_bars_are_for_people_only(capsys):
-    with module._bars(quiet=False) as bars:
-        bars.watch(running.EXPERIMENTS[0])(1, 2)
+    with bars(hidden=False) as watch:
+        watch(EXPERIMENTS[0])(1, 2)
     assert capsys.readouterr().err == "", "standard error is no terminal here"
-    assert isinstance(reproduce, click.Command)

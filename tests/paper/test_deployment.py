@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from paper.experiment import Setting, Verdict
 
-from paper import apps, deployment
+from paper import Setting, Verdict, deployment
 from reticent.cli.plan import plan as plan_command
 from reticent.lab.fleet import VectorisedFleet
 from reticent.plan import Plan
-from reticent.privacy.behaviour import pattern
+from reticent.privacy import pattern
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "windows-deployment.toml"
 SMALL = Setting(fleets=(1_200, 3_000), days=5)
 
 
 @pytest.fixture(scope="module")
-def found():
+def fleet():
     return deployment.simulate(400, SMALL)
 
 
@@ -30,18 +27,19 @@ def result():
     return deployment.run(SMALL)
 
 
-def test_the_example_is_the_plan_that_is_run():
-    assert Plan.load(EXAMPLE) == apps.windows_plan()
+@pytest.fixture(scope="module")
+def plan():
+    return Plan.load(deployment.EXAMPLE)
 
 
-def test_the_example_passes_the_check():
-    done = CliRunner().invoke(plan_command, ["check", str(EXAMPLE), "--json"])
+def test_the_plan_passes_the_check():
+    done = CliRunner().invoke(plan_command, ["check", str(deployment.EXAMPLE), "--json"])
     assert done.exit_code == 0, done.output
 
 
-def test_the_plan_is_the_papers():
-    plan = apps.windows_plan()
+def test_the_plan_is_the_papers(plan):
     assert plan.round_seconds == 6 * 3600
+    assert [metric.name for metric in plan.metrics] == [app.metric for app in deployment.APPS]
     assert len(plan.metrics) == 20
     assert {(m.mechanism.epsilon, m.mechanism.grid.steps, m.max_value) for m in plan.metrics} == {
         (1, 1, 21_600)
@@ -51,14 +49,14 @@ def test_the_plan_is_the_papers():
 
 
 def test_no_device_uses_apps_for_longer_than_six_hours():
-    used = apps.usage(300, days=3, seed=1)
+    used = deployment.Usage.draw(300, days=3, seed=1)
     assert used.seconds.shape == (20, 12, 300)
     totals = used.seconds.sum(axis=0, dtype=np.int64)
     assert totals.max() <= 21_600
     assert used.seconds.min() >= 0
     raw = [
-        app.usage.values(300, 12, apps.generator(1, "deployment", app.name)).astype(np.int64)
-        for app in apps.APPS
+        app.usage.values(300, 12, deployment.generator(1, "deployment", app.name)).astype(np.int64)
+        for app in deployment.APPS
     ]
     over = np.sum(raw, axis=0) > 21_600
     assert used.over == pytest.approx(over.mean())
@@ -67,41 +65,35 @@ def test_no_device_uses_apps_for_longer_than_six_hours():
     assert (totals[over] > 21_600 - 20).all(), "rounding down takes less than a second per app"
 
 
-def test_estimates_come_from_the_reports_of_the_devices(found):
+def test_estimates_come_from_the_reports_of_the_devices(fleet, plan):
     """The first round of two apps once more: reports counted one by one, and the paper's estimator."""
-    plan = apps.windows_plan()
-    used = apps.usage(400, SMALL.days, SMALL.seed)
-    values = {app.metric: used.seconds[place, 0] for place, app in enumerate(apps.APPS)}
-    reports = list(VectorisedFleet(plan, 400, SMALL.seed).reports(0, values))
+    used = deployment.Usage.draw(400, SMALL.days, SMALL.seed)
+    reports = list(VectorisedFleet(plan, 400, SMALL.seed).reports(0, used.of_round(0)))
     assert len(reports) == 400
     low = 1 / (np.e + 1)
     seen = 0.2 + 0.6 * low
     for place in (0, 7):
         ones = sum(report.bits[place // 8] >> (7 - place % 8) & 1 for report in reports)
         expected = 21_600 * (ones / 400 - seen) / (0.6 * (1 - 2 * low))
-        assert found.months[place].estimates[0].value == pytest.approx(expected, rel=1e-9)
-        assert found.months[place].truth[0] == pytest.approx(used.seconds[place, 0].mean())
+        assert fleet.months[place].estimates[0].value == pytest.approx(expected, rel=1e-9)
+        assert fleet.months[place].truth[0] == pytest.approx(used.seconds[place, 0].mean())
 
 
-def test_patterns_are_those_of_the_devices_that_answered(found):
+def test_patterns_are_those_of_the_devices_that_answered(fleet, plan):
     """Cells of a fleet with all apps and their limit, for the app used most."""
-    plan = apps.windows_plan()
-    used = apps.usage(400, SMALL.days, SMALL.seed)
-    fleet = VectorisedFleet(plan, 400, SMALL.seed)
-    cells = []
-    for number in range(20):
-        values = {app.metric: used.seconds[place, number] for place, app in enumerate(apps.APPS)}
-        cells.append(fleet.cells("browser_seconds", values))
+    used = deployment.Usage.draw(400, SMALL.days, SMALL.seed)
+    devices = VectorisedFleet(plan, 400, SMALL.seed)
+    cells = [devices.cells("browser_seconds", used.of_round(number)) for number in range(20)]
     patterns = [pattern(own) for own in np.array(cells).T.tolist()]
-    month = found.months[0]
+    month = fleet.months[0]
     assert month.patterns.share_constant == pytest.approx(np.mean([p == (0,) * 20 for p in patterns]))
     assert len(month.patterns.counts) == len(set(patterns))
 
 
-def test_six_hours_make_more_changes_than_days(found):
-    assert found.months[0].patterns.share_constant < found.months[0].daily_constant
-    assert found.steady <= min(month.patterns.share_constant for month in found.months)
-    assert found.moved.max() <= 20
+def test_six_hours_make_more_changes_than_days(fleet):
+    assert fleet.months[0].patterns.share_constant < fleet.months[0].daily_constant
+    assert fleet.steady <= min(month.patterns.share_constant for month in fleet.months)
+    assert fleet.moved.max() <= 20
 
 
 def test_losses_are_those_of_the_equations():
@@ -117,10 +109,10 @@ def test_losses_are_those_of_the_equations():
     ), "min(t1, t2)·Λ + 2 ln p (MATHS 5)"
 
 
-def test_coverage_follows_from_the_estimates(found):
-    assert deployment.mean_every_round(found).verdict is Verdict.HOLDS
+def test_coverage_follows_from_the_estimates(fleet):
+    assert deployment.mean_every_round(fleet).verdict is Verdict.HOLDS
     shifted = replace(
-        found, months=tuple(replace(month, truth=month.truth + 90_000) for month in found.months)
+        fleet, months=tuple(replace(month, truth=month.truth + 90_000) for month in fleet.months)
     )
     assert deployment.mean_every_round(shifted).verdict is Verdict.FAILS
 
@@ -154,21 +146,21 @@ def test_any_number_of_apps_follows_from_the_figures(joint, limit, verdict):
     assert deployment.any_number_of_apps(table).verdict is verdict
 
 
-def test_the_total_is_judged_by_what_the_devices_did(found):
-    assert deployment.bounded_total(found).verdict is Verdict.CONDITION
-    assert deployment.bounded_total(replace(found, over=0.0)).verdict is Verdict.HOLDS
-    assert deployment.bounded_total(replace(found, fits=False)).verdict is Verdict.FAILS
+def test_the_total_is_judged_by_what_the_devices_did(fleet):
+    assert deployment.bounded_total(fleet).verdict is Verdict.CONDITION
+    assert deployment.bounded_total(replace(fleet, over=0.0)).verdict is Verdict.HOLDS
+    assert deployment.bounded_total(replace(fleet, fits=False)).verdict is Verdict.FAILS
 
 
-def test_the_long_period_is_judged_by_steady_devices(found):
+def test_the_long_period_is_judged_by_steady_devices(fleet):
     table = deployment.losses_table()
-    assert deployment.long_period(found, table).verdict is Verdict.CONDITION
-    still = replace(found, moved=np.zeros_like(found.moved))
+    assert deployment.long_period(fleet, table).verdict is Verdict.CONDITION
+    still = replace(fleet, moved=np.zeros_like(fleet.moved))
     assert deployment.long_period(still, table).verdict is Verdict.HOLDS
 
 
 def test_the_result_has_every_estimate_and_both_pictures(result):
     tables = {table.name: table for table in result.tables}
     assert len(tables["estimates"].rows) == 20 * 20
-    assert sum(tables["apps-changed"].figures("devices")) == 400
+    assert sum(tables["apps-changed"].numbers("devices")) == 400
     assert [len(picture.draw().axes) for picture in result.pictures] == [4, 1]

@@ -10,10 +10,9 @@ from math import cosh, exp, log, sqrt, tanh
 import mpmath
 import numpy as np
 import pytest
-from paper.experiment import EPSILONS, Setting, Table, Verdict
 from scipy.stats import binom
 
-from paper import age_in_days, bounds_table, losses_table, memo_table, tables
+from paper import EPSILONS, Setting, Table, Verdict, bounds, losses, memos, tables
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
 
 SMALL = Setting(fleets=(600, 2_000), repetitions=60)
@@ -21,7 +20,7 @@ SMALL = Setting(fleets=(600, 2_000), repetitions=60)
 
 @pytest.fixture(scope="module")
 def result():
-    return tables.run(SMALL)
+    return tables(SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -62,26 +61,26 @@ def test_several_counters_by_formula(named):
         exact = tau + (others * log(1 + (exp(tau) - 1) / others) if others else 0)
         assert loss == pytest.approx(exact, rel=1e-12)
         assert loss <= bound
-    counters = named["several-counters"].figures("counters")
-    steady = dict(zip(counters, named["several-counters"].figures("all rounds, steady vector"), strict=True))
+    counters = named["several-counters"].numbers("counters")
+    steady = dict(zip(counters, named["several-counters"].numbers("all rounds, steady vector"), strict=True))
     assert steady[10] == pytest.approx(2.5725, abs=5e-5), "MATHS 4"
 
 
 def test_a_constant_device_over_rounds(named):
-    losses = dict(zip(named["rounds"].figures("rounds"), named["rounds"].figures("loss"), strict=True))
-    for rounds, loss in losses.items():
+    by_rounds = dict(zip(named["rounds"].numbers("rounds"), named["rounds"].numbers("loss"), strict=True))
+    for rounds, loss in by_rounds.items():
         kept, turned = 0.8**rounds, 0.2**rounds
         assert loss == pytest.approx(log((exp(1) * kept + turned) / (kept + exp(1) * turned)), rel=1e-9)
-    assert [round(losses[rounds], 3) for rounds in (1, 2, 3, 5, 10)] == [0.569, 0.866, 0.964, 0.998, 1.0]
+    assert [round(by_rounds[rounds], 3) for rounds in (1, 2, 3, 5, 10)] == [0.569, 0.866, 0.964, 0.998, 1.0]
 
 
 def test_widths_are_those_of_the_notes(named):
-    found = {row[:3]: row[3] for row in named["widths"].rows}
+    exact = {row[:3]: row[3] for row in named["widths"].rows}
     for width, loss in {2: 2, 3: 2.89, 5: 4.55, 10: 7.80, 21: 10.61}.items():
-        assert found["1BitRRPM", "m/s = 20", width] == pytest.approx(loss, abs=6e-3)
-    assert found["1BitRRPM", "m/s = 3", 4] == pytest.approx(2.62, abs=6e-3)
-    assert found["dBitFlipPM, paper", "d = 4, k = 32", 5] == 4
-    assert found["dBitFlipPM, paper", "d = 1, k = 32", 5] == 1
+        assert exact["1BitRRPM", "m/s = 20", width] == pytest.approx(loss, abs=6e-3)
+    assert exact["1BitRRPM", "m/s = 3", 4] == pytest.approx(2.62, abs=6e-3)
+    assert exact["dBitFlipPM, paper", "d = 4, k = 32", 5] == 4
+    assert exact["dBitFlipPM, paper", "d = 1, k = 32", 5] == 1
 
 
 def test_a_switch_by_enumeration(named):
@@ -90,7 +89,7 @@ def test_a_switch_by_enumeration(named):
 
     def chance(ones: float, seen: tuple[int, ...]) -> float:
         return sum(
-            weight * np.prod([0.8 if bit == each else 0.2 for each in seen])
+            weight * np.prod([0.8 if bit == answer else 0.2 for answer in seen])
             for bit, weight in ((1, ones), (0, 1 - ones))
         )
 
@@ -107,12 +106,12 @@ def test_a_switch_by_enumeration(named):
 @pytest.mark.parametrize(
     ("claim", "row", "printed", "verdict"),
     [
-        (losses_table.printed_round, 0, 0.569, Verdict.HOLDS),
-        (losses_table.printed_round, 0, 0.686, Verdict.CONDITION),
-        (losses_table.printed_round, 0, 0.5, Verdict.FAILS),
-        (losses_table.printed_joint, 1, 1.337, Verdict.HOLDS),
-        (losses_table.printed_joint, 1, 1.672, Verdict.CONDITION),
-        (losses_table.printed_joint, 1, 1.3, Verdict.FAILS),
+        (losses.printed_round, 0, 0.569, Verdict.HOLDS),
+        (losses.printed_round, 0, 0.686, Verdict.CONDITION),
+        (losses.printed_round, 0, 0.5, Verdict.FAILS),
+        (losses.printed_joint, 1, 1.337, Verdict.HOLDS),
+        (losses.printed_joint, 1, 1.672, Verdict.CONDITION),
+        (losses.printed_joint, 1, 1.3, Verdict.FAILS),
     ],
 )
 def test_printed_figures_are_judged_by_the_equation(named, claim, row, printed, verdict):
@@ -123,24 +122,24 @@ def test_printed_figures_are_judged_by_the_equation(named, claim, row, printed, 
 
 
 def test_claims_on_losses_flip_with_the_figures(named):
-    assert losses_table.only_one_round(named["rounds"]).verdict is Verdict.CONDITION
+    assert losses.only_one_round(named["rounds"]).verdict is Verdict.CONDITION
     fresh = with_column(named["rounds"], "loss", lambda _: 0.569)
-    assert losses_table.only_one_round(fresh).verdict is Verdict.HOLDS
-    assert losses_table.moved_change(named["moved-change"]).verdict is Verdict.HOLDS
+    assert losses.only_one_round(fresh).verdict is Verdict.HOLDS
+    assert losses.moved_change(named["moved-change"]).verdict is Verdict.HOLDS
     worse = with_column(named["moved-change"], named["moved-change"].columns[1], lambda loss: 2 * loss)
-    assert losses_table.moved_change(worse).verdict is Verdict.FAILS
-    assert losses_table.width_theorem(named["widths"]).verdict is Verdict.HOLDS
-    assert "10.61" in losses_table.width_theorem(named["widths"]).measured
+    assert losses.moved_change(worse).verdict is Verdict.FAILS
+    assert losses.width_theorem(named["widths"]).verdict is Verdict.HOLDS
+    assert "10.61" in losses.width_theorem(named["widths"]).measured
     wider = with_column(named["widths"], "exact loss", lambda loss: loss + 0.1)
-    assert losses_table.width_theorem(wider).verdict is Verdict.FAILS
-    assert losses_table.joint_theorem(named["several-counters"]).verdict is Verdict.HOLDS
+    assert losses.width_theorem(wider).verdict is Verdict.FAILS
+    assert losses.joint_theorem(named["several-counters"]).verdict is Verdict.HOLDS
     more = with_column(named["several-counters"], "one round, exact", lambda loss: loss + 1)
-    assert losses_table.joint_theorem(more).verdict is Verdict.FAILS
+    assert losses.joint_theorem(more).verdict is Verdict.FAILS
 
 
 def test_one_half_is_refused_and_less_is_not():
-    assert losses_table.flips_up_to_one_half().verdict is Verdict.CONDITION
-    assert losses_table.flips_up_to_one_half(largest="0.4").verdict is Verdict.HOLDS
+    assert losses.flips_up_to_one_half().verdict is Verdict.CONDITION
+    assert losses.flips_up_to_one_half(largest="0.4").verdict is Verdict.HOLDS
 
 
 # Bounds
@@ -159,7 +158,7 @@ def test_theorem_1_bound_and_coverage_independently(named):
 
 def test_measured_errors_are_those_of_the_variance():
     """E|error| = sqrt(2/π)·sd: 3000 runs leave 1.4 % of it, 8 % is 6 standard errors."""
-    table = bounds_table.mean_bounds(Setting(repetitions=3_000))
+    table = bounds.mean_bounds(Setting(repetitions=3_000))
     for devices, epsilon, place, error, *_ in table.rows:
         if devices >= 100_000:
             c = 1 / tanh(epsilon / 2)
@@ -171,9 +170,9 @@ def test_measured_errors_are_those_of_the_variance():
 def test_histogram_answers_have_the_law_of_d_bit_flip(width):
     """Means over 4,000 runs, within 6 standard errors; the ones of a heavy bucket would betray a wrong p."""
     mechanism = DBitFlip(2, Buckets.even(86_400, 32), width, "paper")
-    held = bounds_table.heavy_first(1_000)
+    held = bounds.heavy_first(1_000)
     assert held.sum() == 1_000
-    asked, ones = bounds_table.answers(mechanism, held, 4_000, np.random.default_rng(5))
+    asked, ones = bounds.answers(mechanism, held, 4_000, np.random.default_rng(5))
     p = exp(1) / (exp(1) + 1)
     share = width / 32
     mean = share * (held * p + (1_000 - held) * (1 - p))
@@ -213,38 +212,36 @@ def test_rounding_leaves_equation_1_true():
     for value in (0, 1, 49, 50, 77, 100):
         low = mechanism.response.low
         straight = Fraction(low, SCALE) + Fraction(value, 100) * Fraction(SCALE - 2 * low, SCALE)
-        assert abs(bounds_table.chance_after_rounding(mechanism, value) - straight) < Fraction(4, SCALE)
+        assert abs(bounds.chance_after_rounding(mechanism, value) - straight) < Fraction(4, SCALE)
 
 
 def test_claims_on_bounds_flip_with_the_figures(named):
     means, histograms, tiny = named["theorem-1"], named["theorem-2"], named["theorem-2-tiny"]
-    assert bounds_table.theorem_1(means).verdict is Verdict.HOLDS
-    assert bounds_table.theorem_1(with_column(means, "bound covers", lambda _: 0.94)).verdict is Verdict.FAILS
-    assert bounds_table.theorem_2(histograms, tiny).verdict is Verdict.CONDITION
+    assert bounds.theorem_1(means).verdict is Verdict.HOLDS
+    assert bounds.theorem_1(with_column(means, "bound covers", lambda _: 0.94)).verdict is Verdict.FAILS
+    assert bounds.theorem_2(histograms, tiny).verdict is Verdict.CONDITION
     kept = with_column(tiny, "misses", lambda _: 0.1)
-    assert bounds_table.theorem_2(histograms, kept).verdict is Verdict.HOLDS
+    assert bounds.theorem_2(histograms, kept).verdict is Verdict.HOLDS
     broken = with_column(histograms, "bound covers", lambda _: 0.5)
-    assert bounds_table.theorem_2(broken, tiny).verdict is Verdict.FAILS
+    assert bounds.theorem_2(broken, tiny).verdict is Verdict.FAILS
     order = named["theorem-2-order"]
-    assert bounds_table.theorem_2_order(order).verdict is Verdict.CONDITION
+    assert bounds.theorem_2_order(order).verdict is Verdict.CONDITION
     flat = with_column(order, "relative to ε = 0.1", lambda _: 1.0)
-    assert bounds_table.theorem_2_order(flat).verdict is Verdict.HOLDS
+    assert bounds.theorem_2_order(flat).verdict is Verdict.HOLDS
     chosen = named["chosen-values"]
-    assert bounds_table.worst_case(chosen).verdict is Verdict.CONDITION
-    assert (
-        bounds_table.worst_case(with_column(chosen, "error / bound", lambda _: 0.5)).verdict is Verdict.HOLDS
-    )
+    assert bounds.worst_case(chosen).verdict is Verdict.CONDITION
+    assert bounds.worst_case(with_column(chosen, "error / bound", lambda _: 0.5)).verdict is Verdict.HOLDS
     grids = named["theorem-3"]
-    assert bounds_table.theorem_3(grids).verdict is Verdict.HOLDS
+    assert bounds.theorem_3(grids).verdict is Verdict.HOLDS
     biased = with_column(grids, "largest difference", lambda _: 1e-3)
-    assert bounds_table.theorem_3(biased).verdict is Verdict.FAILS
+    assert bounds.theorem_3(biased).verdict is Verdict.FAILS
 
 
 # Age in days
 
 
 def test_every_device_answers_z_then_its_complement():
-    year = age_in_days.simulate(SMALL, 600)
+    year = memos.simulate(SMALL, 600)
     assert year.of_the_form == year.devices == 600
     assert year.shown <= year.rounded_up
     assert year.of_the_form_with_flips == 0
@@ -261,20 +258,20 @@ def test_a_counter_that_falls_is_noticed(monkeypatch):
             days = np.arange(rounds)[:, None]
             return np.broadcast_to((days * 1_000) % self.top, (rounds, devices)).astype(np.int32)
 
-    monkeypatch.setattr(age_in_days, "AgeInDays", Falling)
-    year = age_in_days.simulate(SMALL, 200)
+    monkeypatch.setattr(memos, "AgeInDays", Falling)
+    year = memos.simulate(SMALL, 200)
     assert year.of_the_form < 200
-    assert age_in_days.form(year).verdict is Verdict.FAILS
+    assert memos.form(year).verdict is Verdict.FAILS
 
 
 def test_claims_on_ages_flip_with_the_figures():
-    year = age_in_days.simulate(SMALL, 600)
-    assert age_in_days.form(year).verdict is Verdict.HOLDS
-    assert age_in_days.accuracy(year).verdict is Verdict.HOLDS
-    assert age_in_days.accuracy(replace(year, bound=0.0)).verdict is Verdict.FAILS
-    even, ages = age_in_days.every_offset()
-    assert age_in_days.transition(even, ages).verdict is Verdict.HOLDS
-    assert age_in_days.transition(False, ages).verdict is Verdict.FAILS
+    year = memos.simulate(SMALL, 600)
+    assert memos.form(year).verdict is Verdict.HOLDS
+    assert memos.accuracy(year).verdict is Verdict.HOLDS
+    assert memos.accuracy(replace(year, bound=0.0)).verdict is Verdict.FAILS
+    even, ages = memos.every_offset()
+    assert memos.transition(even, ages).verdict is Verdict.HOLDS
+    assert memos.transition(False, ages).verdict is Verdict.FAILS
 
 
 def test_the_day_of_change_by_brute_force():
@@ -283,7 +280,7 @@ def test_the_day_of_change_by_brute_force():
     for age in range(top - rounds):
         days = [next((d for d in range(rounds + 1) if age + d + alpha >= top), None) for alpha in range(top)]
         assert all(days.count(day) == 1 for day in range(1, rounds + 1))
-    assert age_in_days.every_offset(top, rounds)[0]
+    assert memos.every_offset(top, rounds)[0]
 
 
 # Remembered histograms
@@ -296,15 +293,15 @@ def test_sharers_by_drawing_memos():
     low = 1 / (exp(0.5) + 1)
     unasked = draw.random((20_000, 9, 3)) < low
     alike = (unasked == np.array([True, False, False])).all(axis=2).sum(axis=1)
-    expected = memo_table.expected_sharers(mechanism)
+    expected = memos.expected_sharers(mechanism)
     assert abs(alike.mean() - expected) < 6 * alike.std() / sqrt(20_000)
     assert abs(alike.mean() - 1.2 * expected) > 6 * alike.std() / sqrt(20_000)
 
 
 def test_sharers_of_the_notes():
     day = Buckets.even(86_400, 32)
-    assert memo_table.expected_sharers(DBitFlip(1, day, 4, "paper")) == pytest.approx(2.5, abs=0.06)
-    assert memo_table.expected_sharers(DBitFlip(10, day, 4, "paper")) == pytest.approx(0.18, abs=0.006)
+    assert memos.expected_sharers(DBitFlip(1, day, 4, "paper")) == pytest.approx(2.5, abs=0.06)
+    assert memos.expected_sharers(DBitFlip(10, day, 4, "paper")) == pytest.approx(0.18, abs=0.006)
 
 
 def test_bin_flip_plus_accepts_by_one_over_2_cosh(named):
@@ -315,23 +312,23 @@ def test_bin_flip_plus_accepts_by_one_over_2_cosh(named):
 
 def test_claims_on_memos_flip_with_the_figures(named):
     shared = named["shared-responses"]
-    assert memo_table.several_share(shared).verdict is Verdict.CONDITION
+    assert memos.several_share(shared).verdict is Verdict.CONDITION
     column = "expected, one memo per bucket"
-    assert memo_table.several_share(with_column(shared, column, lambda _: 99.0)).verdict is Verdict.HOLDS
-    assert memo_table.several_share(with_column(shared, column, lambda _: 0.0)).verdict is Verdict.FAILS
-    assert memo_table.strongest_with_one_bit(shared).verdict is Verdict.HOLDS
+    assert memos.several_share(with_column(shared, column, lambda _: 99.0)).verdict is Verdict.HOLDS
+    assert memos.several_share(with_column(shared, column, lambda _: 0.0)).verdict is Verdict.FAILS
+    assert memos.strongest_with_one_bit(shared).verdict is Verdict.HOLDS
     turned = with_column(shared, "d", lambda bits: 9 - bits)
-    assert memo_table.strongest_with_one_bit(turned).verdict is Verdict.FAILS
+    assert memos.strongest_with_one_bit(turned).verdict is Verdict.FAILS
     naive = named["naive-memo"]
-    assert memo_table.naive_leaks(naive).verdict is Verdict.HOLDS
+    assert memos.naive_leaks(naive).verdict is Verdict.HOLDS
     hidden = with_column(naive, naive.columns[1], lambda _: 0.5)
-    assert memo_table.naive_leaks(hidden).verdict is Verdict.FAILS
+    assert memos.naive_leaks(hidden).verdict is Verdict.FAILS
     plus = named["bin-flip-plus"]
-    assert memo_table.only_small_epsilon(plus).verdict is Verdict.FAILS
+    assert memos.only_small_epsilon(plus).verdict is Verdict.FAILS
     leaking = with_column(plus, "exact loss", lambda loss: loss * (1.5 if loss > 2.5 else 1))
-    assert memo_table.only_small_epsilon(leaking).verdict is Verdict.HOLDS
+    assert memos.only_small_epsilon(leaking).verdict is Verdict.HOLDS
 
 
 def test_the_tables_reach_over_the_papers_epsilons(named):
     for name in ("theorem-2-order", "naive-memo", "bin-flip-plus"):
-        assert named[name].figures("ε") == EPSILONS
+        assert named[name].numbers("ε") == EPSILONS

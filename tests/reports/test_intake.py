@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent.mechanisms import HadamardBit, OneBitMean
-from reticent.mechanisms.buckets import Buckets
+from reticent.mechanisms import Buckets, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan, Segment
 from reticent.reports import Intake, Report, Verdict
 

@@ -20,8 +20,7 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
-from reticent.collector.ingest import Limits
-from reticent.collector.serving import make_server
+from reticent.collector import Limits, make_server
 from reticent.plan import Plan
 from reticent.reports import Report, pack_bits, to_json
 from reticent.stores import create_key, open_store

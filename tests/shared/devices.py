@@ -8,9 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from reticent.device import Device
-from reticent.device.answer import answer
-from reticent.device.prf import SecretDraws
+from reticent.device import Device, SecretDraws, answer
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.testing import ManualClock

@@ -13,7 +13,7 @@ from tests.shared.devices import identity
 from tests.simulator.wire import Wire
 from tests.simulator.world import PLANS, START, Files, files_of, put_files
 
-from reticent.device import Device, opening, state
+from reticent.device import Device, StateFile
 from reticent.errors import StateError
 from reticent.testing import ManualClock
 
@@ -152,7 +152,7 @@ class _Disk:
 @contextmanager
 def watched_disks() -> Iterator[None]:
     """Within, every connection to a phone's state file is watched."""
-    plain = opening.connect
+    plain = StateFile.connect
 
     def connect(path: Path, patience: float) -> Any:
         connection, phone = plain(path, patience), Phone.here.get(str(path))
@@ -160,6 +160,5 @@ def watched_disks() -> Iterator[None]:
 
     Phone.here = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "connect", connect)
-        patch.setattr(state, "connect", connect)
+        patch.setattr(StateFile, "connect", staticmethod(connect))
         yield

@@ -13,10 +13,7 @@ from typing import Any
 from tests.simulator.world import PLANS, START, Files, files_of, put_files
 from uvicorn.server import ServerState
 
-from reticent.collector.app import Collector
-from reticent.collector.protocol import CollectorProtocol
-from reticent.collector.sealing import seal_due
-from reticent.collector.serving import make_server
+from reticent.collector import Collector, CollectorProtocol, make_server, seal_due
 from reticent.errors import StoreError
 from reticent.stores import Appended, Count, RoundKey, RoundStore, SqliteBackend
 from reticent.testing import ManualClock

@@ -12,13 +12,10 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.simulator.machine import System
 
-from reticent.collector.commits import Committer, _Group
-from reticent.device import core
-from reticent.device.answer import Answer, answer
-from reticent.device.outbox import Kept
-from reticent.device.sending import Sender
-from reticent.device.state import State
-from reticent.device.transport import Outcome
+from reticent.collector import Committer
+from reticent.collector.commit import _Group
+from reticent.device import Answer, StateFile, Transport, answer
+from reticent.device.engine import Engine
 from reticent.stores import Appended, OpenRound, RoundStore
 
 
@@ -79,15 +76,15 @@ def acknowledges_before_the_commit(patch: Patch) -> None:
 
 def draws_again_on_a_retry(patch: Patch) -> None:
     """A device that sends fresh noise about the same value with each attempt."""
-    send = Sender._send
+    send = Engine._send
 
-    def redrawn(self: Sender, kept: Kept, timeout: float) -> Outcome:
+    def redrawn(self: Engine, transport: Transport, kept: Any, timeout: float) -> bool:
         if kept.attempts:
             noise = bytes(byte ^ other for byte, other in zip(kept.report.bits, os.urandom(99), strict=False))
             kept = kept._replace(report=replace(kept.report, bits=noise))
-        return send(self, kept, timeout)
+        return send(self, transport, kept, timeout)
 
-    patch.setattr(Sender, "_send", redrawn)
+    patch.setattr(Engine, "_send", redrawn)
 
 
 def counts_a_duplicate(patch: Patch) -> None:
@@ -97,24 +94,24 @@ def counts_a_duplicate(patch: Patch) -> None:
 
 def sends_before_it_is_durable(patch: Patch) -> None:
     """A device that leaves its reports to the operating system to write: one sync less for each."""
-    transaction = State.transaction
+    transaction = StateFile.transaction
     patch.setattr(
-        State,
+        StateFile,
         "transaction",
         lambda self, *, durable=False, patience=0.25: transaction(self, durable=False, patience=patience),
     )
-    patch.setattr(State, "wipe_log", lambda _: None)
+    patch.setattr(StateFile, "wipe_log", lambda _: None)
 
 
 def puts_a_value_into_a_tag(patch: Patch) -> None:
     """A device whose public tag depends on what it measured."""
 
     def telling(draws: Any, plan: Any, number: int, values: Mapping[str, object], segment: Any) -> Answer:
-        found = answer(draws, plan, number, values, segment)
+        honest = answer(draws, plan, number, values, segment)
         tag = str(next(iter(values.values()), "linux"))
-        return found._replace(report=replace(found.report, segment={"os": tag}))
+        return honest._replace(report=replace(honest.report, segment={"os": tag}))
 
-    patch.setattr(core, "answer", telling)
+    patch.setattr("reticent.device.engine.answer", telling)
 
 
 def corrects_sealed_rounds(patch: Patch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from http.client import HTTPConnection
 from io import BytesIO
 
-from reticent.device.transport import HttpTransport
+from reticent.device import HttpTransport
 
 
 class _Socket:

@@ -15,8 +15,7 @@ import pytest
 from scipy.stats import binom
 
 from reticent.counts import HistogramCounts
-from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit
-from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, hadamard_sign
 from reticent.plan import Metric
 
 Draw = Callable[[Metric, np.ndarray, int, np.random.Generator], Iterator[HistogramCounts]]

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from reticent.counts import HistogramCounts, MeanCounts
 from reticent.estimates import estimate
-from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean, hadamard_sign
 from reticent.plan import Metric
 
 N = 10**9

@@ -7,12 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.shared.lakes import new_lake
+from tests.shared.lakes import Memory, new_lake
 from tests.shared.writers import KEY, group
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.stores import Appended, RoundKey, create_key
+from reticent.stores import Appended, LakeBackend, RoundKey, RoundStore, create_key
 from reticent.stores.lake import LakeStore, Part, folder_of, open_lake, read_lake
 
 
@@ -120,6 +120,28 @@ def test_a_lost_segment_of_a_closing_round_is_missed(store: LakeStore, tmp_path:
         store.seal(KEY)
     assert store.verify() == [f"{folder_of(KEY)}/{names[0]}: is gone, and its reports with it"]
     assert store.seal(KEY, skip_bad=True)
+
+
+def test_a_segment_that_is_out_of_reach_is_not_left_out(plan: Plan) -> None:
+    """A fault of the place is no fault of a file: sealed without its reports, the round would lose them."""
+
+    class Unplugged(Memory):
+        def read(self, path: str) -> bytes | None:
+            if path.endswith(".parquet") and plugged == [False]:
+                raise StoreError("memory: the cable is out")
+            return super().read(path)
+
+    plugged = [True]
+    store = RoundStore(LakeBackend(Unplugged()))
+    store.register(plan)
+    store.append({KEY: group(0, 3)})
+    plugged[0] = False
+    for work in (store.backend.count, store.seal):
+        with pytest.raises(StoreError, match="the cable is out"):
+            work(KEY, skip_bad=True)
+    plugged[0] = True
+    assert store.seal(KEY, skip_bad=True)
+    assert store.backend.count(KEY).reports == 3
 
 
 def test_what_else_is_damaged_is_said(store: LakeStore, tmp_path: Path, plan: Plan) -> None:

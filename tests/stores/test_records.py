@@ -13,8 +13,7 @@ from reticent.counts import count_reports
 from reticent.errors import ParameterError
 from reticent.mechanisms import Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric, Plan, Segment
-from reticent.reports import Report
-from reticent.reports.codec import to_packed
+from reticent.reports import Report, to_packed
 from reticent.stores import Layout, add_counts, batches
 
 MEAN = Metric("minutes", OneBitMean(1, 60))

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from reticent.device.answer import answer
+from reticent.device import answer
 from reticent.device.prf import SecretDraws, encode
-from reticent.mechanisms import DBitFlip, Flip, Grid, OneBitMean, RandomizedResponse
-from reticent.mechanisms.cohort import bucket_window
+from reticent.mechanisms import DBitFlip, Flip, Grid, OneBitMean, RandomizedResponse, bucket_window
 from reticent.plan import Plan
 from reticent.reports import from_json, from_packed, to_json, to_packed
 

@@ -87,7 +87,7 @@ def audit(
         )  # fmt: skip
     files: list[Path] = []
     if out:
-        from reticent.lab.audit.picture import draw
+        from reticent.lab.audit import draw
         from reticent.plots import save
 
         files = save(draw(result), out, "audit")

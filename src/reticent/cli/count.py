@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.progress import track
 
 from reticent.cli.options import near_names
-from reticent.cli.output import as_json, console, found_problems, print_json, table
+from reticent.cli.output import as_json, console, found_problems, print_json, progress, table
 from reticent.errors import ParameterError, ReticentError
 
 if TYPE_CHECKING:
@@ -77,108 +75,77 @@ def count(
     """
     if engine != "spark" and (master or conf):
         raise click.UsageError("--master and --conf are for --engine spark.")
-    found = _counted(
-        _address(lake), (plan, version, rounds or None, sealed), engine, master, conf, skip_bad, as_json
-    )
+    from reticent import frames
+    from reticent.stores.lake import read_lake
+
+    url = lake if "://" in lake else f"lake:///{lake}"
+    opened = read_lake(url)
+    names = sorted({plan.name for plan in opened.plans()})
+    if plan not in (None, *names):
+        with near_names(plan=names):
+            raise ParameterError("plan", "a plan of this lake", plan)
+    results: list[RoundCount] = []
+    try:
+        keys = frames.lake_rounds(url, plan, version, rounds or None, sealed)
+        if keys:
+            with (
+                frames.engine(engine, master or "local[*]", conf) as chosen,
+                progress("Counting rounds", as_json) as tell,
+            ):
+                for result in frames.count_lake(url, keys, chosen, skip_bad=skip_bad):
+                    results.append(result)
+                    tell(len(results), len(keys))
+    except ParameterError as error:
+        raise ReticentError(f"{url}: {error}") from error
+    skipped = {path: reason for result in results for path, reason in result.skipped.items()}
     if out is not None:
-        _write(out, _address(lake), found)
+        plans = {result.key[:2]: opened.layout(result.key).plan for result in results}
+        counts = {result.key: result.counts for result in results}
+        states = {result.key: result.state for result in results}
+        frames.write_counts(out, frames.CountsFile(tuple(plans.values()), counts, states, skipped))
     if as_json:
-        print_json(_answer(found, engine, out))
+        print_json(
+            {
+                "engine": engine,
+                "out": None if out is None else str(out),
+                "rounds": [_plain(result) for result in results],
+            }
+        )
+    elif not results:
+        click.echo("No rounds to count.")
     else:
-        _show(found, out)
-    skipped = {path: reason for each in found for path, reason in each.skipped.items()}
+        _show(results)
+        if out is not None:
+            click.echo(f"Counts written to {out}.")
     for path, reason in skipped.items():
         click.echo(f"left out: {path}: {reason}", err=True)
     if skipped:
         found_problems()
 
 
-def _address(lake: str) -> str:
-    return lake if "://" in lake else f"lake:///{lake}"
+def _plain(result: RoundCount) -> dict[str, object]:
+    """A round and its counts, ready for JSON."""
+    counts = []
+    for tags, by_metric in result.counts.items():
+        for metric, numbers in by_metric.items():
+            _, reports, ones = zip(*numbers.rows(), strict=True)
+            counts.append({"tags": tags, "metric": metric, "reports": reports, "ones": ones})
+    return {
+        **result.key._asdict(),
+        "state": result.state,
+        "files": result.files,
+        "reports": result.reports,
+        "skipped": result.skipped,
+        "counts": counts,
+    }
 
 
-def _counted(
-    url: str,
-    asked: tuple[str | None, int | None, tuple[int, ...] | None, bool],
-    engine: str,
-    master: str | None,
-    settings: dict[str, str],
-    skip_bad: bool,
-    quiet: bool,
-) -> list[RoundCount]:
-    """All rounds that were asked for; a bar on a terminal, since a round may take a while."""
-    from reticent import frames
-    from reticent.stores.lake import read_lake
-
-    names = sorted({plan.name for plan in read_lake(url).plans()})
-    if asked[0] not in (None, *names):
-        with near_names(plan=names):
-            raise ParameterError("plan", "a plan of this lake", asked[0])
-    try:
-        keys = frames.lake_rounds(url, *asked)
-        if not keys:
-            return []
-        with frames.engine(engine, master or "local[*]", settings) as chosen:
-            counting = frames.count_lake(url, keys, chosen, skip_bad=skip_bad)
-            bar = Console(stderr=True)
-            hidden = quiet or not bar.is_terminal
-            shown = track(counting, "Counting rounds", len(keys), console=bar, transient=True, disable=hidden)
-            return list(shown)
-    except ParameterError as error:
-        raise ReticentError(f"{url}: {error}") from error
-
-
-def _write(path: Path, url: str, found: list[RoundCount]) -> None:
-    from reticent.frames import CountsFile, write_counts
-    from reticent.stores.lake import read_lake
-
-    lake = read_lake(url)
-    plans = {each.key[:2]: lake.layout(each.key).plan for each in found}
-    write_counts(
-        path,
-        CountsFile(
-            tuple(plans.values()),
-            {each.key: each.counts for each in found},
-            {each.key: each.state for each in found},
-            {name: reason for each in found for name, reason in each.skipped.items()},
-        ),
-    )
-
-
-def _answer(found: list[RoundCount], engine: str, out: Path | None) -> dict[str, object]:
-    rounds = [
-        {
-            **each.key._asdict(),
-            "state": each.state,
-            "files": each.files,
-            "reports": each.reports,
-            "skipped": each.skipped,
-            "counts": [
-                {
-                    "tags": tags,
-                    "metric": metric,
-                    "reports": [reports for _, reports, _ in counts.rows()],
-                    "ones": [ones for _, _, ones in counts.rows()],
-                }
-                for tags, by_metric in each.counts.items()
-                for metric, counts in by_metric.items()
-            ],
-        }
-        for each in found
-    ]
-    return {"engine": engine, "out": None if out is None else str(out), "rounds": rounds}
-
-
-def _show(found: list[RoundCount], out: Path | None) -> None:
-    if not found:
-        click.echo("No rounds to count.")
-        return
-    shown = table("plan", "version", "round", "state", "files", "left out", "reports")
-    for each in found:
-        shown.add_row(
-            each.key.plan, str(each.key.version), str(each.key.round), each.state, f"{each.files:,}",
-            f"{len(each.skipped):,}", f"{each.reports:,}",
+def _show(results: list[RoundCount]) -> None:
+    rows = table("plan", "version", "round", "state", "files", "left out", "reports")
+    for result in results:
+        plan, version, number = result.key
+        rows.add_row(
+            plan, str(version), str(number), result.state, f"{result.files:,}", f"{len(result.skipped):,}",
+            f"{result.reports:,}",
         )  # fmt: skip
-    console().print(shown)
-    if out is not None:
-        click.echo(f"Counts written to {out}.")
+    console().print(rows)

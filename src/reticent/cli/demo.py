@@ -18,8 +18,12 @@ from reticent.cli.output import as_json, console, figure, found_problems, make_f
 from reticent.errors import ReticentError
 
 if TYPE_CHECKING:
-    from reticent.lab.demo import Comparison, Demo
+    from reticent.lab.demo import Comparison
 
+HEAD = f"""
+Mean seconds in the editor, and how many shares of its two histograms are inside:
+
+[bold]{"round":>6}  {"truth":>8}  {"estimate":>16}  {"95 % interval":>18}  {"":8}  histograms[/bold]"""
 LASTING = "Misses come in runs: remembered answers do not average out, so an error lasts for rounds."
 
 
@@ -61,7 +65,11 @@ def demo(
 
         with Demo(folder, devices, rounds, port, chosen) as running:
             if not as_json:
-                _introduce(screen, running, devices, rounds, chosen)
+                screen.print(
+                    f"{devices:,} devices, {running.sdk_devices} of them with the real SDK; {rounds} rounds"
+                    f" of six hours; {running.plan.bits} noisy bits per report [dim](seed {chosen})[/dim]"
+                )
+                screen.print(f"Collector and dashboard: [bold]{running.url}[/bold]\n{HEAD}")
             rows = []
             for sealed in running.play():
                 rows += sealed
@@ -94,17 +102,6 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     else:
         with tempfile.TemporaryDirectory(prefix="reticent-demo-") as folder:
             yield Path(folder)
-
-
-def _introduce(screen: Console, running: Demo, devices: int, rounds: int, seed: int) -> None:
-    screen.print(
-        f"{devices:,} devices, {running.sdk_devices} of them with the real SDK; {rounds} rounds of six hours; "
-        f"{running.plan.bits} noisy bits per report [dim](seed {seed})[/dim]"
-    )
-    screen.print(f"Collector and dashboard: [bold]{running.url}[/bold]\n")
-    screen.print("Mean seconds in the editor, and how many shares of its two histograms are inside:\n")
-    head = f"{'round':>6}  {'truth':>8}  {'estimate':>16}  {'95 % interval':>18}  {'':8}  histograms"
-    screen.print(f"[bold]{head}[/bold]")
 
 
 def _print_round(screen: Console, rows: list[Comparison]) -> None:

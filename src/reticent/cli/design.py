@@ -92,9 +92,8 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
     Exit code 3 when the wish cannot be met: then the nearest design is shown, and what to give up.
     """
     from reticent import plots
-    from reticent.lab.design import choose, neighbours, plan_text, section, ways_out
+    from reticent.lab.design import choose, file_name, neighbours, plan_text, section, ways_out
     from reticent.lab.design.picture import draw
-    from reticent.lab.design.section import file_name
 
     choice = choose(_wish(wanted))
     make_folder(out)
@@ -163,7 +162,7 @@ def _floats(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _described(design: Design) -> dict[str, object]:
     return {
-        "mechanism": design.metric.mechanism_name,
+        "mechanism": design.metric.mechanism.title,
         "epsilon": float(design.epsilon),
         "flip": float(design.flip),
         "bits": design.metric.bits,
@@ -195,7 +194,7 @@ def _print_choice(screen: Console, choice: Choice, outs: tuple[WayOut, ...]) -> 
     else:
         verdict = f"[red]±{_amount(wish, wish.half_width)} cannot be had[/red] within {limit}; the nearest"
     screen.print(
-        f"{verdict}: {chosen.metric.mechanism_name} with epsilon {figure(float(chosen.epsilon))} "
+        f"{verdict}: {chosen.metric.mechanism.title} with epsilon {figure(float(chosen.epsilon))} "
         f"and flip {float(chosen.flip):g}."
     )
     share = f" ({chosen.half_width / float(wish.top):.2%} of the range)" if wish.buckets is None else ""
@@ -234,7 +233,7 @@ def _amount(wish: Wish, number: Fraction | float, mean: bool = False) -> str:
 
 
 def _print_neighbours(screen: Console, choice: Choice, around: tuple[Neighbour, ...]) -> None:
-    from reticent.lab.design.wish import MOST_BUCKETS
+    from reticent.lab.design import MOST_BUCKETS
 
     rows = table("", *COLUMNS, title="\nAround it")
     for neighbour in around:
@@ -259,8 +258,7 @@ def _print_neighbours(screen: Console, choice: Choice, around: tuple[Neighbour, 
 
 
 def _print_section(screen: Console, choice: Choice, files: list[Path]) -> None:
-    from reticent.lab.design import section
-    from reticent.lab.design.section import check_command
+    from reticent.lab.design import check_command, section
 
     screen.print("\n[bold]For plan.toml[/bold]")
     screen.print(escape(section(choice)))

@@ -13,12 +13,8 @@ from rich.markup import escape
 from reticent.cli.options import confidence_option
 from reticent.cli.output import as_json, console, figure, found_problems, plan_file, print_json, table
 from reticent.errors import PlanError
-from reticent.mechanisms import DBitFlip, HadamardBit, OneBitMean
-from reticent.plan import Metric, Plan
-from reticent.plan.card import PrivacyCard, privacy_card
-from reticent.plan.diff import diff as diff_plans
-from reticent.plan.lint import lint, lint_succession
-from reticent.plan.problems import Problem
+from reticent.plan import Metric, Plan, PrivacyCard, Problem, lint, lint_succession, privacy_card
+from reticent.plan import diff as diff_plans
 from reticent.privacy import losses
 
 NOT_COVERED = """\
@@ -141,7 +137,7 @@ def _described(metric: Metric, devices: int, confidence: float) -> dict[str, obj
 
     return {
         "kind": metric.kind,
-        "mechanism": metric.mechanism_name,
+        "mechanism": metric.mechanism.title,
         "loss": asdict(losses(metric.mechanism, metric.flip)),
         "half_width": expected_half_width(metric, devices, confidence),
         "paper_bound": paper_bound(metric, devices, confidence),
@@ -150,14 +146,8 @@ def _described(metric: Metric, devices: int, confidence: float) -> dict[str, obj
 
 def _other(metric: Metric) -> Metric | None:
     """The same histogram by the other mechanism, to compare with."""
-    mechanism = metric.mechanism
-    if isinstance(mechanism, OneBitMean):
-        return None
-    if isinstance(mechanism, HadamardBit):
-        return replace(metric, mechanism=DBitFlip(mechanism.epsilon, mechanism.buckets, 1))
-    if len(mechanism.buckets) > 255:
-        return None
-    return replace(metric, mechanism=HadamardBit(mechanism.epsilon, mechanism.buckets))
+    other = metric.mechanism.alternative
+    return None if other is None else replace(metric, mechanism=other)
 
 
 def _print_problems(screen: Console, path: Path, problems: list[Problem]) -> None:
@@ -204,7 +194,7 @@ def _print_widths(screen: Console, plan: Plan, devices: int, confidence: float) 
             poor |= asked is metric and half / top > POOR
             widths.add_row(
                 label,
-                asked.mechanism_name,
+                asked.mechanism.title,
                 f"±{figure(half)}{unit}",
                 f"{half / top:.2%}",
                 f"±{figure(paper_bound(asked, devices, confidence))}",

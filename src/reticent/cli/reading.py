@@ -49,7 +49,7 @@ def rounds(store: str, plan: str | None, last: int, seal: bool, as_json: bool) -
     Example:
       reticent rounds --store sqlite:///reticent.db --seal
     """
-    from reticent.collector.sealing import seal_due
+    from reticent.collector import seal_due
     from reticent.results import Results
 
     with opened_store(store) as opened:
@@ -151,7 +151,8 @@ def export(path: Path, store: str | None, counts: Path | None, as_json: bool, **
     Example:
       reticent export estimates.csv --store sqlite:///reticent.db --plan app-usage
     """
-    from reticent.collector.formats import arrow_table, csv_text
+    from reticent.estimates import estimates_to_frame
+    from reticent.estimates.table import csv_text
 
     if path.suffix not in (".csv", ".parquet"):
         raise click.BadParameter("expected a name that ends in .csv or .parquet.", param_hint="FILE")
@@ -159,7 +160,7 @@ def export(path: Path, store: str | None, counts: Path | None, as_json: bool, **
     if path.suffix == ".csv":
         path.write_text(csv_text(found))
     else:
-        arrow = arrow_table(found)
+        arrow = estimates_to_frame(found)
         from pyarrow import parquet
 
         parquet.write_table(arrow, path)

@@ -15,7 +15,7 @@ from reticent.plan import Plan
 
 
 def _listen(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, int]:
-    from reticent.collector.serving import parse_listen
+    from reticent.collector import parse_listen
 
     try:
         return parse_listen(text)
@@ -94,9 +94,7 @@ def serve(
       reticent serve examples/plan.toml --store sqlite:///reticent.db --listen 127.0.0.1:8000
     """
     from reticent import dashboard
-    from reticent.collector.app import Collector
-    from reticent.collector.ingest import Limits
-    from reticent.collector.serving import is_loopback, make_server
+    from reticent.collector import Collector, Limits, is_loopback, make_server
     from reticent.stores import open_store
 
     host, port = listen

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +20,7 @@ from reticent.cli.output import (
     make_folder,
     plan_file,
     print_json,
+    progress,
     table,
 )
 from reticent.plan import Plan
@@ -92,8 +91,8 @@ def simulate(
     make_folder(out)
     chosen = secrets.randbelow(2**31) if seed is None else seed
     values = _values(plan, files, name, devices, rounds, chosen)
-    with _progress(as_json) as progress:
-        simulation = run(plan, values, repetitions, chosen, confidence, progress)
+    with progress("Simulating", as_json) as tell:
+        simulation = run(plan, values, repetitions, chosen, confidence, tell)
     if out is not None:
         _write(simulation, out)
     if as_json:
@@ -155,17 +154,6 @@ def _by_metric(plan: Plan, files: tuple[str, ...]) -> dict[str, str]:
     if missing and not rest:
         raise click.UsageError(f"No values for {', '.join(missing)}: add --values {missing[0]}=FILE.")
     return {name: named.get(name) or rest[0] for name in plan.by_name}
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    shown = Console(stderr=True)
-    with Progress(console=shown, transient=True, disable=quiet or not shown.is_terminal) as bar:
-        task = bar.add_task("Simulating")
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _show(simulation: Simulation, out: Path | None) -> None:

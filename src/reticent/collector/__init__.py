@@ -1,1 +1,86 @@
-"""The HTTP service: reports in, estimates out."""
+"""The HTTP service: reports in, estimates out. Names are loaded when they are asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reticent.collector.access import COOKIE, SESSION_SECONDS, Access
+    from reticent.collector.api import SECURITY_HEADERS
+    from reticent.collector.app import Collector, SteadyClock
+    from reticent.collector.commit import BusyError, Committer
+    from reticent.collector.health import (
+        LATELY_SECONDS,
+        Health,
+        KeyTraffic,
+        Readiness,
+        Traffic,
+        render_metrics,
+    )
+    from reticent.collector.ingest import Ingest, Limits
+    from reticent.collector.log import log_fault
+    from reticent.collector.login import Pages
+    from reticent.collector.openapi import openapi_document
+    from reticent.collector.problems import DETAILS, ProblemError
+    from reticent.collector.protocol import CollectorProtocol
+    from reticent.collector.seal import Sealer, seal_due
+    from reticent.collector.server import is_loopback, make_server, parse_listen
+    from reticent.collector.wire import Batch, Wire
+
+_HOME = {
+    "access": ("COOKIE", "SESSION_SECONDS", "Access"),
+    "api": ("SECURITY_HEADERS",),
+    "app": ("Collector", "SteadyClock"),
+    "commit": ("BusyError", "Committer"),
+    "health": ("LATELY_SECONDS", "Health", "KeyTraffic", "Readiness", "Traffic", "render_metrics"),
+    "ingest": ("Ingest", "Limits"),
+    "log": ("log_fault",),
+    "login": ("Pages",),
+    "openapi": ("openapi_document",),
+    "problems": ("DETAILS", "ProblemError"),
+    "protocol": ("CollectorProtocol",),
+    "seal": ("Sealer", "seal_due"),
+    "server": ("is_loopback", "make_server", "parse_listen"),
+    "wire": ("Batch", "Wire"),
+}
+"""The module of each public name."""
+
+__all__ = [
+    "COOKIE",
+    "DETAILS",
+    "LATELY_SECONDS",
+    "SECURITY_HEADERS",
+    "SESSION_SECONDS",
+    "Access",
+    "Batch",
+    "BusyError",
+    "Collector",
+    "CollectorProtocol",
+    "Committer",
+    "Health",
+    "Ingest",
+    "KeyTraffic",
+    "Limits",
+    "Pages",
+    "ProblemError",
+    "Readiness",
+    "Sealer",
+    "SteadyClock",
+    "Traffic",
+    "Wire",
+    "is_loopback",
+    "log_fault",
+    "make_server",
+    "openapi_document",
+    "parse_listen",
+    "render_metrics",
+    "seal_due",
+]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(f"reticent.collector.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

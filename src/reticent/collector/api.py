@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache
+import re
+from collections.abc import Callable, Collection, Iterable
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
@@ -15,24 +15,25 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import Message, Receive, Scope, Send
 
 from reticent.collector.access import Access
-from reticent.collector.asgi import Receive, Scope, Send
-from reticent.collector.door import Door, Pages
-from reticent.collector.formats import arrow_bytes, csv_text
+from reticent.collector.health import Health, Readiness, render_metrics
 from reticent.collector.log import log_fault
-from reticent.collector.metrics import render_metrics
-from reticent.collector.openapi import openapi
+from reticent.collector.login import Login, Pages
+from reticent.collector.openapi import openapi_document
 from reticent.collector.problems import ProblemError
-from reticent.collector.query import Query
-from reticent.collector.readiness import Readiness
 from reticent.errors import MissingExtraError, ParameterError, StoreError
+from reticent.estimates.table import arrow_bytes, csv_text
+from reticent.plan import Plan
 from reticent.results import Result, Results
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
-ASKED_OF_ESTIMATES = {"plan", "metric", "round", "last", "segment", "by", "confidence", "format"}
+ESTIMATE_PARAMETERS = {"plan", "metric", "round", "last", "segment", "by", "confidence", "format"}
 USUAL_ROUNDS = 100
 """How many of the latest rounds are answered when nothing is said of rounds."""
+MOST_ROUNDS = 10_000
+FORMATS = ("json", "csv", "arrow")
 
 SECURITY_HEADERS = [
     (
@@ -48,54 +49,46 @@ SECURITY_HEADERS = [
 ]
 """What an answer has besides its own; one that may be kept, such as a static file, says so itself."""
 
-CODES = {404: "not_found", 405: "method_not_allowed"}
-
 
 class Api:
     """The slower paths, behind a reader's key."""
 
     def __init__(
         self,
-        reader: Results,
+        results: Results,
         ping: Callable[[], None],
         access: Access,
-        health: Callable[[], dict[str, Any]],
+        health: Callable[[], Health],
         secure_cookies: bool,
         pages: Pages | None,
     ) -> None:
-        self._reader = reader
+        self._results = results
         self._access = access
         self._health = health
         self._pages = pages
         self._ready = Readiness(ping)
+        self._document = msgspec.json.encode(openapi_document())
         routes: list[BaseRoute] = [
-            Route("/v1/plans", self._plans),
-            Route("/v1/plans/{name}", self._plan),
-            Route("/v1/estimates", self._estimates),
-            Route("/v1/rounds", self._rounds),
-            Route("/metrics", self._metrics),
-            Route("/healthz", self._healthz),
-            Route("/readyz", self._readyz),
-            Route("/openapi.json", self._openapi),
+            Route("/v1/plans", self.plans),
+            Route("/v1/plans/{name}", self.plan),
+            Route("/v1/estimates", self.estimates),
+            Route("/v1/rounds", self.rounds),
+            Route("/metrics", self.metrics),
+            Route("/healthz", self.healthz),
+            Route("/readyz", self.readyz),
+            Route("/openapi.json", self.openapi),
         ]
         if pages is not None:
-            routes += [*Door(access, pages, secure_cookies).routes(), *pages.routes(reader, health)]
-        handlers: Any = {
-            ProblemError: _problem,
-            ParameterError: _bad_parameter,
-            StoreError: _unavailable,
-            HTTPException: _http_error,
-            ClientDisconnect: _gone,
-            Exception: _internal,
-        }
-        self._app = Starlette(routes=routes, exception_handlers=handlers)
+            routes += [*Login(access, pages, secure_cookies).routes(), *pages.routes(results, health)]
+        refused = (ProblemError, ParameterError, StoreError, HTTPException, ClientDisconnect, Exception)
+        self._app = Starlette(routes=routes, exception_handlers=dict.fromkeys(refused, _refusal))
         self._app.router.redirect_slashes = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the key, answer, and add the headers that keep browsers safe."""
         started = False
 
-        async def send_safely(message: Any) -> None:
+        async def send_safely(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
@@ -112,32 +105,29 @@ class Api:
                 key = self._access.require(scope["headers"], ("reader", "admin"))
                 scope.setdefault("state", {})["logged_in"] = key is not None
             await self._app(scope, receive, send_safely)
-        except HTTPException as error:
-            await _http_error(None, error)(scope, receive, send_safely)
-        except ProblemError as problem:
-            response = _problem(None, problem)
-            if problem.status == 401 and self._pages and _wants_html(scope):
+        except Exception as error:
+            if started:  # Starlette raises once more what it has answered
+                return
+            response = _refusal(None, error)
+            wants_html = any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+            if response.status_code == 401 and self._pages and wants_html and scope["method"] == "GET":
                 query = scope.get("query_string", b"").decode("ascii", "replace")
                 target = quote(f"{path}?{query}" if query else path)
                 response = RedirectResponse(f"/login?next={target}", status_code=303)
             await response(scope, receive, send_safely)
-        except Exception as error:  # what went wrong may quote the request: it is named, never printed
-            if not started:
-                await _internal(None, error)(scope, receive, send_safely)
 
-    # Data
-
-    async def _plans(self, request: Request) -> Response:
-        plans = await run_in_threadpool(self._reader.plans)
+    async def plans(self, request: Request) -> Response:
+        """`GET /v1/plans`."""
+        plans = await run_in_threadpool(self._results.plans)
         return _json({"plans": [_described(plan) for plan in plans.values()]})
 
-    async def _plan(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        found = (await run_in_threadpool(self._reader.plans)).get(name)
-        if found is None:
+    async def plan(self, request: Request) -> Response:
+        """`GET /v1/plans/{name}`: its text, or what it says in JSON."""
+        plan = (await run_in_threadpool(self._results.plans)).get(request.path_params["name"])
+        if plan is None:
             raise ProblemError(404, "unknown_plan")
         wants_json = "application/json" in request.headers.get("accept", "")
-        body = msgspec.json.encode(_described(found)) if wants_json else found.text.encode()
+        body = msgspec.json.encode(_described(plan)) if wants_json else plan.text.encode()
         tag = f'"{sha256(body).hexdigest()[:32]}"'
         headers = {"etag": tag, "cache-control": "no-cache", "vary": "accept"}
         if tag in request.headers.get("if-none-match", ""):
@@ -146,64 +136,67 @@ class Api:
             body, media_type="application/json" if wants_json else "application/toml", headers=headers
         )
 
-    async def _estimates(self, request: Request) -> Response:
-        asked = Query(request.query_params.multi_items(), ASKED_OF_ESTIMATES)
-        form = asked.format(request.headers.get("accept", ""))
-        found = await run_in_threadpool(self._find, asked)
+    async def estimates(self, request: Request) -> Response:
+        """`GET /v1/estimates`, as JSON, CSV or Arrow."""
+        query = Query(request.query_params.multi_items(), ESTIMATE_PARAMETERS)
+        form = query.format(request.headers.get("accept", ""))
+        results = await run_in_threadpool(self._estimates, query)
         if form == "csv":
-            return PlainTextResponse(csv_text(found), media_type="text/csv")
+            return PlainTextResponse(csv_text(results), media_type="text/csv")
         if form == "arrow":
             try:
-                body = await run_in_threadpool(arrow_bytes, found)
+                body = await run_in_threadpool(arrow_bytes, results)
             except MissingExtraError as error:
                 raise ProblemError(406, "not_acceptable", str(error)) from None
             return Response(body, media_type="application/vnd.apache.arrow.stream")
-        return _json({"estimates": [each.to_dict() for each in found]})
+        return _json({"estimates": [result.to_dict() for result in results]})
 
-    def _find(self, asked: Query) -> list[Result]:
-        plan, rounds = asked.one("plan"), asked.rounds()
+    def _estimates(self, query: Query) -> list[Result]:
+        plan, rounds = query.one("plan"), query.rounds()
         if plan is None:
             raise ParameterError("plan", "the name of a plan", "nothing")
-        if plan not in self._reader.plans():
+        if plan not in self._results.plans():
             raise ProblemError(404, "unknown_plan")
-        return self._reader.estimates(
+        return self._results.estimates(
             plan,
-            metric=asked.one("metric"),
+            metric=query.one("metric"),
             rounds=rounds,
-            last=asked.last() or (None if rounds else USUAL_ROUNDS),
-            segment=asked.segment(),
-            by=asked.one("by"),
-            confidence=asked.confidence(),
+            last=query.last() or (None if rounds else USUAL_ROUNDS),
+            segment=query.segment(),
+            by=query.one("by"),
+            confidence=query.confidence(),
         )
 
-    async def _rounds(self, request: Request) -> Response:
-        asked = Query(request.query_params.multi_items(), {"plan", "last"})
-        plan, last = asked.one("plan"), asked.last() or USUAL_ROUNDS
-        if plan is not None and plan not in await run_in_threadpool(self._reader.plans):
+    async def rounds(self, request: Request) -> Response:
+        """`GET /v1/rounds`."""
+        query = Query(request.query_params.multi_items(), {"plan", "last"})
+        plan, last = query.one("plan"), query.last() or USUAL_ROUNDS
+        if plan is not None and plan not in await run_in_threadpool(self._results.plans):
             raise ProblemError(404, "unknown_plan")
-        return _json({"rounds": await run_in_threadpool(self._reader.rounds, plan, last)})
+        return _json({"rounds": await run_in_threadpool(self._results.rounds, plan, last)})
 
-    # Health
-
-    async def _metrics(self, request: Request) -> Response:
-        body, kind = await run_in_threadpool(
-            render_metrics, self._reader, self._health(), request.headers.get("accept", "")
-        )
+    async def metrics(self, request: Request) -> Response:
+        """`GET /metrics`."""
+        accept = request.headers.get("accept", "")
+        body, kind = await run_in_threadpool(render_metrics, self._results, self._health(), accept)
         return Response(body, headers={"content-type": kind})
 
-    async def _healthz(self, request: Request) -> Response:
+    async def healthz(self, request: Request) -> Response:
+        """`GET /healthz`: whether the process answers."""
         return _json({"status": "ok"})
 
-    async def _readyz(self, request: Request) -> Response:
+    async def readyz(self, request: Request) -> Response:
+        """`GET /readyz`: whether the store answers."""
         if not await self._ready():
             raise ProblemError(503, "unavailable", retry_after=5)
         return _json({"status": "ready"})
 
-    async def _openapi(self, request: Request) -> Response:
-        return Response(_document(), media_type="application/json")
+    async def openapi(self, request: Request) -> Response:
+        """`GET /openapi.json`."""
+        return Response(self._document, media_type="application/json")
 
 
-def _described(plan: Any) -> dict[str, Any]:
+def _described(plan: Plan) -> dict[str, Any]:
     return {
         "name": plan.name,
         "version": plan.version,
@@ -220,49 +213,106 @@ def _described(plan: Any) -> dict[str, Any]:
     }
 
 
-@cache
-def _document() -> bytes:
-    return msgspec.json.encode(openapi())
-
-
 def _json(answer: object) -> Response:
     return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
-def _problem(request: Any, problem: Exception) -> Response:
-    assert isinstance(problem, ProblemError)  # noqa: S101
+def _refusal(request: Any, error: Exception) -> Response:
+    """The problem document of an error. What went wrong may quote the request: it is named, never printed."""
+    more: dict[str, str] = {}
+    match error:
+        case ProblemError():
+            problem = error
+        case ParameterError():
+            problem = ProblemError(400, "bad_request", str(error))
+        case StoreError():
+            log_fault("store-failed", error)
+            problem = ProblemError(503, "unavailable", retry_after=5)
+        case HTTPException():
+            codes = {404: "not_found", 405: "method_not_allowed"}
+            problem = ProblemError(error.status_code, codes.get(error.status_code, "bad_request"))
+            more = dict(error.headers or {})
+        case ClientDisconnect():  # nothing to note, and nobody to read this
+            problem = ProblemError(400, "bad_request")
+        case _:
+            log_fault("internal-error", error)
+            problem = ProblemError(500, "internal")
     headers = {name.decode(): value.decode() for name, value in problem.headers}
-    return Response(problem.body, status_code=problem.status, headers=headers)
+    return Response(problem.body, status_code=problem.status, headers={**headers, **more})
 
 
-def _bad_parameter(request: Any, error: Exception) -> Response:
-    return _problem(request, ProblemError(400, "bad_request", str(error)))
+class Query:
+    """
+    The parameters of a request, of which only `known` ones may be there.
 
+    >>> Query([("plan", "app-usage"), ("round", "5-7")], {"plan", "round"}).rounds()
+    [5, 6, 7]
+    """
 
-def _unavailable(request: Any, error: Exception) -> Response:
-    log_fault("store-failed", error)
-    return _problem(request, ProblemError(503, "unavailable", retry_after=5))
+    def __init__(self, pairs: Iterable[tuple[str, str]], known: Collection[str]) -> None:
+        self._values: dict[str, list[str]] = {}
+        for name, value in pairs:
+            if name not in known:
+                raise ParameterError(name, f"one of the parameters {', '.join(sorted(known))}", name)
+            self._values.setdefault(name, []).append(value)
 
+    def one(self, name: str) -> str | None:
+        """A parameter that is given once at most."""
+        values = self._values.get(name, [])
+        if len(values) > 1:
+            raise ParameterError(name, "one value", len(values))
+        return values[0] if values else None
 
-def _http_error(request: Any, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101
-    status = error.status_code
-    response = _problem(request, ProblemError(status, CODES.get(status, "bad_request")))
-    for name, value in (error.headers or {}).items():
-        response.headers[name] = value
-    return response
+    def last(self) -> int | None:
+        """How many of the latest rounds; None when not said."""
+        text = self.one("last")
+        if text is None:
+            return None
+        if not text.isascii() or not text.isdigit() or len(text) > 9 or not 1 <= int(text) <= MOST_ROUNDS:
+            raise ParameterError("last", f"a whole number from 1 to {MOST_ROUNDS:,}", text[:20])
+        return int(text)
 
+    def rounds(self) -> list[int] | None:
+        """Rounds as 5, or 5-9, or several of them; None when not said."""
+        numbers: list[int] = []
+        for text in self._values.get("round", []):
+            first, dash, last = text.partition("-")
+            ends = [first, last if dash else first]
+            if not all(end.isascii() and end.isdigit() and len(end) <= 16 for end in ends):
+                raise ParameterError("round", "a whole number, or two as FIRST-LAST", text[:40])
+            low, high = int(ends[0]), int(ends[1])
+            if not low <= high < low + MOST_ROUNDS - len(numbers):
+                raise ParameterError("round", f"FIRST-LAST with at most {MOST_ROUNDS:,} rounds", text[:40])
+            numbers += range(low, high + 1)
+        return numbers or None
 
-def _gone(request: Any, error: Exception) -> Response:
-    """Whoever asked has left before saying all of it: nothing to note, and nobody to read this."""
-    return _problem(request, ProblemError(400, "bad_request"))
+    def segment(self) -> dict[str, str]:
+        """The tags picked, by segment."""
+        picked = {}
+        for text in self._values.get("segment", []):
+            name, colon, tag = text.partition(":")
+            if not colon:
+                raise ParameterError("segment", "NAME:TAG", text[:40])
+            picked[name] = tag
+        return picked
 
+    def confidence(self) -> float:
+        """A number; whether it lies between 0 and 1 is for the estimate to say."""
+        text = self.one("confidence")
+        if text is None:
+            return 0.95
+        try:
+            if re.fullmatch(r"[0-9.]{1,20}(e-?[0-9]{1,3})?", text, re.ASCII | re.IGNORECASE):
+                return float(text)
+        except ValueError:
+            pass
+        raise ParameterError("confidence", "a number between 0 and 1", text[:20])
 
-def _internal(request: Any, error: Exception) -> Response:
-    log_fault("internal-error", error)
-    return _problem(request, ProblemError(500, "internal"))
-
-
-def _wants_html(scope: Mapping[str, Any]) -> bool:
-    accepts = any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
-    return accepts and scope["method"] == "GET"
+    def format(self, accept: str) -> str:
+        """Which of `FORMATS` to answer in: as said, else as the Accept header prefers."""
+        form = self.one("format")
+        if form is None:
+            form = "csv" if "text/csv" in accept else "arrow" if "apache.arrow" in accept else "json"
+        if form not in FORMATS:
+            raise ParameterError("format", "json, csv or arrow", form[:20])
+        return form

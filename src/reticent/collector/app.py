@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Any
+
+from starlette.types import Receive, Scope, Send
 
 from reticent.collector.access import Access
 from reticent.collector.api import Api
-from reticent.collector.asgi import Receive, Scope, Send, answer
-from reticent.collector.clocks import SteadyClock
-from reticent.collector.commits import Committer
-from reticent.collector.door import Pages
-from reticent.collector.ingest import Ingest, Limits
+from reticent.collector.commit import Committer, Tally
+from reticent.collector.health import Health
+from reticent.collector.ingest import JSON, Accepted, Ingest, Limits
 from reticent.collector.log import log, log_fault
-from reticent.collector.sealing import Sealer
+from reticent.collector.login import Pages
+from reticent.collector.problems import NO_SNIFFING, ProblemError
+from reticent.collector.seal import Sealer
 from reticent.collector.wire import Wire
 from reticent.plan import Plan
 from reticent.results import Results
 from reticent.stores import Store
+
+TOLERANCE_SECONDS = 60.0
+DOUBT_SECONDS = 900.0
 
 
 class Collector:
@@ -52,7 +57,7 @@ class Collector:
         for plan in plans:
             store.register(plan)
         self.access = Access(store, rate, clock)
-        self.reader = Results(store, clock)
+        self.results = Results(store, clock)
         self._wire = Wire(store.plans(), skew)
         self._clock = clock
         self._most_waiting = most_waiting
@@ -62,13 +67,13 @@ class Collector:
         self.ingest: Ingest | None = None
         self._sealer: Sealer | None = None
         self._refreshing: asyncio.Task[None] | None = None
-        self._api = Api(self.reader, store.ping, self.access, self.health, secure_cookies, pages)
+        self._api = Api(self.results, store.ping, self.access, self.health, secure_cookies, pages)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or start and stop."""
         if scope["type"] == "http":
             if scope["path"] == "/v1/reports" and scope["method"] == "POST" and self.ingest is not None:
-                await answer(self.ingest, scope, receive, send)
+                await _answer(self.ingest, scope, receive, send)
             else:
                 await self._api(scope, receive, send)
         elif scope["type"] == "lifespan":
@@ -112,32 +117,128 @@ class Collector:
                 except Exception as error:  # those known go on; try again when they are stale once more
                     log_fault("keys-failed", error)
 
-    def health(self) -> dict[str, Any]:
-        """What `/health` and `/metrics` show of the service itself."""
+    def health(self) -> Health:
+        """How the service is doing."""
         committer, ingest = self._committer, self.ingest
         latencies = sorted(committer.latencies) if committer else []
-        tally = committer.tally if committer else None
-        return {
-            "version": version("reticent"),
-            "store": self.store.url,
-            "uptime_seconds": time.monotonic() - self._started_at,
-            "requests": ingest.requests if ingest else 0,
-            "accepted": tally.accepted if tally else 0,
-            "duplicate": tally.duplicate if tally else 0,
-            "rejected": dict(ingest.refused) if ingest else {},
-            "late": ingest.refused["late"] if ingest else 0,
-            "commits": tally.commits if tally else 0,
-            "failed_commits": tally.failed_commits if tally else 0,
-            "commit_p50_ms": _quantile(latencies, 0.5) * 1000,
-            "commit_p99_ms": _quantile(latencies, 0.99) * 1000,
-            "queue": committer.waiting if committer else 0,
-            "open_reports": self.store.open_reports,
-            "memory_bytes": self.store.nbytes,
-            "sealed": self._sealer.sealed if self._sealer else 0,
-            "rate": self.access.rate,
-            "keys": ingest.traffic.table(self.access.all_keys) if ingest else [],
-        }
+        tally = committer.tally if committer else Tally()
+        return Health(
+            version=version("reticent"),
+            store=self.store.url,
+            uptime_seconds=time.monotonic() - self._started_at,
+            requests=ingest.requests if ingest else 0,
+            accepted=tally.accepted,
+            duplicate=tally.duplicate,
+            rejected=dict(ingest.refused) if ingest else {},
+            commits=tally.commits,
+            failed_commits=tally.failed_commits,
+            commit_p50_ms=_quantile(latencies, 0.5) * 1000,
+            commit_p99_ms=_quantile(latencies, 0.99) * 1000,
+            queue=committer.waiting if committer else 0,
+            open_reports=self.store.open_reports,
+            memory_bytes=self.store.nbytes,
+            sealed=self._sealer.sealed if self._sealer else 0,
+            rate=self.access.rate,
+            keys=ingest.traffic.table(self.access.all_keys) if ingest else (),
+        )
 
 
 def _quantile(ordered: list[float], level: float) -> float:
     return ordered[min(len(ordered) - 1, int(level * len(ordered)))] if ordered else 0.0
+
+
+async def _answer(ingest: Ingest, scope: Scope, receive: Receive, send: Send) -> None:
+    """The ingest path for any ASGI server; reticent's own server goes a shorter way, see `protocol`."""
+    waiting: asyncio.Future[Accepted | ProblemError] = asyncio.get_running_loop().create_future()
+
+    def finish(result: Accepted | ProblemError) -> None:
+        if not waiting.done():  # a server that stops may have given up on it
+            waiting.set_result(result)
+
+    try:
+        admission = ingest.admit(scope["headers"])
+        ingest.take(admission, await _body(receive, ingest), finish)
+        result = await waiting
+    except ProblemError as problem:
+        result = problem
+    if isinstance(result, ProblemError):
+        status, headers = result.status, [*result.headers, NO_SNIFFING]
+    else:
+        length = (b"content-length", b"%d" % len(result.body))
+        status, headers = 202, [(b"content-type", JSON), length, NO_SNIFFING]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": result.body})
+
+
+async def _body(receive: Receive, ingest: Ingest) -> bytes:
+    parts, size, more = [], 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ProblemError(400, "bad_request")
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        more = message.get("more_body", False)
+        if size > ingest.limits.body:
+            raise ingest.too_large()
+    return b"".join(parts)
+
+
+def seconds_awake_or_asleep() -> float:
+    """
+    Seconds since some moment, which nobody can set; a machine that sleeps counts them too, where it can.
+
+    >>> seconds_awake_or_asleep() <= seconds_awake_or_asleep()
+    True
+    """
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+class SteadyClock:
+    """
+    Unix time that does not believe a jump at once.
+
+    A round is sealed for ever when its time is over, and a late report is refused for ever: so a clock that
+    is days ahead for a minute would end every open round. This one is the clock of the machine while that
+    keeps step with one that nobody can set, give or take `tolerance` seconds. When it jumps, time goes on as
+    before; the jump is believed when it has lasted for `doubt` seconds.
+
+    It cannot know that a clock was wrong from the start, nor that one is wrong for longer than that.
+
+    >>> wall, steady = [1_000_000.0], [5.0]
+    >>> clock = SteadyClock(lambda: wall[0], lambda: steady[0])
+    >>> wall[0] += 3 * 86_400 + 10; steady[0] += 10; clock()     # three days ahead: in doubt
+    1000010.0
+    >>> wall[0] += 900; steady[0] += 900; clock()                # still so a quarter of an hour later
+    1260110.0
+    """
+
+    def __init__(
+        self,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = seconds_awake_or_asleep,
+        tolerance: float = TOLERANCE_SECONDS,
+        doubt: float = DOUBT_SECONDS,
+    ) -> None:
+        self._wall, self._steady = wall, steady
+        self._tolerance, self._doubt = tolerance, doubt
+        self._lock = threading.Lock()
+        self._offset = wall() - steady()
+        self._doubted: tuple[float, float] | None = None
+        """Another offset, and since when the machine insists on it."""
+
+    def __call__(self) -> float:
+        """Unix time, in seconds."""
+        with self._lock:
+            steady = self._steady()
+            offset = self._wall() - steady
+            if abs(offset - self._offset) <= self._tolerance:
+                self._offset, self._doubted = offset, None
+            elif self._doubted is None or abs(offset - self._doubted[0]) > self._tolerance:
+                self._doubted = offset, steady
+                log("clock-jumped", seconds=round(offset - self._offset))
+            elif steady - self._doubted[1] >= self._doubt:
+                log("clock-believed", seconds=round(offset - self._offset))
+                self._offset, self._doubted = offset, None
+            return self._offset + steady

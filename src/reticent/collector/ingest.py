@@ -9,10 +9,10 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from reticent.collector.access import Access
-from reticent.collector.commits import BusyError, Committer, Records
+from reticent.collector.commit import BusyError, Committer, Records
+from reticent.collector.health import Traffic
 from reticent.collector.log import log_fault
 from reticent.collector.problems import ProblemError, of_verdict
-from reticent.collector.traffic import Traffic
 from reticent.collector.wire import Batch, Wire
 from reticent.errors import StoreError
 from reticent.reports import Verdict

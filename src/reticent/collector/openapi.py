@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -10,8 +11,27 @@ from reticent.collector.problems import DETAILS
 _NUMBER = {"type": "number"}
 _TEXT = {"type": "string"}
 _WHOLE = {"type": "integer", "minimum": 0}
-_ROUNDS = {"type": "string", "pattern": "^[0-9]{1,16}(-[0-9]{1,16})?$"}
-_PATTERN = "^[a-z][a-z0-9_-]{0,63}$"
+_NAME = {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,63}$"}
+_STATE = {"enum": ["open", "sealed"]}
+_TAGS = {"type": "object", "additionalProperties": _TEXT}
+
+
+def _object(
+    properties: dict[str, Any], required: Sequence[str] | None = None, description: str = "", **more: Any
+) -> dict[str, Any]:
+    """An object of which all properties are required, unless it is said which."""
+    described = {"description": description} if description else {}
+    names = list(properties) if required is None else list(required)
+    return {"type": "object", **described, "required": names, **more, "properties": properties}
+
+
+def _array(items: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items, **more}
+
+
+def _reference(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
 
 _ESTIMATE = {
     "value": _NUMBER,
@@ -27,23 +47,17 @@ _ESTIMATE = {
     "manipulation": _NUMBER,
     "consistent": {"type": "boolean"},
 }
-_ROW = {
-    "type": "object",
-    "required": ["row", "reports", "expected", "p_value"],
-    "properties": {"row": _WHOLE, "reports": _WHOLE, "expected": _NUMBER, "p_value": _NUMBER},
-}
-_BALANCE = {
-    "type": "object",
-    "description": "A histogram's reports on each row (bucket of dBitFlip, row of the Hadamard bit) held "
-    "against chance. Uneven below 10^-6: somebody picks cohorts, or a client draws them wrongly.",
-    "required": ["p_value", "even", "over", "under"],
-    "properties": {
+_ROW = _object({"row": _WHOLE, "reports": _WHOLE, "expected": _NUMBER, "p_value": _NUMBER})
+_BALANCE = _object(
+    {
         "p_value": {"type": "number", "minimum": 0, "maximum": 1},
         "even": {"type": "boolean"},
-        "over": {"type": "array", "items": _ROW, "description": "Rows with more reports than chance gives"},
-        "under": {"type": "array", "items": _ROW, "description": "Rows with fewer"},
+        "over": _array(_ROW, description="Rows with more reports than chance gives"),
+        "under": _array(_ROW, description="Rows with fewer"),
     },
-}
+    description="A histogram's reports on each row (bucket of dBitFlip, row of the Hadamard bit) held "
+    "against chance. Uneven below 10^-6: somebody picks cohorts, or a client draws them wrongly.",
+)
 _WHERE = {
     "plan": _TEXT,
     "version": _WHOLE,
@@ -52,17 +66,28 @@ _WHERE = {
     "round": _WHOLE,
     "start": _WHOLE,
     "end": _WHOLE,
-    "state": {"enum": ["open", "sealed"], "description": "open: provisional, reports still come in"},
-    "segment": {"type": "object", "additionalProperties": _TEXT},
+    "state": {**_STATE, "description": "open: provisional, reports still come in"},
+    "segment": _TAGS,
 }
+_BUCKET = _object(
+    {"edges": _array(_NUMBER, minItems=2, maxItems=2), **_ESTIMATE}, ["edges", "value", "lower", "upper"]
+)
+_ROUND = _object(
+    {
+        "plan": _TEXT,
+        "version": _WHOLE,
+        "round": _WHOLE,
+        "start": _WHOLE,
+        "end": _WHOLE,
+        "closes": _WHOLE,
+        "state": _STATE,
+        "reports": _WHOLE,
+    }
+)
 _SCHEMAS: dict[str, Any] = {
-    "Report": {
-        "type": "object",
-        "description": "One report; see docs/reference/wire.md. Nothing else may be in it.",
-        "required": ["plan", "version", "round", "id", "bits"],
-        "additionalProperties": False,
-        "properties": {
-            "plan": {"type": "string", "pattern": _PATTERN},
+    "Report": _object(
+        {
+            "plan": _NAME,
             "version": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
             "round": {"type": "integer", "minimum": 0, "maximum": 2**53 - 1},
             "id": {
@@ -72,119 +97,112 @@ _SCHEMAS: dict[str, Any] = {
             },
             "cohort": {"type": "integer", "minimum": 0, "maximum": 255},
             "bits": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "description": "Answers, base64url"},
-            "segment": {"type": "object", "additionalProperties": _TEXT},
+            "segment": _TAGS,
         },
-    },
-    "Accepted": {
-        "type": "object",
-        "required": ["accepted"],
-        "properties": {
+        ["plan", "version", "round", "id", "bits"],
+        "One report; see docs/reference/wire.md. Nothing else may be in it.",
+        additionalProperties=False,
+    ),
+    "Accepted": _object(
+        {
             "accepted": {**_WHOLE, "description": "Durable, and counted once each"},
-            "rejected": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "required": ["index", "code"],
-                    "properties": {"index": _WHOLE, "code": _TEXT},
-                },
-            },
+            "rejected": _array(_object({"index": _WHOLE, "code": _TEXT})),
         },
-    },
-    "Estimates": {
-        "type": "object",
-        "required": ["estimates"],
-        "properties": {
-            "estimates": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "required": [*_WHERE, "confidence", "reports"],
-                    "properties": {
-                        **_WHERE,
-                        **_ESTIMATE,
-                        "balance": _BALANCE,
-                        "buckets": {
-                            "type": "array",
-                            "items": {
-                                "type": "object",
-                                "required": ["edges", "value", "lower", "upper"],
-                                "properties": {
-                                    "edges": {
-                                        "type": "array",
-                                        "items": _NUMBER,
-                                        "minItems": 2,
-                                        "maxItems": 2,
-                                    },
-                                    **_ESTIMATE,
-                                },
-                            },
-                        },
-                    },
-                },
-            }
-        },
-    },
-    "Rounds": {
-        "type": "object",
-        "required": ["rounds"],
-        "properties": {
-            "rounds": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "required": ["plan", "version", "round", "start", "end", "closes", "state", "reports"],
-                    "properties": {
-                        "plan": _TEXT,
-                        "version": _WHOLE,
-                        "round": _WHOLE,
-                        "start": _WHOLE,
-                        "end": _WHOLE,
-                        "closes": _WHOLE,
-                        "state": {"enum": ["open", "sealed"]},
-                        "reports": _WHOLE,
-                    },
-                },
-            }
-        },
-    },
-    "Plan": {
-        "type": "object",
-        "required": ["name", "version", "round_seconds", "grace_seconds", "metrics", "segments", "toml"],
-        "properties": {
+        ["accepted"],
+    ),
+    "Estimates": _object(
+        {
+            "estimates": _array(
+                _object(
+                    {**_WHERE, **_ESTIMATE, "balance": _BALANCE, "buckets": _array(_BUCKET)},
+                    [*_WHERE, "confidence", "reports"],
+                )
+            )
+        }
+    ),
+    "Rounds": _object({"rounds": _array(_ROUND)}),
+    "Plan": _object(
+        {
             "name": _TEXT,
             "version": _WHOLE,
             "round_seconds": _WHOLE,
             "grace_seconds": _WHOLE,
             "owner": _TEXT,
             "expires": {"type": ["string", "null"], "format": "date"},
-            "metrics": {"type": "array", "items": {"type": "object"}},
-            "segments": {"type": "object", "additionalProperties": {"type": "array", "items": _TEXT}},
+            "metrics": _array({"type": "object"}),
+            "segments": {"type": "object", "additionalProperties": _array(_TEXT)},
             "toml": _TEXT,
         },
-    },
-    "Plans": {
-        "type": "object",
-        "required": ["plans"],
-        "properties": {"plans": {"type": "array", "items": {"$ref": "#/components/schemas/Plan"}}},
-    },
-    "Status": {"type": "object", "required": ["status"], "properties": {"status": _TEXT}},
-    "Problem": {
-        "type": "object",
-        "description": "RFC 9457",
-        "required": ["type", "title", "status", "code", "detail"],
-        "properties": {
+        ["name", "version", "round_seconds", "grace_seconds", "metrics", "segments", "toml"],
+    ),
+    "Plans": _object({"plans": _array(_reference("Plan"))}),
+    "Status": _object({"status": _TEXT}),
+    "Problem": _object(
+        {
             "type": _TEXT,
             "title": _TEXT,
             "status": {"type": "integer"},
             "code": {"enum": sorted(DETAILS)},
             "detail": _TEXT,
         },
-    },
+        description="RFC 9457",
+    ),
 }
 
 
-def openapi() -> dict[str, Any]:
+def openapi_document() -> dict[str, Any]:
     """The whole document."""
+    plan = _parameter("plan", "query", _NAME)
+    last = _parameter(
+        "last", "query", {"type": "integer", "minimum": 1, "maximum": 10_000}, "Latest rounds only"
+    )
+    rounds = {"type": "string", "pattern": "^[0-9]{1,16}(-[0-9]{1,16})?$"}
+    confidence = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    public = {"security": [], "x-roles": ["public"]}
+    gets: dict[str, dict[str, Any]] = {
+        "/v1/plans": _get("listPlans", "The newest version of every plan.", "Plans"),
+        "/v1/plans/{name}": {
+            **_get("getPlan", "A plan as plan.toml, or described in JSON. Has an ETag.", "Plan", 404),
+            "parameters": [_parameter("name", "path", _NAME, required=True)],
+        },
+        "/v1/estimates": {
+            **_get("getEstimates", "Estimates with their intervals.", "Estimates", 400, 404, 406),
+            "parameters": [
+                {**plan, "required": True},
+                _parameter("metric", "query", _NAME),
+                _parameter("round", "query", rounds, "N, or FIRST-LAST"),
+                last,
+                _parameter("segment", "query", _TEXT, "NAME:TAG, several may be given"),
+                _parameter("by", "query", _TEXT, "Estimate the tags of this segment apart"),
+                _parameter("confidence", "query", confidence),
+                _parameter("format", "query", {"enum": ["json", "csv", "arrow"]}),
+            ],
+        },
+        "/v1/rounds": {
+            **_get("listRounds", "Rounds, latest first.", "Rounds", 400, 404),
+            "parameters": [plan, last],
+        },
+        "/metrics": _get("getMetrics", "Health and newest estimates, for Prometheus.", "text/plain"),
+        "/healthz": {**_get("isAlive", "Whether the process answers.", "Status"), **public},
+        "/readyz": {**_get("isReady", "Whether the store answers.", "Status", 503), **public},
+        "/openapi.json": _get("getOpenapi", "This document.", "application/json"),
+    }
+    send = {
+        "operationId": "sendReports",
+        "summary": "Send one report, or a batch. 202 means durable, and counted once.",
+        "x-roles": ["ingest", "admin"],
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": _reference("Report")},
+                "application/x-ndjson": {"schema": _TEXT},
+                "application/vnd.reticent.packed": {"schema": {"type": "string", "format": "binary"}},
+            },
+        },
+        "responses": _responses(
+            "Accepted", 400, 404, 408, 409, 410, 413, 415, 425, 429, 431, 503, status=202
+        ),
+    }
     return {
         "openapi": "3.1.0",
         "info": {
@@ -194,7 +212,7 @@ def openapi() -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "security": [{"key": []}],
-        "paths": _paths(),
+        "paths": {"/v1/reports": {"post": send}, **{path: {"get": get} for path, get in gets.items()}},
         "components": {
             "schemas": _SCHEMAS,
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
@@ -202,111 +220,31 @@ def openapi() -> dict[str, Any]:
     }
 
 
-def _paths() -> dict[str, Any]:
-    plan_name = _parameter("name", "path", {"type": "string", "pattern": _PATTERN}, required=True)
-    plan = _parameter("plan", "query", {"type": "string", "pattern": _PATTERN})
-    last = _parameter(
-        "last", "query", {"type": "integer", "minimum": 1, "maximum": 10_000}, "Latest rounds only"
-    )
-    return {
-        "/v1/reports": {
-            "post": {
-                "operationId": "sendReports",
-                "summary": "Send one report, or a batch. 202 means durable, and counted once.",
-                "x-roles": ["ingest", "admin"],
-                "requestBody": {
-                    "required": True,
-                    "content": {
-                        "application/json": {"schema": _reference("Report")},
-                        "application/x-ndjson": {"schema": _TEXT},
-                        "application/vnd.reticent.packed": {"schema": {"type": "string", "format": "binary"}},
-                    },
-                },
-                "responses": _responses(
-                    "Accepted", 400, 404, 408, 409, 410, 413, 415, 425, 429, 431, 503, ok=202
-                ),
-            }
-        },
-        "/v1/plans": {"get": _get("listPlans", "The newest version of every plan.", "Plans")},
-        "/v1/plans/{name}": {
-            "get": {
-                **_get("getPlan", "A plan as plan.toml, or described in JSON. Has an ETag.", "Plan", 404),
-                "parameters": [plan_name],
-            }
-        },
-        "/v1/estimates": {
-            "get": {
-                **_get("getEstimates", "Estimates with their intervals.", "Estimates", 400, 404, 406),
-                "parameters": [
-                    {**plan, "required": True},
-                    _parameter("metric", "query", {"type": "string", "pattern": _PATTERN}),
-                    _parameter("round", "query", _ROUNDS, "N, or FIRST-LAST"),
-                    last,
-                    _parameter("segment", "query", {"type": "string"}, "NAME:TAG, several may be given"),
-                    _parameter("by", "query", {"type": "string"}, "Estimate the tags of this segment apart"),
-                    _parameter(
-                        "confidence",
-                        "query",
-                        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-                    ),
-                    _parameter("format", "query", {"enum": ["json", "csv", "arrow"]}),
-                ],
-            }
-        },
-        "/v1/rounds": {
-            "get": {
-                **_get("listRounds", "Rounds, latest first.", "Rounds", 400, 404),
-                "parameters": [plan, last],
-            }
-        },
-        "/metrics": {
-            "get": _plain("getMetrics", "Health and newest estimates, for Prometheus.", "text/plain")
-        },
-        "/healthz": {"get": {**_get("isAlive", "Whether the process answers.", "Status"), **_public()}},
-        "/readyz": {"get": {**_get("isReady", "Whether the store answers.", "Status", 503), **_public()}},
-        "/openapi.json": {"get": _plain("getOpenapi", "This document.", "application/json")},
-    }
-
-
-def _public() -> dict[str, Any]:
-    return {"security": [], "x-roles": ["public"]}
-
-
-def _get(name: str, summary: str, schema: str, *problems: int) -> dict[str, Any]:
+def _get(name: str, summary: str, answer: str, *problems: int) -> dict[str, Any]:
+    """A GET that answers with a schema, or with something of a media type."""
     return {
         "operationId": name,
         "summary": summary,
         "x-roles": ["reader", "admin"],
-        "responses": _responses(schema, *problems),
+        "responses": _responses(answer, *problems),
     }
 
 
-def _plain(name: str, summary: str, kind: str) -> dict[str, Any]:
-    return {
-        "operationId": name,
-        "summary": summary,
-        "x-roles": ["reader", "admin"],
-        "responses": {"200": {"description": "OK", "content": {kind: {}}}, **_problems(401, 403, 503)},
-    }
-
-
-def _responses(schema: str, *problems: int, ok: int = 200) -> dict[str, Any]:
-    content: dict[str, Any] = {"application/json": {"schema": _reference(schema)}}
-    if schema == "Estimates":
+def _responses(answer: str, *problems: int, status: int = 200) -> dict[str, Any]:
+    content: dict[str, Any] = {answer: {}}
+    if answer in _SCHEMAS:
+        content = {"application/json": {"schema": _reference(answer)}}
+    if answer == "Estimates":
         content |= {"text/csv": {}, "application/vnd.apache.arrow.stream": {}}
-    if schema == "Plan":
+    if answer == "Plan":
         content |= {"application/toml": {}}
+    problem = {"application/problem+json": {"schema": _reference("Problem")}}
+    refused = {"description": "Refused", "content": problem}
     codes = sorted({401, 403, 503, *problems})
-    return {str(ok): {"description": "OK", "content": content}, **_problems(*codes)}
-
-
-def _problems(*codes: int) -> dict[str, Any]:
-    content = {"application/problem+json": {"schema": _reference("Problem")}}
-    return {str(code): {"description": "Refused", "content": content} for code in codes}
-
-
-def _reference(name: str) -> dict[str, str]:
-    return {"$ref": f"#/components/schemas/{name}"}
+    return {
+        str(status): {"description": "OK", "content": content},
+        **{str(code): refused for code in codes},
+    }
 
 
 def _parameter(

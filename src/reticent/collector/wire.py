@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from binascii import a2b_base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -12,10 +12,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.collector.columns import Lines, last_characters, text_length
 from reticent.errors import ReportError
-from reticent.mechanisms.cohort import COHORTS
-from reticent.plan import OTHER, Plan, Segment
+from reticent.mechanisms import COHORTS
+from reticent.plan import OTHER, Plan
 from reticent.reports import Verdict, packed_header
 from reticent.reports.codec import ID_BYTES, MAX_JSON, MAX_ROUND
 from reticent.stores import Layout, RoundKey
@@ -26,8 +25,16 @@ BLOCK_BYTES = 1 << 16
 
 MAX_VERSION = 2**31
 LONGEST_NAME = 64
+LONGEST_TAG = 64
+ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 _ACCEPTED = Verdict.ACCEPTED
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+_STANDARD_OR_WRONG = bytes.maketrans(b"-_+/=", b"+/\xff\xff\xff")
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+"""A text in JSON, from quote to quote."""
+_NUMBER = rb"(0|[1-9][0-9]{0,%d})"
+_COHORTS = {b"%d" % cohort: cohort for cohort in range(COHORTS)}
 
 
 class WireReport(msgspec.Struct, forbid_unknown_fields=True):
@@ -43,8 +50,6 @@ class WireReport(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _decode = msgspec.json.Decoder(WireReport).decode
-_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
-"""A text in JSON, from quote to quote."""
 
 
 @dataclass(slots=True)
@@ -56,77 +61,25 @@ class Batch:
     rejected: list[tuple[int, Verdict]] = field(default_factory=list)
 
 
-class _Question:
-    """One version of a plan, prepared for checking reports against it."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.layout = Layout(plan)
-        self.padding = (1 << (plan.report_bytes * 8 - plan.bits)) - 1
-        self.uses_cohort = plan.uses_cohort
-        self.round_seconds = plan.round_seconds
-        self.open_seconds = plan.round_seconds + plan.grace_seconds
-        self.id_text, self.bits_text = _Text(ID_BYTES), _Text(plan.report_bytes)
-        self.codes = [
-            (segment.name, {tag: bytes([code]) for code, tag in enumerate(segment.tags)}, _other(segment))
-            for segment in plan.segments
-        ]
-        self.lines = Lines(plan)
-        self.no_tags = b"".join(other for _, _, other in self.codes)
-
-    def verdict(self, number: int, now: float, skew: float) -> Verdict:
-        start = number * self.round_seconds
-        if now < start - skew:
-            return Verdict.EARLY
-        return Verdict.LATE if now >= start + self.open_seconds else _ACCEPTED
-
-    def record(self, report: WireReport) -> bytes | None:
-        """The record of a report that has the right shape; None for any other."""
-        name, bits = self.id_text.bytes(report.id), self.bits_text.bytes(report.bits)
-        if name is None or bits is None:
-            return None
-        if bits[-1] & self.padding or (report.cohort is not msgspec.UNSET) != self.uses_cohort:
-            return None
-        cohort = b""
-        if report.cohort is not msgspec.UNSET:
-            if not 0 <= report.cohort < COHORTS:
-                return None
-            cohort = bytes((report.cohort,))
-        tags = self._tags(report.segment) if report.segment else self.no_tags
-        return None if tags is None else name + cohort + tags + bits
-
-    def _tags(self, segment: dict[str, str]) -> bytes | None:
-        known, found = 0, b""
-        for name, codes, other in self.codes:
-            tag = segment.get(name)
-            if tag is None:
-                found += other
-            else:
-                known += 1
-                found += codes.get(tag, other)
-        return found if known == len(segment) else None
-
-
 class Wire:
     """Turns the three encodings into records, for the plans that are served."""
 
     def __init__(self, plans: Iterable[Plan], skew: float = 300.0) -> None:
-        self._questions = {(plan.name, plan.version): _Question(plan) for plan in plans}
-        self._names = {name for name, _ in self._questions}
-        self._skew = skew
+        self._plans = {(plan.name, plan.version): _PlanDecoder(plan, skew) for plan in plans}
+        self._names = {name for name, _ in self._plans}
 
     def one(self, body: bytes, now: float) -> tuple[RoundKey, bytes] | Verdict:
         """One report in JSON: its round and record, or why it does not count."""
         report = _read(body)
-        question = self._questions.get((report.plan, report.version)) if report else None
-        if report is None or (question is None and not _is_report(report)):
+        decoder = self._plans.get((report.plan, report.version)) if report else None
+        if report is None or (decoder is None and not _is_report(report)):
             return Verdict.MALFORMED
-        if question is None:
+        if decoder is None:
             return self._unknown(report.plan)
-        record = question.record(report)
+        record = decoder.record(report)
         if record is None or not 0 <= report.round < MAX_ROUND:
             return Verdict.MALFORMED
-        verdict = question.verdict(report.round, now, self._skew)
+        verdict = decoder.verdict(report.round, now)
         if verdict is not _ACCEPTED:
             return verdict
         return RoundKey(report.plan, report.version, report.round), record
@@ -137,10 +90,13 @@ class Wire:
             body += b"\n"
         if body.count(b"\n") > most:
             return None
-        batch = Batch()
-        for block in _blocks(body):
-            if not self._in_columns(block, now, batch):
+        batch, start = Batch(), 0
+        while start < len(body):
+            end = body.find(b"\n", start + BLOCK_BYTES - 1) + 1 or len(body)
+            block = body[start:end]
+            if not self._at_once(block, now, batch):
                 self._one_by_one(block, now, batch)
+            start = end
         return batch
 
     def _one_by_one(self, block: bytes, now: float, batch: Batch) -> None:
@@ -148,21 +104,20 @@ class Wire:
         for line in block.split(b"\n"):
             if not line.strip():
                 continue
-            found = self.one(line, now)
-            if isinstance(found, Verdict):
-                batch.rejected.append((batch.accepted + len(batch.rejected), found))
+            result = self.one(line, now)
+            if isinstance(result, Verdict):
+                batch.rejected.append((batch.accepted + len(batch.rejected), result))
             else:
-                batch.records.setdefault(found[0], []).append(found[1])
+                batch.records.setdefault(result[0], []).append(result[1])
                 batch.accepted += 1
 
-    def _in_columns(self, block: bytes, now: float, batch: Batch) -> bool:
-        """Add lines of one round that are all as `to_json` writes them, at once; False when any is not."""
+    def _at_once(self, block: bytes, now: float, batch: Batch) -> bool:
+        """Add lines of one round that are all as `to_json` writes them; False when any is not."""
         first = self.one(block[: block.index(b"\n")], now)
         if isinstance(first, Verdict):
             return False
         key = first[0]
-        lines = self._questions[key.plan, key.version].lines
-        records = lines.records(block, block.count(b"\n"), key.round)
+        records = self._plans[key.plan, key.version].records(block, block.count(b"\n"), key.round)
         if records is None:
             return False
         batch.records.setdefault(key, []).append(records.tobytes())
@@ -177,17 +132,17 @@ class Wire:
             return Verdict.MALFORMED
         if header.reports > most:
             return None
-        question = self._questions.get((header.plan, header.version))
-        if question is None:
+        decoder = self._plans.get((header.plan, header.version))
+        if decoder is None:
             return self._unknown(header.plan)
-        if header.width != question.layout.width + ROUND_BYTES:
+        if header.width != decoder.width + ROUND_BYTES:
             return Verdict.MALFORMED
         rows = np.frombuffer(body, dtype=np.uint8, offset=header.start).reshape(-1, header.width)
         numbers = np.ascontiguousarray(rows[:, :ROUND_BYTES]).view(">u8").ravel()
-        fits = self._fits(question, rows) & (numbers < MAX_ROUND)
+        fits = decoder.fits(rows[:, ROUND_BYTES:]) & (numbers < MAX_ROUND)
         batch = Batch(rejected=[(place, Verdict.MALFORMED) for place in np.flatnonzero(~fits).tolist()])
         for number, places in _by_number(numbers, np.flatnonzero(fits)):
-            verdict = question.verdict(number, now, self._skew)
+            verdict = decoder.verdict(number, now)
             if verdict is _ACCEPTED:
                 key = RoundKey(header.plan, header.version, number)
                 batch.records[key] = [rows[places, ROUND_BYTES:].tobytes()]
@@ -197,15 +152,163 @@ class Wire:
         batch.rejected.sort()
         return batch
 
-    def _fits(self, question: _Question, rows: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        fits: NDArray[np.bool_] = (rows[:, -1] & question.padding) == 0
-        first_tag = ROUND_BYTES + ID_BYTES + question.uses_cohort
-        for place, segment in enumerate(question.plan.segments):
-            fits &= rows[:, first_tag + place] < len(segment.tags)
-        return fits
-
     def _unknown(self, plan: str) -> Verdict:
         return Verdict.VERSION_MISMATCH if plan in self._names else Verdict.UNKNOWN_PLAN
+
+
+class _PlanDecoder:
+    """
+    One version of a plan, prepared for reading reports on it: `record` reads one, `records` many lines.
+
+    For many lines one expression matches a line from end to end, exactly as `reticent.reports.to_json` writes
+    it. So what it matches is a report and nothing else: each key once and in its place, no spaces, no escapes,
+    only the base64url text that stands for some bytes. Whoever writes JSON in another way is read line by
+    line, with the same result.
+    """
+
+    def __init__(self, plan: Plan, skew: float) -> None:
+        self.width = Layout(plan).width
+        self._padding = (1 << (plan.report_bytes * 8 - plan.bits)) - 1
+        self._bits_size = plan.report_bytes
+        self._uses_cohort = plan.uses_cohort
+        self._round_seconds = plan.round_seconds
+        self._open_seconds = plan.round_seconds + plan.grace_seconds
+        self._skew = skew
+        self._id_text, self._bits_text = _base64url(ID_BYTES), _base64url(plan.report_bytes)
+        others = [segment.tags.index(OTHER) for segment in plan.segments]
+        self._no_tags = bytes(others)
+        self._tags = [
+            (segment.name, {tag: bytes([code]) for code, tag in enumerate(segment.tags)}, bytes([other]))
+            for segment, other in zip(plan.segments, others, strict=True)
+        ]
+        self._tag_columns = [
+            ({tag.encode(): code for code, tag in enumerate(segment.tags)}, other)
+            for segment, other in zip(plan.segments, others, strict=True)
+        ]
+        self._line = re.compile(rb"^%s\n" % self._pattern(plan), re.MULTILINE)
+        names = sum(len(segment.name) + LONGEST_TAG + 6 for segment in plan.segments)
+        self._lines_fit = 200 + len(plan.name) + plan.report_bytes * 4 // 3 + names <= MAX_JSON
+
+    def _pattern(self, plan: Plan) -> bytes:
+        """A report as `to_json` writes it; groups are the round, id, cohort if any, bits, and each tag."""
+        parts = [
+            rb'\{"plan":"%s","version":%d,' % (re.escape(plan.name.encode()), plan.version),
+            rb'"round":' + _NUMBER % 15,
+            rb',"id":"%s",' % self._id_text.pattern,
+            rb'"cohort":' + _NUMBER % 2 + rb"," if plan.uses_cohort else b"",
+            rb'"bits":"%s"' % self._bits_text.pattern,
+        ]
+        if plan.segments:
+            tags = [
+                rb'"%s":"([ !#-\[\]-~]{0,%d})"' % (re.escape(segment.name.encode()), LONGEST_TAG)
+                for segment in plan.segments
+            ]
+            parts.append(rb',"segment":\{%s\}' % b",".join(tags))
+        return b"".join([*parts, rb"\}"])
+
+    def verdict(self, number: int, now: float) -> Verdict:
+        """Whether a round takes reports at a unix time."""
+        start = number * self._round_seconds
+        if now < start - self._skew:
+            return Verdict.EARLY
+        return Verdict.LATE if now >= start + self._open_seconds else _ACCEPTED
+
+    def record(self, report: WireReport) -> bytes | None:
+        """The record of a report that has the right shape; None for any other."""
+        name, bits = self._id_text.bytes(report.id), self._bits_text.bytes(report.bits)
+        if name is None or bits is None:
+            return None
+        if bits[-1] & self._padding or (report.cohort is not msgspec.UNSET) != self._uses_cohort:
+            return None
+        cohort = b""
+        if report.cohort is not msgspec.UNSET:
+            if not 0 <= report.cohort < COHORTS:
+                return None
+            cohort = bytes((report.cohort,))
+        if not report.segment:
+            return name + cohort + self._no_tags + bits
+        known, tags = 0, b""
+        for segment, codes, other in self._tags:
+            tag = report.segment.get(segment)
+            if tag is None:
+                tags += other
+            else:
+                known += 1
+                tags += codes.get(tag, other)
+        return name + cohort + tags + bits if known == len(report.segment) else None
+
+    def records(self, block: bytes, length: int, number: int) -> NDArray[np.uint8] | None:
+        """The records of so many lines that all answer round `number`, [n, width]; None when one does not."""
+        lines = self._line.findall(block) if self._lines_fit and number < MAX_ROUND else []
+        if not lines or len(lines) != length:
+            return None
+        rounds, ids, *rest = zip(*lines, strict=True)
+        if set(rounds) != {b"%d" % number}:
+            return None
+        columns = [_decoded(ids, ID_BYTES)]
+        if self._uses_cohort:
+            cohorts = [_COHORTS.get(cohort) for cohort in rest.pop(0)]
+            if None in cohorts:
+                return None
+            columns.append(np.array(cohorts, dtype=np.uint8).reshape(-1, 1))
+        bits = _decoded(rest.pop(0), self._bits_size)
+        if (bits[:, -1] & self._padding).any():
+            return None
+        for (codes, other), tags in zip(self._tag_columns, rest, strict=True):
+            columns.append(np.array([codes.get(tag, other) for tag in tags], dtype=np.uint8).reshape(-1, 1))
+        return np.concatenate([*columns, bits], axis=1)
+
+    def fits(self, records: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Which of these records, [n, width], have tags that there are, and no bits after the last answer."""
+        fits: NDArray[np.bool_] = (records[:, -1] & self._padding) == 0
+        for place, (codes, _) in enumerate(self._tag_columns, ID_BYTES + self._uses_cohort):
+            fits &= records[:, place] < len(codes)
+        return fits
+
+
+class _Base64Url:
+    """
+    The unpadded base64url texts that stand for so many bytes.
+
+    >>> two, three = _Base64Url(2), _Base64Url(3)
+    >>> two.bytes("_w8"), two.bytes("_w9"), two.bytes("_w8="), three.bytes("_w8")
+    (b'\\xff\\x0f', None, None, None)
+    """
+
+    def __init__(self, size: int) -> None:
+        self._length = -(-size * 4 // 3)
+        spare = self._length * 6 - size * 8
+        last = bytes(ALPHABET[sextet] for sextet in range(0, 64, 1 << spare))  # those whose spare bits are 0
+        self._last = frozenset(last.decode())
+        self._padding = b"=" * (-self._length % 4)
+        self.pattern = rb"([\w-]{%d}[%s])" % (self._length - 1, re.escape(last))
+        """An expression for such a text, as a group."""
+
+    def bytes(self, text: str) -> bytes | None:
+        """The bytes that a text stands for; None when it is none of these texts."""
+        if len(text) != self._length or text[-1] not in self._last:
+            return None
+        try:
+            data = text.encode("ascii").translate(_STANDARD_OR_WRONG)
+            return a2b_base64(data + self._padding, strict_mode=True)
+        except ValueError:
+            return None
+
+
+_base64url = cache(_Base64Url)
+"""There are as many as a line has room for."""
+
+
+def _decoded(texts: Sequence[bytes], size: int) -> NDArray[np.uint8]:
+    """
+    The bytes that base64url texts of one length stand for, as uint8[n, size].
+
+    >>> _decoded([b"AAE", b"_w8"], size=2).tolist()
+    [[0, 1], [255, 15]]
+    """
+    fill = b"A" * (-len(texts[0]) % 4)
+    data = a2b_base64((fill.join(texts) + fill).translate(_STANDARD))
+    return np.frombuffer(data, dtype=np.uint8).reshape(len(texts), -1)[:, :size]
 
 
 def _by_number(
@@ -220,8 +323,8 @@ def _by_number(
     """
     if len(places):
         sorted_places = places[np.argsort(numbers[places], kind="stable")]
-        found, firsts = np.unique(numbers[sorted_places], return_index=True)
-        yield from zip(found.tolist(), np.split(sorted_places, firsts[1:]), strict=True)
+        distinct, firsts = np.unique(numbers[sorted_places], return_index=True)
+        yield from zip(distinct.tolist(), np.split(sorted_places, firsts[1:]), strict=True)
 
 
 def _read(body: bytes) -> WireReport | None:
@@ -232,18 +335,12 @@ def _read(body: bytes) -> WireReport | None:
         report = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    texts = _texts(report)
-    return report if body.count(b'"') == 2 * texts or len(_TEXT.findall(body)) == texts else None
-
-
-def _texts(report: WireReport) -> int:
-    """
-    How many texts a report has in JSON: its keys, and the values that are texts.
-
-    More of them mean a key that comes twice, of which the decoder takes the last.
-    """
+    # Its keys, and the values that are texts. More texts mean a key that comes twice, of which the decoder
+    # takes the last.
     texts = 8 if report.cohort is msgspec.UNSET else 9
-    return texts if report.segment is msgspec.UNSET else texts + 1 + 2 * len(report.segment)
+    if report.segment is not msgspec.UNSET:
+        texts += 1 + 2 * len(report.segment)
+    return report if body.count(b'"') == 2 * texts or len(_TEXT.findall(body)) == texts else None
 
 
 def _is_report(report: WireReport) -> bool:
@@ -252,57 +349,8 @@ def _is_report(report: WireReport) -> bool:
         1 <= len(report.plan) <= LONGEST_NAME
         and 0 <= report.version < MAX_VERSION
         and 0 <= report.round < MAX_ROUND
-        and _text_of(ID_BYTES).bytes(report.id) is not None
+        and _base64url(ID_BYTES).bytes(report.id) is not None
         and report.bits != ""
-        and _text_of(len(report.bits) * 3 // 4).bytes(report.bits) is not None
+        and _base64url(len(report.bits) * 3 // 4).bytes(report.bits) is not None
         and (report.cohort is msgspec.UNSET or 0 <= report.cohort < COHORTS)
     )
-
-
-def _blocks(body: bytes) -> Iterator[bytes]:
-    """
-    Whole lines, some at a time.
-
-    >>> body = b"line\\n" * 20_000
-    >>> [len(block) for block in _blocks(body)], b"".join(_blocks(body)) == body
-    ([65540, 34460], True)
-    """
-    start = 0
-    while start < len(body):
-        end = body.find(b"\n", start + BLOCK_BYTES - 1) + 1 or len(body)
-        yield body[start:end]
-        start = end
-
-
-def _other(segment: Segment) -> bytes:
-    return bytes([segment.tags.index(OTHER)])
-
-
-_URL_SAFE = bytes.maketrans(b"-_+/=", b"+/\xff\xff\xff")
-
-
-class _Text:
-    """
-    The unpadded base64url texts that stand for so many bytes.
-
-    >>> _Text(2).bytes("_w8"), _Text(2).bytes("_w9"), _Text(2).bytes("_w8="), _Text(3).bytes("_w8")
-    (b'\\xff\\x0f', None, None, None)
-    """
-
-    def __init__(self, size: int) -> None:
-        self._length = text_length(size)
-        self._last = frozenset(last_characters(size).decode())
-        self._padding = b"=" * (-self._length % 4)
-
-    def bytes(self, text: str) -> bytes | None:
-        """The bytes that a text stands for; None when it is none of these texts."""
-        if len(text) != self._length or text[-1] not in self._last:
-            return None
-        try:
-            return a2b_base64(text.encode("ascii").translate(_URL_SAFE) + self._padding, strict_mode=True)
-        except ValueError:
-            return None
-
-
-_text_of = cache(_Text)
-"""There are as many as a line has room for."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from reticent.counts.model import Counts, fold
 from reticent.errors import MissingExtraError, ParameterError
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms import COHORTS
 from reticent.plan import Plan
 
 try:

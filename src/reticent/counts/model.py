@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from operator import add
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import DBitFlip, OneBitMean
 from reticent.plan import Metric
 
 
@@ -129,27 +128,20 @@ def counts_from_rows(metric: Metric, rows: Iterable[tuple[int, int, int]]) -> Co
     """
     The counts of `metric` from (row, reports, ones), as `rows()` writes them; rows may be missing or repeat.
 
+    >>> from reticent.mechanisms import OneBitMean
     >>> counts_from_rows(Metric("minutes", OneBitMean(1, 60)), [(0, 3, 1), (0, 2, 2)])
     MeanCounts(reports=5, ones=3)
     """
-    size = row_count(metric)
+    size = metric.mechanism.row_count
     reports, ones = [0] * size, [0] * size
     for row, row_reports, row_ones in rows:
         if not 0 <= row < size:
             raise ParameterError(f"{metric.name}: row", f"a whole number from 0 to {size - 1}", row)
         reports[row] += row_reports
         ones[row] += row_ones
-    if isinstance(metric.mechanism, OneBitMean):
+    if metric.kind == "mean":
         return MeanCounts(reports[0], ones[0])
     return HistogramCounts(tuple(reports), tuple(ones), metric.bits)
-
-
-def row_count(metric: Metric) -> int:
-    """How many rows the counts of `metric` have: 1, the buckets of dBitFlip, or the size of the matrix."""
-    mechanism = metric.mechanism
-    if isinstance(mechanism, OneBitMean):
-        return 1
-    return len(mechanism.buckets) if isinstance(mechanism, DBitFlip) else mechanism.size
 
 
 def fold(metric: Metric, offset: int, reports: Mapping[int, int], ones: Mapping[int, list[int]]) -> Counts:
@@ -166,16 +158,8 @@ def _folded(
     metric: Metric, offset: int, reports: Mapping[int, int], ones: Mapping[int, list[int]]
 ) -> Iterator[tuple[int, int, int]]:
     for cohort, number in reports.items():
-        for position, row in enumerate(rows_of(metric, cohort)):
+        for position, row in enumerate(metric.mechanism.rows_of(cohort)):
             yield row, number, ones[cohort][offset + position]
-
-
-def rows_of(metric: Metric, cohort: int) -> tuple[int, ...]:
-    """The row that each answer bit of a device of this cohort speaks of."""
-    mechanism = metric.mechanism
-    if isinstance(mechanism, OneBitMean):
-        return (0,)
-    return mechanism.window(cohort) if isinstance(mechanism, DBitFlip) else (mechanism.row(cohort),)
 
 
 def _check(reports: int, ones: int) -> None:

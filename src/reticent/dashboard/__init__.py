@@ -1,8 +1,8 @@
 """
 Pages and their JSON twins: what a telemetry engineer opens every morning.
 
-`routes(results, health)` is mounted by the collector at `/`. Everything is drawn on the server; a script makes
-it handier and nothing depends on it. No page loads anything from another host.
+`routes(results, health)` is mounted by the collector at `/`. Everything is drawn on the server; a script
+makes it handier and nothing depends on it. No page loads anything from another host.
 """
 
 from reticent.errors import MissingExtraError
@@ -13,7 +13,7 @@ try:
 except ImportError as missing:
     raise MissingExtraError("collector", (missing.name or "jinja2").partition(".")[0]) from missing
 
-from reticent.dashboard.pages import SECURITY_HEADERS, assets, login_page, problem_page, safe_next
+from reticent.dashboard.pages import assets, login_page
 from reticent.dashboard.routes import routes
 
-__all__ = ["SECURITY_HEADERS", "assets", "login_page", "problem_page", "routes", "safe_next"]
+__all__ = ["assets", "login_page", "routes"]

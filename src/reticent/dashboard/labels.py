@@ -1,4 +1,4 @@
-"""Numbers, times and certainty as people read them: rounded as far as they are sure, with units said aloud."""
+"""Numbers, times and certainty as people read them: rounded as far as they are sure, in units they use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from reticent.estimates.balance import Balance
-from reticent.mechanisms import HadamardBit, OneBitMean
 from reticent.plan import Metric
 
 MINUS = "\N{MINUS SIGN}"
@@ -145,23 +144,12 @@ def duration(seconds: float) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
-def moment(unix_seconds: float) -> str:
+def moment(unix_seconds: float, year: bool = True) -> str:
     """
     A time in UTC, to the minute.
 
-    >>> moment(1763683200)
-    '21 Nov 2025, 00:00 UTC'
-    """
-    at = datetime.fromtimestamp(unix_seconds, UTC)
-    return f"{at.day} {at:%b %Y, %H:%M} UTC"
-
-
-def brief(unix_seconds: float, year: bool) -> str:
-    """
-    A time in UTC for a narrow column.
-
-    >>> brief(1763683200, year=False), brief(1763683200, year=True)
-    ('21 Nov, 00:00', '21 Nov 2025, 00:00')
+    >>> moment(1763683200), moment(1763683200, year=False)
+    ('21 Nov 2025, 00:00', '21 Nov, 00:00')
     """
     at = datetime.fromtimestamp(unix_seconds, UTC)
     return f"{at.day} {at:%b %Y, %H:%M}" if year else f"{at.day} {at:%b, %H:%M}"
@@ -282,10 +270,10 @@ def uneven(metric: Metric, balance: Balance) -> str:
     names = []
     for row in far[:MOST_NAMED]:
         mechanism = metric.mechanism
-        if isinstance(mechanism, HadamardBit | OneBitMean):
-            name = f"row {row.row} of the Hadamard matrix"
+        if not mechanism.rows_are_buckets:
+            name = mechanism.row_name(row.row)
         else:
-            low, high = mechanism.buckets.edges[row.row : row.row + 2]
+            low, high = mechanism.points[row.row : row.row + 2]
             name = f"{rounded(float(low), 6)} to {rounded(float(high), 6)} {plural(metric.unit)}".rstrip()
         names.append(f"{name} ({row.reports:,}, where {row.expected:,.0f} are due)")
     if len(far) > MOST_NAMED:

@@ -10,17 +10,6 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-SECURITY_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-"""What every page is sent with; `login_page` and `problem_page` are written for it too."""
-
 _TYPES = {
     "dashboard.css": "text/css; charset=utf-8",
     "dashboard.js": "text/javascript; charset=utf-8",
@@ -36,11 +25,6 @@ class Asset:
     media_type: str
     content: bytes
     etag: str
-
-    @property
-    def path(self) -> str:
-        """Where it is served."""
-        return f"/static/{self.name}"
 
 
 @cache
@@ -69,40 +53,21 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["asset"] = lambda file: _assets()[file].path
+    environment.globals |= {"path": "", "twin": "", "logged_in": False, "refresh": False}
+    environment.globals["asset"] = lambda file: f"/static/{_assets()[file].name}"
     return environment
 
 
-def render(
-    template: str,
-    title: str,
-    path: str = "",
-    twin: str = "",
-    logged_in: bool = False,
-    refresh: bool = False,
-    **shown: Any,
-) -> str:
-    """A page: `path` is its own address and `twin` that of its JSON, where it has one."""
-    frame = {"title": title, "path": path, "twin": twin, "logged_in": logged_in, "refresh": refresh}
-    return _environment().get_template(template).render(**frame, **shown)
+def render(template: str, **shown: Any) -> str:
+    """A page: `title`, `path` (its own address), `twin` (that of its JSON), and what its template shows."""
+    return _environment().get_template(template).render(**shown)
 
 
 def login_page(message: str = "", next_path: str = "/") -> str:
-    """The page that asks for a key: a form that POSTs `key` and `next` to /login."""
-    return render("login.html", "Log in", message=message, next_path=safe_next(next_path))
+    """The page that asks for a key: a form that POSTs `key` and `next`, a path on this server, to /login."""
+    return render("login.html", title="Log in", message=message, next_path=next_path)
 
 
 def problem_page(title: str, message: str, instead: str = "/", logged_in: bool = False) -> str:
     """A page that says what is wrong, in words for the person who asked, and where to go on."""
-    return render("problem.html", title, logged_in=logged_in, message=message, instead=instead)
-
-
-def safe_next(path: str) -> str:
-    """
-    A path on this server to go to after logging in; anything that might lead elsewhere becomes "/".
-
-    >>> [safe_next(path) for path in ("/plans/app?by=os", "//evil.example", "https://evil.example")]
-    ['/plans/app?by=os', '/', '/']
-    """
-    local = path.startswith("/") and not path.startswith(("//", "/\\"))
-    return path if local and path.isprintable() else "/"
+    return render("problem.html", title=title, message=message, instead=instead, logged_in=logged_in)

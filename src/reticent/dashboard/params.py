@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -52,10 +51,10 @@ class Params:
         """The choices in an address; raises `ParameterError` for what is not one."""
         confidence = _whole(query, "confidence", cls().confidence, 1, 99)
         if confidence not in CONFIDENCES:
-            raise ParameterError("confidence", f"one of {_listed(CONFIDENCES)}", confidence)
+            raise ParameterError("confidence", f"one of {', '.join(map(str, CONFIDENCES))}", confidence)
         view = query.get("view") or "raw"
         if view not in VIEWS:
-            raise ParameterError("view", f"one of {_listed(VIEWS)}", _short(view))
+            raise ParameterError("view", f"one of {', '.join(VIEWS)}", _short(view))
         segment, colon, tag = (query.get("segment") or "").partition(":")
         if segment and not (colon and tag):
             raise ParameterError("segment", "a segment and a tag such as os:linux", _short(segment))
@@ -101,7 +100,3 @@ def _whole(query: QueryParams, name: str, default: Any, low: int, high: int) -> 
 
 def _short(text: str) -> str:
     return text if len(text) <= 64 else f"{text[:61]}..."
-
-
-def _listed(choices: Sequence[object]) -> str:
-    return ", ".join(str(choice) for choice in choices)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from reticent.collector.log import log_fault
-from reticent.dashboard.pages import SECURITY_HEADERS, assets, problem_page, render
+from reticent.collector import Health, log_fault
+from reticent.dashboard.pages import assets, problem_page, render
 from reticent.dashboard.params import NotHereError, Params
 from reticent.dashboard.points import PointReader
 from reticent.dashboard.views import View
@@ -24,12 +24,13 @@ from reticent.results import Results
 Endpoint = Callable[[Request], Response]
 
 
-def routes(results: Results, health: Callable[[], Mapping[str, object]]) -> list[BaseRoute]:
+def routes(results: Results, health: Callable[[], Health]) -> list[BaseRoute]:
     """
     The pages, their JSON twins, and the static files.
 
     Endpoints are plain functions, which Starlette runs in its thread pool: reading may block. Who may see
-    them is decided outside; `request.state.logged_in`, if true, puts a log-out button on every page.
+    them is decided outside, where the headers are added that keep browsers safe; `request.state.logged_in`,
+    if true, puts a log-out button on every page.
     """
     reader = PointReader(results)
 
@@ -66,17 +67,17 @@ def _pair(path: str, twin: str, build: Callable[[Request], View]) -> list[BaseRo
         query = f"?{request.url.query}" if request.url.query else ""
         body = render(
             view.template,
-            view.title,
+            title=view.title,
             path=address,
             twin=f"{address if address != '/' else '/index'}.json{query}",
             logged_in=logged_in(request),
             refresh=view.refresh,
             **view.shown,
         )
-        return HTMLResponse(body, headers=SECURITY_HEADERS)
+        return HTMLResponse(body)
 
     def json(request: Request) -> Response:
-        return JSONResponse(build(request).twin, headers=SECURITY_HEADERS)
+        return JSONResponse(build(request).twin)
 
     return [Route(twin, _careful(json), methods=["GET"]), Route(path, _careful(page), methods=["GET"])]
 
@@ -114,9 +115,9 @@ def _problem(request: Request, status: int, title: str, message: str, instead: s
     """A page, or a problem document (RFC 9457) where a twin was asked for."""
     if not request.url.path.endswith(".json"):
         body = problem_page(title, message, instead, logged_in(request))
-        return HTMLResponse(body, status, headers=SECURITY_HEADERS)
+        return HTMLResponse(body, status)
     document = {"type": "about:blank", "title": title, "status": status, "detail": message}
-    return JSONResponse(document, status, headers=SECURITY_HEADERS, media_type="application/problem+json")
+    return JSONResponse(document, status, media_type="application/problem+json")
 
 
 def static(request: Request) -> Response:

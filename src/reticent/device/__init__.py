@@ -1,13 +1,13 @@
 """
 From values to reports, in somebody else's program. Standard library only.
 
-    prf, values, answer    the law: a report is a function of secret, plan, round and values
-    schema, opening, state the file it all rests in
-    totals, held, outbox,  its tables: values, plans, reports, what was told, pauses, faults
-    ledger, pauses, notes
-    policy, receipt        what the host allows; what the person can see
-    transport, sending     the way to the collector
-    core, device           all of it together, and the quiet shell around it
+    prf, clamp, answers            the law: a report is a function of secret, plan, round and values
+    schema, statefile, quarantine  the file it all rests in
+    totals, plans, outbox,         its tables: values, plans and pauses, reports, what was told, faults
+    ledger, faults
+    policy, receipt                what the host allows; what the person can see
+    transport                      the way to the collector
+    engine, device, fork           all of it together, and the quiet shell around it
 
 Importing this loads nothing until a name is used: a guest does not slow down its host's start.
 """
@@ -18,18 +18,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reticent.device.answer import Answer
+    from reticent.device.answers import Answer, answer
+    from reticent.device.clamp import clamped, in_range
     from reticent.device.device import Device
+    from reticent.device.ledger import Entry, Epoch
     from reticent.device.policy import Policy
     from reticent.device.prf import Draws, SecretDraws
-    from reticent.device.receipt import Receipt, Status
+    from reticent.device.receipt import Receipt, Status, Told
+    from reticent.device.statefile import StateFile
     from reticent.device.transport import Accepted, HttpTransport, Outcome, Rejected, Retry, Transport
 
 _HOME = {
     "Accepted": "transport",
-    "Answer": "answer",
+    "Answer": "answers",
     "Device": "device",
     "Draws": "prf",
+    "Entry": "ledger",
+    "Epoch": "ledger",
     "HttpTransport": "transport",
     "Outcome": "transport",
     "Policy": "policy",
@@ -37,8 +42,13 @@ _HOME = {
     "Rejected": "transport",
     "Retry": "transport",
     "SecretDraws": "prf",
+    "StateFile": "statefile",
     "Status": "receipt",
+    "Told": "receipt",
     "Transport": "transport",
+    "answer": "answers",
+    "clamped": "clamp",
+    "in_range": "clamp",
 }
 
 __all__ = [
@@ -46,6 +56,8 @@ __all__ = [
     "Answer",
     "Device",
     "Draws",
+    "Entry",
+    "Epoch",
     "HttpTransport",
     "Outcome",
     "Policy",
@@ -53,8 +65,13 @@ __all__ = [
     "Rejected",
     "Retry",
     "SecretDraws",
+    "StateFile",
     "Status",
+    "Told",
     "Transport",
+    "answer",
+    "clamped",
+    "in_range",
 ]
 
 

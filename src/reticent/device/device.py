@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from threading import Lock, Thread
+from threading import Event, Lock, Thread, current_thread
 from typing import TYPE_CHECKING
 
-from reticent.device import forking
-from reticent.device.notes import Notes, kind_of
+from reticent.device import fork
+from reticent.device.faults import Faults
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    from reticent.device.core import Core
+    from reticent.device.clamp import Value
+    from reticent.device.engine import Engine
     from reticent.device.policy import Policy
     from reticent.device.receipt import Receipt, Status
-    from reticent.device.sending import Background, Sender
     from reticent.device.transport import Transport
-    from reticent.device.values import Value
     from reticent.plan import Plan
     from reticent.reports import Report
 
@@ -68,12 +65,14 @@ class Device:
         clock: Callable[[], float] = time.time,
         transport: Transport | None = None,
     ) -> None:
-        from reticent.device.transport import HttpTransport
         from reticent.plan import Plan
 
         asked = plan if isinstance(plan, Plan) else Plan.load(plan)
-        carrier = transport or (HttpTransport(endpoint, key) if endpoint is not None else None)
-        self._set_up(asked, state, segment or {}, policy, clock, carrier)
+        if transport is None and endpoint is not None:
+            from reticent.device.transport import HttpTransport
+
+            transport = HttpTransport(endpoint, key)
+        self._set_up(asked, state, segment or {}, policy, clock, transport)
 
     @classmethod
     def open(cls, state: str | os.PathLike[str], *, clock: Callable[[], float] = time.time) -> Device:
@@ -96,20 +95,19 @@ class Device:
         transport: Transport | None,
     ) -> None:
         self._name = plan.name if plan else ""
-        self._notes = Notes()
         self._clock = clock
+        self._faults = Faults()
+        self._engine: Engine | None = None
         self._transport = transport
-        self._sender: Sender | None = None
-        self._core: Core | None = None
         self._started = False
         self._closed = False
-        self._background: tuple[int, Background] | None = None
+        self._background: tuple[int, Thread, Event] | None = None
         self._starting = Lock()
         if plan is None or not _do_not_track():
-            from reticent.device.core import Core
+            from reticent.device.engine import Engine
 
-            self._core = Core(plan, state, segment, policy, clock, self._notes)
-            forking.watch(self)
+            self._engine = Engine(plan, state, segment, policy, clock, self._faults)
+            fork.watch(self)
 
     def __repr__(self) -> str:
         return f"Device(plan={self._name!r})"
@@ -117,13 +115,13 @@ class Device:
     @property
     def plan(self) -> Plan | None:
         """The plan this device was made with; from a state file alone, the newest plan in it."""
-        return self._core.plan if self._core else None
+        return self._engine.plan if self._engine else None
 
     @property
     def current_round(self) -> int:
         """The number of the round under way; -1 when the device is switched off by DO_NOT_TRACK."""
-        with self._quietly():
-            return self._core.current_round if self._core else -1
+        with self._faults:
+            return self._engine.current_round if self._engine else -1
         return -1
 
     # Values
@@ -141,14 +139,15 @@ class Device:
         self._record(metric, value, round, replaces=True)
 
     def _record(self, metric: str, amount: object, number: int | None, *, replaces: bool) -> None:
-        with self._quietly():
-            if self._is_answering():
-                self._active_core.record(metric, amount, number, replaces=replaces)
+        with self._faults:
+            engine = self._answering_engine()
+            if engine is not None:
+                engine.record(metric, amount, number, replaces=replaces)
                 self._keep_running()
 
     def _recorded(self, number: int) -> dict[str, Value]:
         """The totals of a round not answered yet, for `reticent.testing`."""
-        return self._core.values(number) if self._core else {}
+        return self._engine.values(number) if self._engine else {}
 
     # Reports
 
@@ -164,9 +163,10 @@ class Device:
         `forget`, a round before the device was enrolled unless it is asked for by number), or the state
         failed just now.
         """
-        with self._quietly():
-            if self._is_answering():
-                return self._active_core.report(round)
+        with self._faults:
+            engine = self._answering_engine()
+            if engine is not None:
+                return engine.report(round)
         return None
 
     def flush(self, timeout: float = 5.0) -> int:
@@ -177,22 +177,20 @@ class Device:
         waits for its time.
         """
         accepted: list[int] = []
-        with self._quietly():
-            if not self._is_answering():
+        deadline = time.monotonic() + max(0.0, timeout)
+        with self._faults:
+            engine, transport = self._work_on_state(), self._transport
+            if engine is None or transport is None:
                 return 0
-            deadline = time.monotonic() + max(0.0, timeout)
-            self._work_on_state()
-            sender = self._prepared_sender()
-            if sender is not None:
-                # Neither name resolution nor a dripping server can be timed out from within.
-                worker = Thread(
-                    target=self._send,
-                    args=(sender, deadline, True, accepted),
-                    name="reticent-flush",
-                    daemon=True,
-                )
-                worker.start()
-                worker.join(max(0.0, deadline - time.monotonic()))
+
+            def send() -> None:
+                with self._faults:
+                    accepted.append(engine.send_due(transport, deadline, early=True))
+
+            # Neither name resolution nor a dripping server can be timed out from within.
+            worker = Thread(target=send, name="reticent-flush", daemon=True)
+            worker.start()
+            worker.join(max(0.0, deadline - time.monotonic()))
         return sum(accepted)
 
     # The person's wishes
@@ -203,11 +201,11 @@ class Device:
 
         Rounds that the pause overlaps are never answered.
         """
-        return self._do(lambda core: core.pause())
+        return self._do(lambda engine: engine.pause())
 
     def resume(self) -> bool:
         """End a pause; the first round answered is the next one. Returns whether it is done."""
-        return self._do(lambda core: core.resume())
+        return self._do(lambda engine: engine.resume())
 
     def forget(self) -> bool:
         """
@@ -216,12 +214,12 @@ class Device:
         A new secret is drawn, which is a new epoch in the ledger: receipts and past losses stay, because
         the collector has not forgotten. No round that had begun is answered.
         """
-        return self._do(lambda core: core.forget())
+        return self._do(lambda engine: engine.forget())
 
-    def _do(self, wish: Callable[[Core], None]) -> bool:
-        with self._quietly():
-            if self._core is not None and not self._closed:
-                wish(self._core)
+    def _do(self, wish: Callable[[Engine], None]) -> bool:
+        with self._faults:
+            if self._engine is not None and not self._closed:
+                wish(self._engine)
                 return True
         return False
 
@@ -232,10 +230,10 @@ class Device:
         from reticent.device.receipt import Receipt
 
         problem = "DO_NOT_TRACK is set; the state file was not opened"
-        with self._quietly():
-            if self._core is not None:
+        with self._faults:
+            if self._engine is not None:
                 problem = "the state file cannot be read"
-                return self._core.receipt()
+                return self._engine.receipt()
         return Receipt(self._name, problem=problem)
 
     def status(self) -> Status:
@@ -243,21 +241,16 @@ class Device:
         from reticent.device.receipt import Status
 
         problem = ""
-        with self._quietly():
-            if self._core is not None:
+        with self._faults:
+            if self._engine is not None:
                 problem = "the state file cannot be read"
-                return self._core.status(do_not_track=_do_not_track())
-        refused = self._core.refused if self._core else ()
+                return self._engine.status(do_not_track=_do_not_track())
         return Status(
-            plan=self._name,
-            version=None,
-            paused=False,
-            do_not_track=_do_not_track() or self._core is None,
-            refused=refused,
-            epoch=0,
+            self._name,
+            do_not_track=_do_not_track() or self._engine is None,
+            refused=self._engine.refused if self._engine else (),
             current_round=self.current_round,
-            answers_from=None,
-            notes=self._notes.all(None),
+            notes=self._faults.all(None),
             problem=problem,
         )
 
@@ -265,24 +258,27 @@ class Device:
 
     def start(self) -> None:
         """Answer and send in the background from now on; without an endpoint or a transport, do nothing."""
-        with self._quietly():
+        with self._faults:
             self._started = True
             self._keep_running()
 
     def close(self) -> None:
         """Stop the background thread and let go of the file. What waits is sent at the next start."""
-        with self._quietly():
+        with self._faults:
             self._started = False
             background, self._background = self._background, None
             if background is not None and background[0] == os.getpid():
-                background[1].stop()
-            if self._core is not None and not self._closed:
+                _, thread, stop = background
+                stop.set()
+                if thread is not current_thread():
+                    thread.join(timeout=0.1)  # only as long as it takes when it is idle
+            if self._engine is not None and not self._closed:
                 try:
-                    if self._is_answering():
-                        self._core.write_pending()
+                    if self._answering_engine() is not None:
+                        self._engine.write_pending()
                 finally:
                     self._closed = True
-                    self._core.state.close()
+                    self._engine.state.close()
 
     def __enter__(self) -> Device:
         self.start()
@@ -292,102 +288,58 @@ class Device:
         self.close()
 
     def before_fork(self) -> None:
-        """Called by `forking`."""
-        if self._core is not None:
-            self._core.before_fork()
+        """Called by `fork`."""
+        if self._engine is not None:
+            self._engine.state.before_fork()
 
     def after_fork_in_parent(self) -> None:
-        """Called by `forking`."""
-        if self._core is not None:
-            self._core.after_fork_in_parent()
+        """Called by `fork`."""
+        if self._engine is not None:
+            self._engine.state.after_fork_in_parent()
 
     def after_fork_in_child(self) -> None:
-        """Called by `forking`."""
-        self._notes.after_fork_in_child()
+        """Called by `fork`."""
+        self._faults.after_fork_in_child()
         self._background, self._starting = None, Lock()
-        if self._core is not None:
-            self._core.after_fork_in_child()
+        if self._engine is not None:
+            self._engine.after_fork_in_child()
 
-    @property
-    def _active_core(self) -> Core:
-        if self._core is None:
-            raise LookupError("switched off")
-        return self._core
-
-    def _is_answering(self) -> bool:
-        """Whether values are taken and rounds answered, as far as can be told without the file."""
-        return self._core is not None and not self._closed and not self._core.refused and not _do_not_track()
+    def _answering_engine(self) -> Engine | None:
+        """The engine, if values are taken and rounds answered, as far as can be told without the file."""
+        engine = self._engine
+        return None if engine is None or self._closed or engine.refused or _do_not_track() else engine
 
     def _keep_running(self) -> None:
         """Start the background thread if there should be one and there is none in this process."""
-        if not self._started or self._transport is None or not self._is_answering():
+        if not self._started or self._transport is None or self._answering_engine() is None:
             return
         with self._starting:
             if self._background is None or self._background[0] != os.getpid():
-                from reticent.device.sending import Background
+                stop = Event()
+                thread = Thread(target=self._work_until, args=(stop,), name="reticent", daemon=True)
+                self._background = os.getpid(), thread, stop
+                thread.start()
 
-                self._background = os.getpid(), Background(self._work)
-                self._background[1].start()
+    def _work_until(self, stop: Event) -> None:
+        """In the background: do what is due, and sleep until there is something again."""
+        seconds = 0.0
+        while not stop.wait(seconds):
+            seconds = _SLEEP_IN_TROUBLE
+            with self._faults:
+                engine, transport = self._work_on_state(), self._transport
+                if engine is None or transport is None:
+                    seconds = _LONGEST_SLEEP
+                else:
+                    engine.send_due(transport, time.monotonic() + 60.0, early=False)
+                    seconds = min(max(engine.next_due() - self._clock(), _SHORTEST_SLEEP), _LONGEST_SLEEP)
 
-    def _work(self) -> float:
-        """One turn of the background thread; returns in how many seconds the next one is due."""
-        with self._quietly():
-            if self._is_answering():
-                self._work_on_state()
-                sender = self._prepared_sender()
-                if sender is not None:
-                    sender.send_due(time.monotonic() + 60.0, early=False)
-                return self._until_next()
-            return _LONGEST_SLEEP
-        return _SLEEP_IN_TROUBLE
-
-    def _work_on_state(self) -> None:
-        self._active_core.write_pending()
-        self._active_core.answer_due()
-
-    def _send(self, sender: Sender, deadline: float, early: bool, accepted: list[int]) -> None:
-        with self._quietly():
-            accepted.append(sender.send_due(deadline, early=early))
-
-    def _prepared_sender(self) -> Sender | None:
-        if self._sender is None and self._transport is not None:
-            from reticent.device.sending import Sender
-
-            self._sender = Sender(self._active_core.state, self._transport, self._clock, self._notes)
-        return self._sender
-
-    def _until_next(self) -> float:
-        from reticent.device import outbox
-
-        core = self._active_core
-        with core.state.view() as connection:
-            waiting = outbox.next_time(connection)
-        end_of_round = (core.current_round + 1) * core.round_seconds
-        soonest = end_of_round if waiting is None else min(end_of_round, waiting)
-        return min(max(soonest - self._clock(), _SHORTEST_SLEEP), _LONGEST_SLEEP)
-
-    def _quietly(self) -> _Quietly:
-        return _Quietly(self._notes)
-
-
-class _Quietly:
-    """Notes what is raised inside, and goes on."""
-
-    __slots__ = ("_notes",)
-
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if not isinstance(error, Exception):
-            return False
-        self._notes.add(kind_of(error))
-        return True
+    def _work_on_state(self) -> Engine | None:
+        """Write what waits in memory, then answer what is due; None where nothing is answered."""
+        engine = self._answering_engine()
+        if engine is not None:
+            engine.write_pending()
+            engine.answer_due()
+        return engine
 
 
 def _do_not_track() -> bool:

@@ -48,27 +48,23 @@ class Epoch(NamedTuple):
 
 def visit(connection: sqlite3.Connection, plan: Plan, epoch: int, visited: Mapping[str, int]) -> None:
     """Enter the remembered answers that a report used."""
+    from reticent.privacy import loss_by_width
+
     rows = connection.execute("SELECT metric, digest, classes FROM ledger WHERE epoch = ?", (epoch,))
     known = {(metric, bytes(digest)): set(json.loads(classes)) for metric, digest, classes in rows}
     for metric in plan.metrics:
         before = known.get((metric.name, metric.digest), set())
         after = before | {visited[metric.name]}
         if after != before:
-            loss, lifetime = loss_so_far(metric, len(after)), lifetime_loss(metric)
-            _enter(connection, metric, epoch, sorted(after), loss, lifetime, lost=False)
+            loss = loss_by_width(metric.mechanism, len(after))
+            _enter(connection, metric, epoch, sorted(after), loss, lost=False)
 
 
 def count_lost(connection: sqlite3.Connection, plan: Plan, epochs: Iterable[int]) -> None:
     """Enter epochs whose file is gone: what they told is unknown, so all they could tell is counted."""
     for epoch in epochs:
         for metric in plan.metrics:
-            lifetime = lifetime_loss(metric)
-            _enter(connection, metric, epoch, [], lifetime, lifetime, lost=True)
-
-
-def begin_epoch(connection: sqlite3.Connection, number: int, current_round: int, reason: str) -> None:
-    """Enter a new epoch."""
-    connection.execute("INSERT INTO epochs VALUES (?, ?, ?)", (number, current_round, reason))
+            _enter(connection, metric, epoch, [], lifetime_loss(metric), lost=True)
 
 
 def entries(connection: sqlite3.Connection) -> list[Entry]:
@@ -95,25 +91,11 @@ def lifetime_loss(metric: Metric) -> float:
     return losses(metric.mechanism, metric.flip).lifetime
 
 
-def loss_so_far(metric: Metric, classes_seen: int) -> float:
-    """What a metric can have told by that many remembered answers."""
-    from reticent.privacy import loss_by_width
-
-    return loss_by_width(metric.mechanism, classes_seen)
-
-
 def _enter(
-    connection: sqlite3.Connection,
-    metric: Metric,
-    epoch: int,
-    classes: list[int],
-    loss: float,
-    lifetime: float,
-    *,
-    lost: bool,
+    connection: sqlite3.Connection, metric: Metric, epoch: int, classes: list[int], loss: float, *, lost: bool
 ) -> None:
     connection.execute(
         "INSERT OR REPLACE INTO ledger (metric, digest, epoch, classes, loss, lifetime, lost)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (metric.name, metric.digest, epoch, json.dumps(classes), loss, lifetime, lost),
+        (metric.name, metric.digest, epoch, json.dumps(classes), loss, lifetime_loss(metric), lost),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 _COLUMNS = (
     "round, version, epoch, id, cohort, bits, segment, checksum, state, code, attempts, next_try, closes"
 )
+
+FIRST_BACK_OFF = 15.0
+LONGEST_BACK_OFF = 3600.0
 
 
 class Kept(NamedTuple):
@@ -56,8 +60,7 @@ def put(
 
 def get(connection: sqlite3.Connection, plan: str, round_number: int) -> Kept | None:
     """The report of a round."""
-    found = _select(connection, plan, "WHERE round = ?", round_number)
-    return found[0] if found else None
+    return next(iter(_select(connection, plan, "WHERE round = ?", round_number)), None)
 
 
 def everything(connection: sqlite3.Connection, plan: str) -> list[Kept]:
@@ -83,10 +86,8 @@ def due(connection: sqlite3.Connection, plan: str, now: float, *, early: bool) -
     `early`: also what was never tried and would be spread over the round; a retry waits for its time always.
     """
     untried = "OR attempts = 0" if early else ""
-    found = _select(
-        connection, plan, f"WHERE state = 'waiting' AND closes > ? AND (next_try <= ? {untried})", now, now
-    )
-    return [kept for kept in found if kept.intact]
+    clause = f"WHERE state = 'waiting' AND closes > ? AND (next_try <= ? {untried})"
+    return [kept for kept in _select(connection, plan, clause, now, now) if kept.intact]
 
 
 def next_time(connection: sqlite3.Connection) -> float | None:
@@ -126,12 +127,9 @@ def postpone(connection: sqlite3.Connection, kept: Kept, until: float) -> None:
     )
 
 
-def expire(connection: sqlite3.Connection, now: float) -> int:
-    """Give up what no collector would take any more; returns how many."""
-    cursor = connection.execute(
-        "UPDATE reports SET state = 'expired' WHERE state = 'waiting' AND closes <= ?", (now,)
-    )
-    return cursor.rowcount
+def expire(connection: sqlite3.Connection, now: float) -> None:
+    """Give up what no collector would take any more."""
+    connection.execute("UPDATE reports SET state = 'expired' WHERE state = 'waiting' AND closes <= ?", (now,))
 
 
 def drop_waiting(connection: sqlite3.Connection) -> None:
@@ -147,26 +145,26 @@ def count_by_state(connection: sqlite3.Connection) -> dict[str, int]:
 
 def _select(connection: sqlite3.Connection, plan: str, clause: str, *parameters: object) -> list[Kept]:
     rows = connection.execute(f"SELECT {_COLUMNS} FROM reports {clause} ORDER BY round", parameters)  # noqa: S608
-    return [_kept(plan, *row) for row in rows]
-
-
-def _kept(
-    plan: str,
-    number: int,
-    version: int,
-    epoch: int,
-    identifier: bytes,
-    cohort: int | None,
-    bits: bytes,
-    segment: str,
-    checksum: bytes,
-    *rest: str | float,
-) -> Kept:
-    report = Report(plan, version, number, bytes(identifier), bytes(bits), cohort, json.loads(segment))
-    state, code, attempts, next_try, closes = rest
-    intact = checksum == _checksum(report)
-    return Kept(report, epoch, str(state), str(code), int(attempts), float(next_try), int(closes), intact)
+    selected = []
+    for number, version, epoch, name, cohort, bits, segment, checksum, *rest in rows:
+        report = Report(plan, version, number, bytes(name), bytes(bits), cohort, json.loads(segment))
+        state, code, attempts, next_try, closes = rest
+        intact = checksum == _checksum(report)
+        selected.append(Kept(report, epoch, state, code, attempts, next_try, closes, intact))
+    return selected
 
 
 def _checksum(report: Report) -> bytes:
     return blake2b(to_json(report), digest_size=8).digest()
+
+
+def back_off(attempts: int, round_seconds: int, after: float | None = None) -> float:
+    """
+    Seconds to the next attempt: uniform in [0, ceiling], where the ceiling doubles ("full jitter").
+
+    It starts at 15 s (a sixteenth of a round, if that is shorter) and ends at an hour. Never sooner than the
+    collector asked for. The jitter is the operating system's, not the device's secret: it may be redrawn.
+    """
+    ceiling = min(min(FIRST_BACK_OFF, round_seconds / 16) * (1 << min(attempts, 20)), LONGEST_BACK_OFF)
+    jitter = ceiling * int.from_bytes(os.urandom(8), "big") / 2**64
+    return jitter if after is None else after + jitter

@@ -48,11 +48,29 @@ class Policy:
 
     def problems(self, plan: Plan, epoch: int, answered: Iterable[Entry]) -> list[str]:
         """What a plan asks beyond these limits, when its answers are given in `epoch`."""
-        return [
-            *self._epsilon_problems(plan),
-            *self._round_problems(plan),
-            *self._lifetime_problems(plan, epoch, answered),
-        ]
+        problems = []
+        if self.max_epsilon is not None:
+            problems += [
+                f"metrics.{metric.name}.epsilon is {float(metric.mechanism.epsilon):g}; "
+                f"the policy allows {self.max_epsilon:g}"
+                for metric in plan.metrics
+                if metric.mechanism.epsilon > self.max_epsilon
+            ]
+        if self.shortest_round is not None and plan.round_seconds < self.shortest_round:
+            wanted = f"the policy wants at least {self.shortest_round:g} s"
+            problems.append(f"plan.round is {plan.round_seconds} s; {wanted}")
+        if self.lifetime_cap is not None:
+            from reticent.device.ledger import lifetime_loss
+            from reticent.privacy import compose
+
+            spent = {(entry.metric, entry.digest, entry.epoch): entry.lifetime for entry in answered}
+            for metric in plan.metrics:
+                spent.setdefault((metric.name, metric.digest, epoch), lifetime_loss(metric))
+            total = compose(spent.values())
+            if total > self.lifetime_cap:
+                allowed = f"the policy allows {self.lifetime_cap:g}"
+                problems.append(f"the lifetime losses of all answers come to {total:.4g}; {allowed}")
+        return problems
 
     def churn_problems(self, rounds_since_change: int | None) -> list[str]:
         """What speaks against remembered answers that change this many rounds after the last change."""
@@ -63,35 +81,3 @@ class Policy:
             f"asks for new remembered answers {rounds_since_change} rounds after the last change; "
             f"the policy wants at least {fewest}"
         ]
-
-    def _epsilon_problems(self, plan: Plan) -> list[str]:
-        limit = self.max_epsilon
-        if limit is None:
-            return []
-        return [
-            f"metrics.{metric.name}.epsilon is {float(metric.mechanism.epsilon):g}; "
-            f"the policy allows {limit:g}"
-            for metric in plan.metrics
-            if metric.mechanism.epsilon > limit
-        ]
-
-    def _round_problems(self, plan: Plan) -> list[str]:
-        limit = self.shortest_round
-        if limit is None or plan.round_seconds >= limit:
-            return []
-        return [f"plan.round is {plan.round_seconds} s; the policy wants at least {limit:g} s"]
-
-    def _lifetime_problems(self, plan: Plan, epoch: int, answered: Iterable[Entry]) -> list[str]:
-        from reticent.device.ledger import lifetime_loss
-        from reticent.privacy import compose
-
-        limit = self.lifetime_cap
-        if limit is None:
-            return []
-        spent = {(entry.metric, entry.digest, entry.epoch): entry.lifetime for entry in answered}
-        for metric in plan.metrics:
-            spent.setdefault((metric.name, metric.digest, epoch), lifetime_loss(metric))
-        total = compose(spent.values())
-        if total <= limit:
-            return []
-        return [f"the lifetime losses of all answers come to {total:.4g}; the policy allows {limit:g}"]

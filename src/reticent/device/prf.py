@@ -127,11 +127,11 @@ class SecretDraws:
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
         """Purpose "memo", index the class."""
-        return self._draws(metric, _MEMO, memo_class)
+        return _words(self._prepared(metric)[1], _MEMO, memo_class, metric.mechanism.bits)
 
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         """Purpose "flip", index the round."""
-        return self._draws(metric, _FLIP, round_number)
+        return _words(self._prepared(metric)[1], _FLIP, round_number, metric.mechanism.bits)
 
     def cohort(self) -> int:
         """
@@ -157,18 +157,6 @@ class SecretDraws:
     def delay(self, round_number: int) -> int:
         """Purpose "delay", index the round: when the report of a round is sent. Never a matter of values."""
         return _words(self._base(b"", b""), _DELAY, round_number, 1)[0]
-
-    def _draws(self, metric: Metric, purpose: bytes, index: int) -> Sequence[int]:
-        """One draw per answer bit; the common case of one bit without a detour."""
-        known = self._metrics.get(id(metric))
-        if known is None or known[0] is not metric:
-            known = self._prepared(metric)
-        count = metric.mechanism.bits
-        if count != 1:
-            return _words(known[1], purpose, index, count)
-        state = known[1].copy()
-        state.update(purpose + _PLACE.pack(8, index, 8, 0))
-        return (int.from_bytes(state.digest()[:8], "big"),)
 
     def _prepared(self, metric: Metric) -> tuple[Metric, blake2b, int]:
         """What a metric's draws start from: the hash up to and including the epoch; and its alpha."""
@@ -199,10 +187,8 @@ def _block(base: blake2b, purpose: bytes, index: int, number: int) -> bytes:
 
 
 def _words(base: blake2b, purpose: bytes, index: int, count: int) -> Sequence[int]:
-    """`count` draws at an index."""
+    """`count` draws at an index; the common case of one bit without a detour."""
     if count == 1:
-        state = base.copy()
-        state.update(purpose + _PLACE.pack(8, index, 8, 0))
-        return (int.from_bytes(state.digest()[:8], "big"),)
+        return (int.from_bytes(_block(base, purpose, index, 0)[:8], "big"),)
     blocks = [_block(base, purpose, index, number) for number in range(-(-count // _WORDS_PER_BLOCK))]
     return unpack_from(f">{count}Q", b"".join(blocks))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reticent.device.held import Layout
+from reticent.device import ledger, outbox, plans
 from reticent.device.ledger import Entry, Epoch
-from reticent.device.outbox import Kept
+from reticent.device.schema import device_row
 from reticent.privacy import compose
-from reticent.reports import Report
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_SHOWN = 12
+"""In a notebook so many of the latest reports are in sight; the earlier ones unfold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,13 @@ class Receipt:
             "problem": self.problem,
         }
 
+    @property
+    def _title(self) -> str:
+        count = len(self.reports)
+        return f"Receipt for plan {self.plan}: {count} report{'s' * (count != 1)}"
+
     def __str__(self) -> str:
-        lines = [f"Receipt for plan {self.plan}: {_reports(len(self.reports))}"]
+        lines = [self._title]
         if self.problem:
             lines.append(f"  {self.problem}")
         for told in self.reports:
@@ -91,9 +101,69 @@ class Receipt:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from reticent.device.html import receipt_html
+        """What was sent, then what that may have told. No report is left out: the older ones unfold."""
+        from reticent.html import figure, folded, note, page, table
 
-        return receipt_html(self)
+        latest, earlier = self.reports[-_SHOWN:], self.reports[:-_SHOWN]
+        unfolding = f"{len(earlier)} earlier report{'s' * (len(earlier) > 1)}"
+        losses = (
+            [
+                entry.metric,
+                entry.epoch,
+                figure(entry.loss),
+                figure(entry.lifetime),
+                "all, its file was lost" if entry.lost else entry.classes_seen,
+            ]
+            for entry in self.losses
+        )
+        return page(
+            *([note(self.problem)] if self.problem else []),
+            table(self._title, *_columns(latest)),
+            *([folded(unfolding, table(unfolding, *_columns(earlier)))] if earlier else []),
+            table(
+                "What they may have told",
+                ["metric", "epoch", "loss so far", "at most", "remembered answers used"],
+                losses,
+                totals=[["together", "", figure(self.total_loss), figure(self.total_lifetime), ""]],
+            ),
+            *(
+                note(f"Epoch {epoch.number} began in round {epoch.began_in}: {epoch.reason}")
+                for epoch in self.epochs
+            ),
+        )
+
+
+def _columns(reports: Sequence[Told]) -> tuple[list[str], list[list[object]]]:
+    """
+    The columns and rows of a table of reports: a column per metric.
+
+    A metric that a version did not ask about is left blank.
+    """
+    metrics = list(dict.fromkeys(name for told in reports for name in told.bits))
+    rows = [
+        [
+            told.round,
+            f"v{told.version}",
+            told.state + (f" ({told.code})" if told.code else ""),
+            *(told.bits.get(name, "") for name in metrics),
+        ]
+        for told in reports
+    ]
+    return ["round", "version", "state", *metrics], rows
+
+
+def read_receipt(connection: sqlite3.Connection) -> Receipt:
+    """The receipt that a state file holds."""
+    plan, layouts = device_row(connection).plan, plans.layouts(connection)
+    reports = []
+    for kept in outbox.everything(connection, plan):
+        report, bits, place = kept.report, {}, 0
+        for name, count, _ in layouts.get(report.version, ()):
+            bits[name] = "".join(str(report.bit(place + offset)) for offset in range(count))
+            place += count
+        told = Told(report.round, report.version, report.id.hex(), kept.epoch, bits, kept.state, kept.code)
+        reports.append(told)
+    return Receipt(plan, tuple(reports), tuple(ledger.entries(connection)), tuple(ledger.epochs(connection)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +171,15 @@ class Status:
     """How a device is doing. Nothing in it is a value or comes from one, except `notes`, which stay here."""
 
     plan: str
-    version: int | None
+    version: int | None = None
     """The newest version held."""
-    paused: bool
-    do_not_track: bool
-    refused: tuple[str, ...]
+    paused: bool = False
+    do_not_track: bool = False
+    refused: tuple[str, ...] = ()
     """Why the plan is not answered."""
-    epoch: int
-    current_round: int
-    answers_from: int | None
+    epoch: int = 0
+    current_round: int = -1
+    answers_from: int | None = None
     """The first round this device answers by itself."""
     waiting: int = 0
     accepted: int = 0
@@ -145,29 +215,3 @@ class Status:
         )
         lines += [f"  noted: {kind} × {count}" for kind, count in self.notes.items()]
         return "\n".join(lines)
-
-
-def told(kept: Kept, layout: Layout) -> Told:
-    """The receipt of one report."""
-    return Told(
-        round=kept.report.round,
-        version=kept.report.version,
-        id=kept.report.id.hex(),
-        epoch=kept.epoch,
-        bits=bits_by_metric(kept.report, layout),
-        state=kept.state,
-        code=kept.code,
-    )
-
-
-def bits_by_metric(report: Report, layout: Layout) -> dict[str, str]:
-    """The bits of a report, apart: "1", or "0110"."""
-    result, place = {}, 0
-    for name, bits, _ in layout:
-        result[name] = "".join(str(report.bit(place + offset)) for offset in range(bits))
-        place += bits
-    return result
-
-
-def _reports(count: int) -> str:
-    return "1 report" if count == 1 else f"{count} reports"

@@ -6,6 +6,12 @@ Rounds are numbered as on the wire: floor(unix seconds / round length).
 
 from __future__ import annotations
 
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import sqlite3
+
 APPLICATION_ID = 0x74616369
 """Tells reticent's files from other programs' ("taci"); in the header of the file, at byte 68."""
 
@@ -85,3 +91,52 @@ TABLES = {
             count       INTEGER NOT NULL        -- how often
         ) WITHOUT ROWID""",
 }
+
+
+class DeviceRow(NamedTuple):
+    """The one row about the device itself."""
+
+    plan: str
+    round_seconds: int
+    secret: bytes
+    epoch: int
+    silent_through: int
+    enrolled_from: int | None
+    changed_in: int | None
+
+    def __repr__(self) -> str:
+        return f"DeviceRow(plan={self.plan!r}, epoch={self.epoch})"
+
+
+def device_row(connection: sqlite3.Connection) -> DeviceRow:
+    """The device's own row."""
+    row = connection.execute(
+        "SELECT plan, round_seconds, secret, epoch, silent_through, enrolled_from, changed_in FROM device"
+    ).fetchone()
+    return DeviceRow(*row)
+
+
+def has_misfits(connection: sqlite3.Connection) -> bool:
+    """Whether some value is of another type than its column's, which SQLite allows and its check passes."""
+    return any(
+        connection.execute(f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {misfit})").fetchone()[0]  # noqa: S608
+        for table, misfit in _misfits().items()
+    )
+
+
+@cache
+def _misfits() -> dict[str, str]:
+    """For each table, the condition for a row with a value of another type than its column's."""
+    import sqlite3
+
+    conditions = {}
+    connection = sqlite3.connect(":memory:")
+    for table, definition in TABLES.items():
+        connection.execute(definition)
+        columns = connection.execute(f"PRAGMA table_info({table})")
+        conditions[table] = " OR ".join(
+            f"typeof({name}) NOT IN ('{kind.lower()}', '{kind.lower() if required or key else 'null'}')"
+            for _, name, kind, required, _, key in columns
+        )
+    connection.close()
+    return conditions

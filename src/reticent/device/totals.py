@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from reticent.device.values import Value, plus, whole
+from reticent.device import plans
+from reticent.device.clamp import Value, plus, whole
 
 if TYPE_CHECKING:
     import sqlite3
@@ -90,8 +91,12 @@ def write(connection: sqlite3.Connection, changes: Mapping[tuple[int, str], Chan
     """
     late = 0
     for (round_number, metric), change in changes.items():
-        closed, paused = _is_closed(connection, round_number)
-        if closed or paused:
+        [(closed,)] = connection.execute(
+            "SELECT EXISTS (SELECT 1 FROM reports WHERE round = :round)"
+            " OR EXISTS (SELECT 1 FROM device WHERE silent_through >= :round)",
+            {"round": round_number},
+        )
+        if closed or plans.is_paused_in(connection, round_number):
             late += closed
             continue
         row = connection.execute(
@@ -111,22 +116,9 @@ def read(connection: sqlite3.Connection, round_number: int) -> dict[str, Value]:
     return {metric: _number(value) for metric, value in rows}
 
 
-def erase(connection: sqlite3.Connection, first: int, last: int) -> int:
-    """Delete the totals of the rounds from `first` to `last`; returns how many there were."""
-    cursor = connection.execute("DELETE FROM totals WHERE round BETWEEN ? AND ?", (first, last))
-    return cursor.rowcount
-
-
-def _is_closed(connection: sqlite3.Connection, round_number: int) -> tuple[bool, bool]:
-    """Whether a round is answered (or never will be), and whether a pause overlaps it."""
-    [(closed, paused)] = connection.execute(
-        "SELECT EXISTS (SELECT 1 FROM reports WHERE round = :round)"
-        " OR EXISTS (SELECT 1 FROM device WHERE silent_through >= :round),"
-        " EXISTS (SELECT 1 FROM pauses WHERE from_round <= :round"
-        " AND (through_round IS NULL OR through_round >= :round))",
-        {"round": round_number},
-    )
-    return bool(closed), bool(paused)
+def erase(connection: sqlite3.Connection, first: int, last: int) -> None:
+    """Delete the totals of the rounds from `first` to `last`."""
+    connection.execute("DELETE FROM totals WHERE round BETWEEN ? AND ?", (first, last))
 
 
 def _number(text: object) -> Value:

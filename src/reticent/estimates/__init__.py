@@ -27,6 +27,7 @@ from reticent.estimates.estimator import estimate
 from reticent.estimates.expected import expected_half_width, expected_variance
 from reticent.estimates.pictures import plot_rounds
 from reticent.estimates.pooling import average, difference
+from reticent.estimates.table import estimates_to_frame
 
 __all__ = [
     "CumulativeEstimate",
@@ -37,6 +38,7 @@ __all__ = [
     "cumulative",
     "difference",
     "estimate",
+    "estimates_to_frame",
     "expected_half_width",
     "expected_variance",
     "paper_bound",

@@ -11,7 +11,6 @@ from scipy.special import betainc, betaincc
 
 from reticent.counts import Counts, HistogramCounts
 from reticent.errors import ParameterError
-from reticent.mechanisms import DBitFlip, OneBitMean
 from reticent.plan import Metric
 
 ALARM = 1e-6
@@ -100,7 +99,7 @@ def balance(metric: Metric, counts: Counts) -> Balance | None:
 
     That is so for a mean, for dBitFlip that asks every device about every bucket, and without reports.
 
-    >>> from reticent.mechanisms import Buckets
+    >>> from reticent.mechanisms import Buckets, DBitFlip
     >>> hours = Metric("hours", DBitFlip(epsilon=1, buckets=Buckets.even(24, 4), width=1))
     >>> found = balance(hours, HistogramCounts(reports=(400, 200, 200, 200), ones=(0, 0, 0, 0)))
     >>> found.even, [row.row for row in found.over], [row.expected for row in found.over]
@@ -123,10 +122,7 @@ def balance(metric: Metric, counts: Counts) -> Balance | None:
 
 def shares_of_rows(metric: Metric) -> tuple[float, ...]:
     """Per row, the share of cohorts that speak of it; empty where the cohort decides nothing."""
-    mechanism = metric.mechanism
-    if isinstance(mechanism, OneBitMean) or not mechanism.uses_cohort:
-        return ()
-    return mechanism.coverage if isinstance(mechanism, DBitFlip) else (1 / mechanism.size,) * mechanism.size
+    return metric.mechanism.coverage if metric.mechanism.uses_cohort else ()
 
 
 def _two_sided(reports: NDArray[np.int64], devices: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -6,8 +6,6 @@ from math import log, sqrt
 
 from reticent.errors import ParameterError
 from reticent.estimates.interval import check_confidence
-from reticent.estimates.scale import seen, top
-from reticent.mechanisms import DBitFlip, OneBitMean, RandomizedResponse
 from reticent.plan import Metric
 
 
@@ -25,6 +23,7 @@ def paper_bound(metric: Metric, devices: int, confidence: float = 0.95) -> float
     The Hadamard bit is not in the paper. Its bound is that of the paper's 1BitFlip (d = 1, h = ε/2) at the
     same ε and flip: what the paper would have promised for one bit.
 
+    >>> from reticent.mechanisms import OneBitMean
     >>> day = Metric("seconds", OneBitMean(epsilon=1, max_value=86_400))
     >>> round(paper_bound(day, devices=300_000))
     464
@@ -33,14 +32,11 @@ def paper_bound(metric: Metric, devices: int, confidence: float = 0.95) -> float
     check_confidence(confidence)
     delta = 1 - confidence
     mechanism = metric.mechanism
-    if isinstance(mechanism, OneBitMean):
-        return top(metric) / sqrt(2 * devices) / float(seen(metric).contrast) * sqrt(log(2 / delta))
-    count = len(mechanism.buckets)
-    width, response = 1, RandomizedResponse(mechanism.epsilon / 2)
-    if isinstance(mechanism, DBitFlip):
-        width, response = mechanism.width, mechanism.response
-    contrast = float(metric.flip.channel(response).contrast)
-    return sqrt(5 * count / (devices * width)) / contrast * sqrt(log(6 * count / delta))
+    contrast = float(metric.flip.channel(mechanism.paper_response).contrast)
+    if metric.kind == "mean":
+        return mechanism.top / sqrt(2 * devices) / contrast * sqrt(log(2 / delta))
+    count = mechanism.intervals
+    return sqrt(5 * count / (devices * mechanism.bits)) / contrast * sqrt(log(6 * count / delta))
 
 
 def reach(metric: Metric) -> float:
@@ -52,8 +48,8 @@ def reach(metric: Metric) -> float:
     it is (1 - low)/(high - low), the same for a mean and dBitFlip, one less for the Hadamard bit. At ε = 1
     this is 1.58 m for a mean, where a liar who only makes up a value reaches 1.00 m.
     """
-    channel = seen(metric)
-    return top(metric) * float(channel.high / channel.contrast)
+    channel = metric.channel
+    return metric.mechanism.top * float(channel.high / channel.contrast)
 
 
 def check_devices(devices: float) -> None:

@@ -107,7 +107,7 @@ class Estimate:
 
     def to_frame(self, backend: str = "pyarrow") -> Any:
         """One row, as a frame of "pyarrow", "pandas" or "polars"."""
-        from reticent.estimates.frame import to_frame
+        from reticent.estimates.table import to_frame
 
         return to_frame(self, backend)
 
@@ -177,7 +177,7 @@ class HistogramEstimate:
 
     def to_frame(self, backend: str = "pyarrow") -> Any:
         """A row per bucket, as a frame of "pyarrow", "pandas" or "polars"."""
-        from reticent.estimates.frame import to_frame
+        from reticent.estimates.table import to_frame
 
         return to_frame(self, backend)
 

@@ -12,10 +12,7 @@ from reticent.counts import Counts, HistogramCounts, MeanCounts, zero
 from reticent.errors import ParameterError
 from reticent.estimates.bounds import paper_bound, reach
 from reticent.estimates.estimate import Estimate, HistogramEstimate
-from reticent.estimates.hadamard import agreements
 from reticent.estimates.interval import clopper_pearson
-from reticent.estimates.scale import intervals, seen, top, variances
-from reticent.mechanisms import HadamardBit, OneBitMean
 from reticent.plan import Metric
 
 
@@ -29,7 +26,7 @@ def estimate(metric: Metric, counts: Counts, confidence: float = 0.95) -> Estima
     """
     The mean, or the histogram, that explains the counts of one round.
 
-    With S hits among n reports and the channel's exact low and high (see `scale.seen`),
+    With S hits among n reports and the channel's exact low and high (see `Mechanism.channel`),
 
         value = top · (S/n - low) / (high - low),
 
@@ -42,7 +39,7 @@ def estimate(metric: Metric, counts: Counts, confidence: float = 0.95) -> Estima
     Without any report there is nothing to explain, and `ParameterError` is raised. A bucket of dBitFlip
     that nobody was asked about gets its whole range, the middle as its value, and `reports=0`.
 
-    >>> from reticent.mechanisms import Buckets
+    >>> from reticent.mechanisms import Buckets, HadamardBit
     >>> hours = Metric("hours", HadamardBit(epsilon=1, buckets=Buckets.even(24, 3)), unit="hour")
     >>> rows = HistogramCounts(reports=(250, 250, 250, 250), ones=(180, 70, 170, 80))
     >>> print(estimate(hours, rows))
@@ -52,13 +49,9 @@ def estimate(metric: Metric, counts: Counts, confidence: float = 0.95) -> Estima
     """
     _check(metric, counts)
     if isinstance(counts, MeanCounts):
-        return _estimates(metric, np.array([counts.ones]), np.array([counts.reports]), counts, confidence)[0]
-    mechanism = metric.mechanism
-    if isinstance(mechanism, HadamardBit):
-        hits = agreements(mechanism, counts)
-        reports = np.full(len(hits), counts.devices)
-    else:
-        hits, reports = np.array(counts.ones), np.array(counts.reports)
+        hits, reports = metric.mechanism.hits([counts.reports], [counts.ones])
+        return _estimates(metric, hits, reports, counts, confidence)[0]
+    hits, reports = metric.mechanism.hits(counts.reports, counts.ones)
     buckets = _estimates(metric, hits, reports, counts, confidence)
     return HistogramEstimate(tuple(buckets), counts.devices, confidence, metric.unit)
 
@@ -67,14 +60,15 @@ def _estimates(
     metric: Metric, hits: NDArray[np.int64], reports: NDArray[np.int64], counts: Counts, confidence: float
 ) -> list[Estimate]:
     """One estimate per entry of `hits` and `reports`."""
-    channel, highest, together = seen(metric), top(metric), intervals(metric)
+    mechanism, channel = metric.mechanism, metric.channel
+    highest, together = mechanism.top, mechanism.intervals
     lower, upper = (
         highest * channel.truth(share) for share in clopper_pearson(hits, reports, confidence, together)
     )
     asked = reports > 0
     value = np.where(asked, highest * channel.truth(hits / np.maximum(reports, 1)), highest / 2)
     lower, upper = np.where(asked, lower, 0.0), np.where(asked, upper, highest)
-    noise, sampling = variances(metric, np.clip(value / highest, 0.0, 1.0))
+    noise, sampling = mechanism.variances(metric.flip, np.clip(value / highest, 0.0, 1.0))
     leverage = np.where(asked, counts.devices / np.maximum(reports, 1), 1.0)
     columns = (
         value,
@@ -119,9 +113,9 @@ def _estimates(
 
 def _edges(metric: Metric) -> list[tuple[float, float] | None]:
     """The edges of each number's bucket; a mean is one number without a bucket."""
-    if isinstance(metric.mechanism, OneBitMean):
+    if metric.kind == "mean":
         return [None]
-    return list(pairwise(float(edge) for edge in metric.mechanism.buckets.edges))
+    return list(pairwise(float(edge) for edge in metric.mechanism.points))
 
 
 def _check(metric: Metric, counts: Counts) -> None:

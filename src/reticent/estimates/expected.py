@@ -5,8 +5,6 @@ from __future__ import annotations
 from reticent.errors import ParameterError
 from reticent.estimates.bounds import check_devices, paper_bound
 from reticent.estimates.interval import clopper_pearson
-from reticent.estimates.scale import intervals, seen, top, variances
-from reticent.mechanisms import DBitFlip
 from reticent.plan import Metric
 
 __all__ = ["expected_half_width", "expected_variance", "paper_bound"]
@@ -27,10 +25,10 @@ def expected_half_width(
     0.0509
     """
     check_devices(devices)
-    channel, reports = seen(metric), devices * _least_coverage(metric)
+    channel, reports = metric.channel, devices * metric.mechanism.least_share
     hits = reports * channel.share(_truth(metric, at))
-    lower, upper = clopper_pearson(hits, reports, confidence, intervals(metric))
-    return top(metric) * float(upper - lower) / 2 / float(channel.contrast)
+    lower, upper = clopper_pearson(hits, reports, confidence, metric.mechanism.intervals)
+    return metric.mechanism.top * float(upper - lower) / 2 / float(channel.contrast)
 
 
 def expected_variance(metric: Metric, devices: int, at: float | None = None, spread: float = 0.0) -> float:
@@ -53,24 +51,20 @@ def expected_variance(metric: Metric, devices: int, at: float | None = None, spr
     4.683
     """
     check_devices(devices)
-    truth, highest = _truth(metric, at), top(metric)
+    truth, highest = _truth(metric, at), metric.mechanism.top
     if not 0 <= spread <= truth * (1 - truth) * highest**2 * (1 + 1e-9):
         raise ParameterError("spread", f"a number from 0 to {truth * (1 - truth) * highest**2:g}", spread)
-    noise, sampling = variances(metric, truth)
+    noise, sampling = metric.mechanism.variances(metric.flip, truth)
     per_report = float(noise + sampling) * highest**2
-    return per_report / (devices * _least_coverage(metric)) - spread / devices
+    return per_report / (devices * metric.mechanism.least_share) - spread / devices
 
 
 def _truth(metric: Metric, at: float | None) -> float:
     """The truth as a part of the range: what was asked for, or the one with the widest interval."""
     if at is None:
-        channel = seen(metric)
+        channel = metric.channel
         return float((1 - 2 * channel.low) / (2 * channel.contrast))
-    if not 0 <= at <= top(metric):
-        raise ParameterError("at", f"a number from 0 to {top(metric):g}", at)
-    return at / top(metric)
-
-
-def _least_coverage(metric: Metric) -> float:
-    """The share of devices that speak of the bucket that fewest speak of."""
-    return min(metric.mechanism.coverage) if isinstance(metric.mechanism, DBitFlip) else 1.0
+    highest = metric.mechanism.top
+    if not 0 <= at <= highest:
+        raise ParameterError("at", f"a number from 0 to {highest:g}", at)
+    return at / highest

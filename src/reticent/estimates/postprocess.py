@@ -25,9 +25,6 @@ from reticent.counts import HistogramCounts
 from reticent.errors import ParameterError
 from reticent.estimates.estimate import HistogramEstimate
 from reticent.estimates.interval import Floats
-from reticent.estimates.scale import intervals, variances
-from reticent.mechanisms import HadamardBit, OneBitMean
-from reticent.mechanisms.hadamard_bit import hadamard_sign
 from reticent.plan import Metric
 
 
@@ -154,24 +151,18 @@ def _powered(shares: Floats, gain: Floats, power: float) -> Floats:
 
 def _chances(metric: Metric) -> Floats:
     """A[row, bucket]: the chance of a 1 in the row from a device in the bucket, after the flip."""
-    mechanism = metric.mechanism
-    if isinstance(mechanism, OneBitMean):
+    if metric.kind == "mean":
         raise ParameterError(metric.name, "a histogram", "a mean")
-    channel = metric.flip.channel(mechanism.response)
-    buckets = np.arange(len(mechanism.buckets))
-    if isinstance(mechanism, HadamardBit):
-        sides = hadamard_sign(np.arange(mechanism.size)[:, None], buckets[None, :] + 1)
-        truth = (1 + sides) / 2
-    else:
-        truth = np.eye(len(buckets))
-    return np.asarray(channel.share(truth), dtype=np.float64)
+    channel = metric.flip.channel(metric.mechanism.response)
+    return np.asarray(channel.share(metric.mechanism.yes()), dtype=np.float64)
 
 
 def _progress(metric: Metric) -> float:
     """ρ: the part of the way to the maximum that one step goes, about, for a share of 1/k."""
-    count = intervals(metric)
-    noise, sampling = variances(metric, 1 / count)
-    reports_per_share = 1 if isinstance(metric.mechanism, HadamardBit) else count
+    mechanism = metric.mechanism
+    count = mechanism.intervals
+    noise, sampling = mechanism.variances(metric.flip, 1 / count)
+    reports_per_share = count if mechanism.rows_are_buckets else 1
     return 1 / count / float((noise + sampling) * reports_per_share)
 
 

@@ -15,10 +15,18 @@ try:
 except ImportError as missing:
     raise MissingExtraError("lake", (missing.name or "narwhals").partition(".")[0]) from missing
 
+from reticent.estimates import estimates_to_frame
 from reticent.frames.counting import FrameError, count, to_arrow
-from reticent.frames.counts_file import CountsFile, counts_table, read_counts, write_counts
 from reticent.frames.engines import DuckDB, RoundCount, Spark, count_lake, engine, lake_rounds
-from reticent.frames.estimates import Estimated, estimates_from_frame, estimates_to_frame
+from reticent.frames.tables import (
+    CountsFile,
+    Estimated,
+    counts_table,
+    estimates_from_frame,
+    from_frame,
+    read_counts,
+    write_counts,
+)
 from reticent.stores.lake import Arrow, BadFileError, Engine
 
 __all__ = [
@@ -37,6 +45,7 @@ __all__ = [
     "engine",
     "estimates_from_frame",
     "estimates_to_frame",
+    "from_frame",
     "lake_rounds",
     "read_counts",
     "to_arrow",

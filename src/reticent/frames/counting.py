@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
@@ -18,8 +17,8 @@ from reticent.counts.reports import Slice
 from reticent.errors import ParameterError, ReportError, ReticentError
 from reticent.frames.packing import Packing
 from reticent.plan import Plan
-from reticent.reports import Report, to_packed
-from reticent.reports.codec import MAX_ROUND, packed_header, record_width
+from reticent.reports import Report, packed_header, to_packed
+from reticent.reports.codec import MAX_ROUND, record_width
 from reticent.stores.lake import Columns
 from reticent.stores.records import ROUND_BYTES
 
@@ -29,8 +28,8 @@ REPORTS, LEAST = "reports", "least"
 INVALID = -1
 """The word of a row that is no report: below all words, so it survives the choice of the smallest."""
 
-Tallies = dict[Slice, dict[int, tuple[int, list[int]]]]
-"""Per round and tags, per cohort: reports, and ones at each place of the report."""
+Tally = tuple[dict[int, int], dict[int, list[int]]]
+"""By cohort: reports, and ones at each place of the report."""
 
 _HINTS = {
     "plan": "filter the frame first: each plan is counted with its own metrics",
@@ -89,16 +88,19 @@ def count(
     if source.implementation.is_pandas() and any(hasattr(dtype, "pyarrow_dtype") for dtype in frame.dtypes):
         source = nw.from_native(source.to_arrow())  # pandas has no remainders of Arrow's columns; Arrow has
     shape = Shape(source.collect_schema(), packing, round)
-    tallies: Tallies = {}
+    tallies: dict[Slice, Tally] = {}
     for share in (source,) if passes == 1 else (source.filter(chosen) for chosen in shares(passes)):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "DataFrame is highly fragmented")  # pandas, of small results
             rows = _rows(_tallied(_distinct(share, packing, shape), packing, shape))
         for row in rows:
             if row[LEAST] < 0:
-                raise shape.refuse(_rows(source.select(*shape.looked_at()))[0])
+                raise shape.refusal(source)
             _add(tallies, row, packing, round)
-    return {cell: _folded(plan, by_cohort) for cell, by_cohort in sorted(tallies.items())}
+    return {
+        cell: {metric.name: fold(metric, plan.offset(metric.name), *tally) for metric in plan.metrics}
+        for cell, tally in sorted(tallies.items())
+    }
 
 
 def shares(passes: int) -> Iterator[nw.Expr]:
@@ -161,7 +163,9 @@ def _rows(frame: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def _add(tallies: Tallies, row: dict[str, Any], packing: Packing, round_number: int | None) -> None:
+def _add(
+    tallies: dict[Slice, Tally], row: dict[str, Any], packing: Packing, round_number: int | None
+) -> None:
     """Sort a row of the result in: what its keys say is a cohort and tags."""
     plan = packing.plan
     head = {
@@ -171,40 +175,14 @@ def _add(tallies: Tallies, row: dict[str, Any], packing: Packing, round_number: 
         segment.tags[min(head[f"segment_{segment.name}"], len(segment.tags) - 1)] for segment in plan.segments
     )
     cell = int(row[ROUND]) if ROUND in row else int(round_number or 0), tags
-    by_cohort = tallies.setdefault(cell, {})
-    reports, ones = by_cohort.get(head.get("cohort", 0), (0, [0] * plan.bits))
-    by_cohort[head.get("cohort", 0)] = (
-        reports + int(row[REPORTS]),
-        [known + int(row[f"bit_{number}"]) for number, known in enumerate(ones)],
-    )
-
-
-def _folded(plan: Plan, by_cohort: dict[int, tuple[int, list[int]]]) -> dict[str, Counts]:
-    reports = {cohort: number for cohort, (number, _) in by_cohort.items()}
-    ones = {cohort: numbers for cohort, (_, numbers) in by_cohort.items()}
-    return {metric.name: fold(metric, plan.offset(metric.name), reports, ones) for metric in plan.metrics}
+    reports, ones = tallies.setdefault(cell, ({}, {}))
+    cohort = head.get("cohort", 0)
+    reports[cohort] = reports.get(cohort, 0) + int(row[REPORTS])
+    known = ones.get(cohort, [0] * plan.bits)
+    ones[cohort] = [number + int(row[f"bit_{place}"]) for place, number in enumerate(known)]
 
 
 # What a frame must hold
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """A column of whole numbers, and between which ends they are."""
-
-    column: str
-    lowest: int
-    highest: int
-
-    def holds(self) -> nw.Expr:
-        """Whether a row is in it; what is null is not."""
-        number = nw.col(self.column).cast(nw.Int64).fill_null(-1)
-        return (number >= self.lowest) & (number <= self.highest)
-
-    def __str__(self) -> str:
-        if self.lowest == self.highest:
-            return f"{self.lowest} in every row"
-        return f"whole numbers from {self.lowest} to {self.highest}"
 
 
 class Shape:
@@ -213,7 +191,7 @@ class Shape:
 
     The columns are looked at before anything runs. Their values are looked at while they are counted: a row
     that is no report gets a word below 0, which is smaller than all others and so survives to the end, where
-    `refuse` says what it was. A frame that is as it should be is read once.
+    `refusal` says what it was. A frame that is as it should be is read once.
     """
 
     def __init__(self, schema: nw.Schema, packing: Packing, round_number: int | None) -> None:
@@ -221,15 +199,14 @@ class Shape:
         self.has_round = ROUND in schema
         self.group = [ROUND, *IDS] if self.has_round else IDS
         """What identifies a report: its id, and the round where there may be several."""
-        self.ranges = [Range(slot.column, 0, slot.largest) for slot in packing.slots]
+        self._ranges = {slot.column: (0, slot.largest) for slot in packing.slots}
+        """The lowest and highest number of each column but the id."""
         if self.has_round:
-            low, high = (0, MAX_ROUND - 1) if round_number is None else (round_number, round_number)
-            self.ranges.append(Range(ROUND, low, high))
+            self._ranges[ROUND] = (0, MAX_ROUND - 1) if round_number is None else (round_number, round_number)
         if "version" in schema:
-            self.ranges.append(Range("version", self.plan.version, self.plan.version))
-        self._numbers = [*IDS, *(numbers.column for numbers in self.ranges)]
+            self._ranges["version"] = (self.plan.version, self.plan.version)
         self._texts = ["plan"] if "plan" in schema else []
-        for name in self._numbers:
+        for name in [*IDS, *self._ranges]:
             if name not in schema:
                 raise FrameError(
                     name,
@@ -249,36 +226,38 @@ class Shape:
 
     def valid(self) -> nw.Expr:
         """Whether a row is a report on this plan: nothing null, all in range, of this version and round."""
-        conditions = [~nw.col(name).is_null() for name in IDS] + [numbers.holds() for numbers in self.ranges]
-        conditions += [nw.col(name).cast(nw.String).fill_null("") == self.plan.name for name in self._texts]
+        conditions = [~nw.col(name).is_null() for name in IDS]
+        for name, (lowest, highest) in self._ranges.items():
+            number = nw.col(name).cast(nw.Int64).fill_null(-1)
+            conditions.append((number >= lowest) & (number <= highest))
+        for name in self._texts:
+            conditions.append(nw.col(name).cast(nw.String).fill_null("") == self.plan.name)
         return nw.all_horizontal(*conditions, ignore_nulls=False)
 
-    def looked_at(self) -> list[nw.Expr]:
-        """Nulls and ends of every column, to say what is wrong."""
+    def refusal(self, source: Any) -> FrameError:
+        """What is wrong with a frame of which not every row is valid, by the nulls and ends of its columns."""
         texts = [nw.col(name).cast(nw.String) for name in self._texts]
-        ends = [nw.col(numbers.column) for numbers in self.ranges] + texts
-        return [
-            *(column.null_count().name.suffix("__nulls") for column in [*map(nw.col, IDS), *ends]),
-            *(column.min().name.suffix("__min") for column in ends),
-            *(column.max().name.suffix("__max") for column in ends),
-        ]
-
-    def refuse(self, seen: dict[str, Any]) -> FrameError:
-        """What is wrong, given one row of what `looked_at` asks for."""
-        for name in [*self._numbers, *self._texts]:
+        ends = [nw.col(name) for name in self._ranges] + texts
+        (seen,) = _rows(
+            source.select(
+                *(column.null_count().name.suffix("__nulls") for column in [*map(nw.col, IDS), *ends]),
+                *(column.min().name.suffix("__min") for column in ends),
+                *(column.max().name.suffix("__max") for column in ends),
+            )
+        )
+        for name in [*IDS, *self._ranges, *self._texts]:
             if seen[f"{name}__nulls"]:
                 return FrameError(name, "a value in every row", f"null in {seen[f'{name}__nulls']}")
-        for numbers in self.ranges:
-            name = numbers.column
-            low, high = seen[f"{name}__min"], seen[f"{name}__max"]
-            if low < numbers.lowest or high > numbers.highest:
-                return FrameError(name, str(numbers), _ends(low, high), _HINTS.get(name, ""))
-        low, high = seen.get("plan__min"), seen.get("plan__max")
-        return FrameError("plan", f"{self.plan.name} in every row", _ends(low, high), _HINTS["plan"])
-
-
-def _ends(low: object, high: object) -> str:
-    return str(low) if low == high else f"{low} to {high}"
+        wrong, expected = "plan", f"{self.plan.name} in every row"
+        for name, (lowest, highest) in self._ranges.items():
+            if seen[f"{name}__min"] < lowest or seen[f"{name}__max"] > highest:
+                wrong, expected = name, f"whole numbers from {lowest} to {highest}"
+                if lowest == highest:
+                    expected = f"{lowest} in every row"
+                break
+        low, high = seen.get(f"{wrong}__min"), seen.get(f"{wrong}__max")
+        got = str(low) if low == high else f"{low} to {high}"
+        return FrameError(wrong, expected, got, _HINTS.get(wrong, ""))
 
 
 # Frames from reports
@@ -297,7 +276,16 @@ def to_arrow(reports: Iterable[Report] | bytes, plan: Plan) -> pa.Table:
     >>> to_arrow([sent], plan).to_pylist()
     [{'round': 7, 'id_high': 1, 'id_low': 72340172838076673, 'bits_0': 128}]
     """
-    packed = reports if isinstance(reports, bytes) else to_packed(_answering(reports, plan), plan)
+    if not isinstance(reports, bytes):
+        reports = list(reports)
+        for report in reports:
+            if len(report.bits) != plan.report_bytes:
+                raise ReportError(
+                    "malformed", f"bits: expected {plan.report_bytes} bytes, got {len(report.bits)}."
+                )
+            if plan.uses_cohort and report.cohort is None:
+                raise ReportError("malformed", "cohort: expected a whole number from 0 to 255, got None.")
+    packed = reports if isinstance(reports, bytes) else to_packed(reports, plan)
     header = packed_header(packed)
     if (header.plan, header.version, header.width) != (plan.name, plan.version, record_width(plan)):
         raise ReportError(
@@ -308,15 +296,3 @@ def to_arrow(reports: Iterable[Report] | bytes, plan: Plan) -> pa.Table:
     rows = np.frombuffer(packed, dtype=np.uint8, offset=header.start).reshape(-1, header.width)
     rounds = np.ascontiguousarray(rows[:, :ROUND_BYTES]).view(">u8").reshape(-1).astype(np.int64)
     return Columns(plan).table(rows[:, ROUND_BYTES:]).add_column(0, ROUND, pa.array(rounds))
-
-
-def _answering(reports: Iterable[Report], plan: Plan) -> Iterator[Report]:
-    """The same reports, or an error about the first that does not answer the plan."""
-    for report in reports:
-        if len(report.bits) != plan.report_bytes:
-            raise ReportError(
-                "malformed", f"bits: expected {plan.report_bytes} bytes, got {len(report.bits)}."
-            )
-        if plan.uses_cohort and report.cohort is None:
-            raise ReportError("malformed", "cohort: expected a whole number from 0 to 255, got None.")
-        yield report

@@ -81,18 +81,16 @@ class Packing:
             if sum(bits for _, bits in groups[-1]) + size > WORD_BITS:
                 groups.append([])
             groups[-1].append((field.name, size))
-        self.words = [_word(f"word_{place}", group) for place, group in enumerate(groups)]
+        self.words: list[Word] = []
+        for group in groups:
+            shift, slots = sum(bits for _, bits in group), []
+            for column, bits in group:
+                shift -= bits
+                slots.append(Slot(column, bits, shift))
+            self.words.append(Word(f"word_{len(self.words)}", tuple(slots)))
         self.names = [word.name for word in self.words]
         self.slots = [slot for word in self.words for slot in word.slots]
         """All columns but the id, from left to right."""
         starts = {slot.column: (word.name, slot.shift) for word in self.words for slot in word.slots}
         places = (bit_place(plan, bit) for bit in range(plan.bits))
         self.bits = [(starts[column][0], starts[column][1] + shift) for column, shift in places]
-
-
-def _word(name: str, columns: list[tuple[str, int]]) -> Word:
-    slots, shift = [], 0
-    for column, bits in reversed(columns):
-        slots.append(Slot(column, bits, shift))
-        shift += bits
-    return Word(name, tuple(reversed(slots)))

@@ -13,8 +13,7 @@ from fractions import Fraction
 
 from reticent.errors import MissingExtraError, ParameterError
 from reticent.mechanisms import Channel, Flip, Mechanism
-from reticent.privacy.figures import compose, upward
-from reticent.privacy.rounds import change_odds
+from reticent.privacy import change_odds, compose, upward
 
 try:
     import numpy as np
@@ -79,8 +78,12 @@ def central_loss_one_round(mechanism: Mechanism | Channel, flip: Flip, devices: 
         seen, counts = mechanism, 1
     else:
         seen, counts = flip.channel(mechanism.response), min(mechanism.bits, 2)
-    local = _local_loss(seen)
-    curve = _largest_delta(float(seen.low), float(seen.high), devices)
+    low, high = seen.low, seen.high
+    if not 0 < low < high < 1:
+        raise ParameterError("channel", "0 < low < high < 1", f"low = {low}, high = {high}")
+    # The loss of a single answer bounds that of a count.
+    local = math.nextafter(math.log(max(high / low, (1 - low) / (1 - high))), math.inf)
+    curve = _largest_delta(float(low), float(high), devices)
 
     def excess(epsilon: float) -> float:
         return curve(epsilon) * (1 + 1e-9) + _BEYOND
@@ -159,7 +162,9 @@ def _largest_delta(low: float, high: float, devices: int) -> Curve:
     if not math.isclose(low + high, 1, rel_tol=0, abs_tol=1e-15):
         directions.append((1 - high, 1 - low))
     laws = [(a, b, _others(a, b, devices)) for a, b in directions]
-    margin = max(_margin(a, b, devices) for a, b in directions)
+    margin = 1.0
+    if devices > ALL_SPLITS:  # for splits not tried: ten times what they were ever seen to add
+        margin += max(min(0.01, 4 / (devices * a * b)) for a, b in directions)
     tails = [np.cumsum(others[:, ::-1], axis=1)[:, ::-1] - others for _, _, others in laws]
 
     def delta(epsilon: float) -> float:
@@ -177,31 +182,17 @@ def _largest_delta(low: float, high: float, devices: int) -> Curve:
 
 def _others(low: float, high: float, devices: int) -> Floats:
     """The law of the other devices' ones, a row per split that is looked at, without far tails."""
-    laws = [
-        np.convolve(_binomial(ones, high), _binomial(devices - 1 - ones, low))
-        for ones in _splits(devices - 1, low, high)
-    ]
+    others = devices - 1
+    splits = list(range(others + 1))
+    if others >= ALL_SPLITS:  # the last few and some over the whole range
+        parts = 128 if others * low * high < 400 else 8
+        spread = (round(others * part / parts) for part in range(parts + 1))
+        splits = sorted({*spread, *range(others - 24, others + 1)})
+    laws = [np.convolve(_binomial(ones, high), _binomial(others - ones, low)) for ones in splits]
     stacked = np.zeros((len(laws), max(map(len, laws))))
     for row, law in zip(stacked, laws, strict=True):
         row[: len(law)] = law
     return stacked
-
-
-def _splits(others: int, low: float, high: float) -> list[int]:
-    """How many of the others hold a 1: all numbers, or the last few and some over the whole range."""
-    if others < ALL_SPLITS:
-        return list(range(others + 1))
-    parts = 128 if others * low * high < 400 else 8
-    return sorted(
-        {*(round(others * part / parts) for part in range(parts + 1)), *range(others - 24, others + 1)}
-    )
-
-
-def _margin(low: float, high: float, devices: int) -> float:
-    """What a δ of few splits is raised by, for those not tried: ten times what they were ever seen to add."""
-    if devices <= ALL_SPLITS:
-        return 1.0
-    return 1 + min(0.01, 4 / (devices * low * high))
 
 
 def _binomial(trials: int, chance: float) -> Floats:
@@ -250,14 +241,6 @@ def _mass_above(masses: Floats, losses: Floats, rounds: int, edge: float) -> flo
     tilts = np.geomspace(0.1, 10, 41) * (edge - rounds * mean) / (rounds * square)
     bounds = [rounds * float(logsumexp(tilt * losses, b=masses)) - tilt * edge for tilt in tilts]
     return math.exp(min(0.0, *bounds))
-
-
-def _local_loss(seen: Channel) -> float:
-    """The loss of a single answer, which bounds that of a count."""
-    low, high = seen.low, seen.high
-    if not 0 < low < high < 1:
-        raise ParameterError("channel", "0 < low < high < 1", f"low = {low}, high = {high}")
-    return math.nextafter(math.log(max(high / low, (1 - low) / (1 - high))), math.inf)
 
 
 def _least(excess: Curve, delta: float, highest: float) -> float:

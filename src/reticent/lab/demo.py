@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 
 from reticent import dashboard
-from reticent.collector import log
-from reticent.collector.app import Collector
-from reticent.collector.serving import make_server
+from reticent.collector import Collector, log, make_server
 from reticent.device import Device
 from reticent.errors import ReticentError
 from reticent.lab.fleet import EDITOR, VectorisedFleet, send_packed
@@ -121,23 +119,19 @@ class Demo:
     def play(self) -> Iterator[list[Comparison]]:
         """Let the rounds pass; compares each as it is sealed. One more round stays open."""
         for number in range(self._rounds + 1):
-            self._one_round(number)
+            current = self.plan.round(self._first + number)
+            values = self._values[number]
+            self._clock.now = current.start + 3600.0
+            for place, device in enumerate(self._devices):
+                for metric in self.plan.metrics:
+                    device.set(metric.name, int(values[place]))
+            self._clock.now = current.end + 60.0  # the round is over: devices answer, and send
+            for device in self._devices:
+                device.flush(timeout=30.0)
+            rest = {metric.name: values[self.sdk_devices :] for metric in self.plan.metrics}
+            send_packed(self.url, self._fleet.packed(current.number, rest, self._tags[self.sdk_devices :]))
             if number:
                 yield self._compared(number - 1)
-
-    def _one_round(self, number: int) -> None:
-        """A round passes: devices record, answer when it is over, and send."""
-        current = self.plan.round(self._first + number)
-        values = self._values[number]
-        self._clock.now = current.start + 3600.0
-        for place, device in enumerate(self._devices):
-            for metric in self.plan.metrics:
-                device.set(metric.name, int(values[place]))
-        self._clock.now = current.end + 60.0
-        for device in self._devices:
-            device.flush(timeout=30.0)
-        rest = {metric.name: values[self.sdk_devices :] for metric in self.plan.metrics}
-        send_packed(self.url, self._fleet.packed(current.number, rest, self._tags[self.sdk_devices :]))
 
     def _compared(self, number: int) -> list[Comparison]:
         """Wait until a round is sealed, then compare."""

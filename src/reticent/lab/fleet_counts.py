@@ -8,7 +8,7 @@ the true one.
 
     values            Tally                                  how many devices hold which value
     means             ones_of_mean, total_of_laplace         the total that reaches the collector
-    who is asked      everyone, subsets, windows, rows, accepted -> Asked        independent of any noise
+    who is asked      by_cohort, everyone, subsets, accepted -> Asked         independent of any noise
     what they say     ones_of(asked, channel), named         ones per row, or buckets named
     several rounds    Histories, ones_per_round              devices that remember their answers
 
@@ -29,9 +29,7 @@ from scipy.fft import next_fast_len
 
 from reticent.errors import ParameterError
 from reticent.lab.baselines import BinFlipPlus, KFlip, Laplace
-from reticent.mechanisms import SCALE, Buckets, Channel, DBitFlip, Flip, HadamardBit, OneBitMean
-from reticent.mechanisms.cohort import COHORTS
-from reticent.mechanisms.hadamard_bit import hadamard_sign
+from reticent.mechanisms import COHORTS, SCALE, Buckets, Channel, Flip, Mechanism, OneBitMean
 
 Numbers = NDArray[np.int64]
 
@@ -295,42 +293,30 @@ def subsets(devices: ArrayLike, width: int, repetitions: int, generator: np.rand
     return Asked(reports, yes)
 
 
-def windows(
-    mechanism: DBitFlip, devices: ArrayLike, repetitions: int, generator: np.random.Generator
+def by_cohort(
+    mechanism: Mechanism, devices: ArrayLike, repetitions: int, generator: np.random.Generator
 ) -> Asked:
     """
-    The dBitFlip of reticent: each device draws a cohort, which names a window of a public shuffle of buckets.
+    Histograms of reticent: each device draws a cohort, which names the rows that its bits speak of.
 
-    A bucket is asked about as often as in the paper (exactly so where the buckets divide 256), hence the
-    same law of each bucket by itself; but two buckets go together only if they are neighbours in the
-    shuffle. One byte tells the window, where the paper's needs a public coin per device.
+    With the Hadamard bit that is one row of the matrix, whose sign at the device's bucket is the truth. With
+    dBitFlip it is a window of a public shuffle of buckets. A bucket is then asked about as often as in the
+    paper (exactly so where the buckets divide 256), hence the same law of each bucket by itself; but two
+    buckets go together only if they are neighbours in the shuffle. One byte tells the window, where the
+    paper's needs a public coin per device.
     """
     counts = _per_repetition(devices, repetitions)
-    cohorts = [mechanism.window(cohort) for cohort in range(COHORTS)]
+    cohorts = [mechanism.rows_of(cohort) for cohort in range(COHORTS)]
     distinct = sorted(set(cohorts))
-    shares = [cohorts.count(window) / COHORTS for window in distinct]
-    covers = np.array([[bucket in window for bucket in range(counts.shape[1])] for window in distinct])
-    reports, yes = np.zeros(counts.shape, np.int64), np.zeros(counts.shape, np.int64)
-    for bucket in range(counts.shape[1]):
-        in_window = generator.multinomial(counts[:, bucket], shares)
-        reports += in_window @ covers
-        yes[:, bucket] = in_window @ covers[:, bucket]
-    return Asked(reports, yes)
-
-
-def rows(
-    mechanism: HadamardBit, devices: ArrayLike, repetitions: int, generator: np.random.Generator
-) -> Asked:
-    """The Hadamard bit: each device draws a row of the matrix, whose sign at its bucket is the truth."""
-    counts = _per_repetition(devices, repetitions)
-    shares = np.full(mechanism.size, 1 / mechanism.size)
-    positive = hadamard_sign(np.arange(mechanism.size)[:, None], np.arange(counts.shape[1]) + 1) > 0
-    reports = np.zeros((repetitions, mechanism.size), np.int64)
+    shares = [cohorts.count(rows) / COHORTS for rows in distinct]
+    speaks = np.array([[row in rows for row in range(mechanism.row_count)] for rows in distinct])
+    truth = mechanism.yes() > 0
+    reports = np.zeros((repetitions, mechanism.row_count), np.int64)
     yes = np.zeros_like(reports)
     for bucket in range(counts.shape[1]):
-        in_row = generator.multinomial(counts[:, bucket], shares)
-        reports += in_row
-        yes += in_row * positive[:, bucket]
+        per_row = generator.multinomial(counts[:, bucket], shares) @ speaks
+        reports += per_row
+        yes += per_row * truth[:, bucket]
     return Asked(reports, yes)
 
 

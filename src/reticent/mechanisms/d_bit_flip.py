@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal
+from functools import lru_cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Literal
 
 from reticent.errors import ParameterError
-from reticent.mechanisms.buckets import Buckets
-from reticent.mechanisms.cohort import COHORTS, bucket_window, coverage
-from reticent.mechanisms.exact import SCALE, Number
+from reticent.mechanisms.grids import Buckets, Grid
+from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Mechanism, Table, Value
 from reticent.mechanisms.response import RandomizedResponse
+from reticent.mechanisms.thresholds import SCALE, Number
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Variant = Literal["tight", "paper"]
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class DBitFlip:
+class DBitFlip(Mechanism):
     """
     *d* noisy bits, one for each of *d* sampled buckets out of *k* (§2.2).
 
@@ -67,6 +74,86 @@ class DBitFlip:
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "response", RandomizedResponse(parameter if full else parameter / 2))
 
+    name = "d-bit-flip"
+    kind = "histogram"
+    keys = ("bits", "variant")
+    grid = None
+
+    @classmethod
+    def from_table(
+        cls, table: Table, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
+    ) -> DBitFlip | None:
+        """On the buckets of the plan's table, with its `bits` (1) and `variant` ("tight")."""
+        width = table.integer("bits", 1, COHORTS) if "bits" in table else 1
+        variant = table.choice("variant", ["tight", "paper"], default="tight")
+        if epsilon and isinstance(scale, Buckets) and width and variant:
+            return cls(epsilon, scale, width, "paper" if variant == "paper" else "tight", label)
+        return None
+
+    @property
+    def settings(self) -> Mapping[str, str | int]:
+        """The name and the bits, and the variant where it is not the usual one."""
+        usual: dict[str, str | int] = {"mechanism": self.name, "bits": self.width}
+        return usual if self.variant == "tight" else {**usual, "variant": self.variant}
+
+    @property
+    def parameters(self) -> list[object]:
+        """The variant, the coin, the edges, the bits, and the label that shuffles the buckets."""
+        edges = [str(edge) for edge in self.buckets.edges]
+        return [self.name, self.variant, str(self.response.low), edges, self.width, self.label]
+
+    def warnings(self) -> Iterator[tuple[str, str, str, str]]:
+        """The paper's variant, several bits, and buckets that fewer devices are asked about than others."""
+        if self.variant == "paper":
+            yield (
+                "variant",
+                "paper-variant",
+                "is the mechanism as printed: it remembers every bucket, and one bit gets half the epsilon.",
+                '"tight" spends the whole epsilon on one bit and remembers fewer answers',
+            )
+        if self.width > 1:
+            yield (
+                "bits",
+                "many-bits",
+                f"is {self.width}: a value that moves about can lose {self.width} epsilon for life.",
+                'mechanism = "hadamard-bit" never loses more than 2 epsilon',
+            )
+        if max(self.coverage) > 1.25 * min(self.coverage):
+            yield (
+                "buckets",
+                "uneven-coverage",
+                "are covered by unequal shares of devices, so their intervals differ.",
+                "a number of buckets that divides 256 is covered evenly",
+            )
+
+    @property
+    def alternative(self) -> Mechanism | None:
+        """The same with a Hadamard bit, where it has a row for every bucket."""
+        if len(self.buckets) >= COHORTS:
+            return None
+        hadamard_bit: Any = MECHANISMS["hadamard-bit"]
+        rival: Mechanism = hadamard_bit(self.epsilon, self.buckets)
+        return rival
+
+    @property
+    def title(self) -> str:
+        """
+        The name, the bits and the variant.
+
+        >>> DBitFlip(1, Buckets.even(24, 32), 4).title
+        'd-bit-flip, 4 bits, tight'
+        """
+        return f"{self.name}, {self._bits_in_words}, {self.variant}"
+
+    @property
+    def summary(self) -> str:
+        """How it answers, in a few words."""
+        return f"dBitFlip, {self._bits_in_words} about {len(self.buckets)} buckets"
+
+    @property
+    def _bits_in_words(self) -> str:
+        return f"{self.width} bit{'s' * (self.width > 1)}"
+
     @property
     def bits(self) -> int:
         """Answer bits per report: d."""
@@ -78,21 +165,11 @@ class DBitFlip:
         return self.width < len(self.buckets)
 
     @property
-    def max_value(self) -> int | Fraction:
-        """The top of the range."""
-        return self.buckets.max_value
-
-    @property
     def classes(self) -> int:
         """How many responses a device may ever have to remember."""
         if self.variant == "paper" or not self.uses_cohort:
             return len(self.buckets)
         return self.width + 1
-
-    @property
-    def coverage(self) -> tuple[float, ...]:
-        """Per bucket, the expected share of devices that answer about it."""
-        return coverage(self.label, len(self.buckets), self.width)
 
     def window(self, cohort: int) -> tuple[int, ...]:
         """The buckets a device of this cohort answers about, in the order of its bits."""
@@ -105,13 +182,23 @@ class DBitFlip:
         low = self.response.low / SCALE
         return low + (bucket == asked) * (1 - 2 * low)
 
-    def memo_class(self, value: int | Fraction, alpha: int, cohort: int) -> int:
-        """Which remembered response `value` calls for: its bucket (paper), or its place in the window."""
-        bucket = self.buckets.index(value)
+    def rows_of(self, cohort: int) -> tuple[int, ...]:
+        """The buckets of the window: one per bit."""
+        return self.window(cohort)
+
+    def bucket_class(self, bucket: Any, cohort: Any) -> Any:
+        """Which remembered response a bucket calls for: itself (paper), or its place in the window."""
         if self.variant == "paper" or not self.uses_cohort:
             return bucket
-        window = self.window(cohort)
-        return window.index(bucket) if bucket in window else self.width
+        if isinstance(bucket, int):
+            window = self.window(cohort)
+            return window.index(bucket) if bucket in window else self.width
+        import numpy as np
+
+        slots = cohort.astype(np.intp)
+        slots *= len(self.buckets)
+        slots += bucket
+        return np.take(_places(self.label, len(self.buckets), self.width), slots, mode="clip")
 
     def thresholds(self, memo_class: int, cohort: int) -> tuple[int, ...]:
         """What each answer bit's draw is compared with."""
@@ -119,3 +206,51 @@ class DBitFlip:
         if self.variant == "paper" and self.uses_cohort:
             return tuple(high if asked == memo_class else low for asked in self.window(cohort))
         return tuple(high if position == memo_class else low for position in range(self.width))
+
+    @property
+    def thresholds_vary(self) -> bool:
+        """In the paper's variant a class is a bucket, whose place among the bits the cohort decides."""
+        return self.variant == "paper" and self.uses_cohort
+
+    def changed_bits(self, width: int) -> int:
+        """Each visit to a bucket changes one bit of either device, and a pattern has each bucket once."""
+        return 2 * min(width, self.width) if self.width >= 2 else min(width, 2)
+
+    def extremes(self, cohort: int) -> tuple[Value, Value] | None:
+        """Two values: in the first two buckets of its window, or one inside and one outside."""
+        edges, window = self.buckets.edges, self.window(cohort)
+        outside = next((bucket for bucket in range(len(self.buckets)) if bucket not in window), None)
+        second = window[1] if len(window) > 1 else outside
+        return None if second is None else (edges[window[0]], edges[second])
+
+
+@lru_cache(maxsize=64)
+def _places(label: str, buckets: int, width: int) -> NDArray[np.uint8]:
+    """Per cohort and bucket, the bucket's place in the cohort's window, or `width`: in one row."""
+    import numpy as np
+
+    table = np.full((COHORTS, buckets), width, dtype=np.uint8)
+    for cohort, row in enumerate(table):
+        row[list(bucket_window(label, buckets, width, cohort))] = range(width)
+    return table.reshape(-1)
+
+
+@lru_cache(maxsize=4096)
+def bucket_window(label: str, buckets: int, width: int, cohort: int) -> tuple[int, ...]:
+    """
+    The `width` buckets that a device of this cohort answers about, out of `buckets`.
+
+    The buckets are shuffled once, in public: bucket *i* is sorted by SHA-256("label/i"). The cohort picks
+    where in that circle the window starts, ⌊cohort · buckets / 256⌋.
+
+    >>> sorted(bucket_window("app/hours", buckets=4, width=4, cohort=9))
+    [0, 1, 2, 3]
+    """
+    order = _shuffle(label, buckets)
+    start = cohort * buckets // COHORTS
+    return tuple(order[(start + offset) % buckets] for offset in range(width))
+
+
+@lru_cache(maxsize=256)
+def _shuffle(label: str, buckets: int) -> tuple[int, ...]:
+    return tuple(sorted(range(buckets), key=lambda bucket: sha256(f"{label}/{bucket}".encode()).digest()))

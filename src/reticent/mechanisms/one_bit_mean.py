@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from reticent.errors import ParameterError
-from reticent.mechanisms.exact import SCALE, Number
+from reticent.mechanisms.grids import Buckets, Grid
+from reticent.mechanisms.mechanism import Mechanism, Table
 from reticent.mechanisms.response import RandomizedResponse
-from reticent.mechanisms.rounding import Grid
+from reticent.mechanisms.thresholds import SCALE, Number
+
+MANY_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class OneBitMean:
+class OneBitMean(Mechanism):
     """
     One noisy bit about one counter.
 
@@ -51,18 +56,37 @@ class OneBitMean:
             tuple(response.low + point * spread // top for point in points.points),
         )
 
-    bits = 1
-    uses_cohort = False
+    name = "one-bit-mean"
+    kind = "mean"
+    summary = "one bit about the mean"
+    buckets = None
+
+    @classmethod
+    def from_table(
+        cls, table: Table, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
+    ) -> OneBitMean | None:
+        """On the grid of the plan's table."""
+        return cls(epsilon, grid=scale) if epsilon and isinstance(scale, Grid) else None
 
     @property
-    def epsilon(self) -> Fraction:
-        """ε of the remembered bit."""
-        return self.response.epsilon
+    def settings(self) -> Mapping[str, str | int]:
+        """None: it is the one mechanism for a mean."""
+        return {}
 
     @property
-    def max_value(self) -> int | Fraction:
-        """m, the top of the range."""
-        return self.grid.max_value
+    def parameters(self) -> list[object]:
+        """The coin and the grid."""
+        return [self.name, str(self.response.low), [str(point) for point in self.grid.points]]
+
+    def warnings(self) -> Iterator[tuple[str, str, str, str]]:
+        """A fine grid is paid for with privacy and buys nothing."""
+        if self.grid.steps > MANY_STEPS:
+            yield (
+                "step",
+                "many-steps",
+                f"makes {self.grid.steps} steps: each point a device visits adds to its loss for life.",
+                "accuracy does not depend on step; max_value (one step) is the most private",
+            )
 
     @property
     def classes(self) -> int:
@@ -74,13 +98,15 @@ class OneBitMean:
         low = self.response.low / SCALE
         return low + value / float(self.max_value) * (1 - 2 * low)
 
-    def memo_class(self, value: int | Fraction, alpha: int, cohort: int = 0) -> int:
-        """Which remembered answer `value` calls for: its cell."""
-        return self.grid.cell(value, alpha)
-
     def thresholds(self, memo_class: int, cohort: int = 0) -> tuple[int, ...]:
         """What each answer bit's draw is compared with."""
         return (self.cell_thresholds[memo_class],)
+
+    def shares(self, memo_class: int, cohort: int = 0) -> tuple[Decimal, ...]:
+        """Eq. 1 at a grid point, in the caller's decimal context."""
+        epsilon, part = self.epsilon, Fraction(self.grid.points[memo_class]) / self.max_value
+        low = 1 / ((Decimal(epsilon.numerator) / epsilon.denominator).exp() + 1)
+        return (low + Decimal(part.numerator) / part.denominator * (1 - 2 * low),)
 
 
 def _points(max_value: Number | None, step: Number | None, grid: Grid | None) -> Grid:

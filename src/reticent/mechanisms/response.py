@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from reticent.errors import ParameterError
-from reticent.mechanisms.exact import SCALE, Number, ceil_scaled, exact, low_threshold
+from reticent.mechanisms.thresholds import SCALE, Number, ceil_scaled, exact, low_threshold
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -1,11 +1,9 @@
 """
 Private telemetry for a program that is instrumented with OpenTelemetry: swap the exporter.
 
-    amounts      what the data points of an instrument come to
-    mapping      which metrics of the plan an instrument feeds, and in which unit
-    environment  a device from RETICENT_PLAN, RETICENT_STATE, …; segments from the resource
-    inheritance  what a forked child must not count again
-    exporter     all of it together: `PrivateMetricExporter`
+    routes    which metrics of the plan an instrument feeds, in which unit; what the environment says
+    exporter  what the data points of an instrument come to, and `PrivateMetricExporter`
+    forks     what a forked child must not count again
 
 >>> from opentelemetry.sdk.metrics import MeterProvider
 >>> from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
@@ -31,7 +29,7 @@ try:
 except ImportError as missing:
     raise MissingExtraError("otel", "opentelemetry") from missing
 
-from reticent.otel.environment import segment_of
 from reticent.otel.exporter import PrivateMetricExporter
+from reticent.otel.routes import segment_of
 
 __all__ = ["PrivateMetricExporter", "segment_of"]

@@ -1,45 +1,133 @@
-"""The exporter: from what the SDK collects to the totals of a device, and never to the network."""
+"""
+The exporter: from what the SDK collects to the totals of a device, and never to the network.
+
+The data points of an instrument come to one number, without attributes and exemplars.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from enum import Enum
+from fractions import Fraction
+from math import isinf, isnan
+from numbers import Integral
+from typing import TYPE_CHECKING, SupportsFloat
 
-from opentelemetry.sdk.metrics import (
-    Counter,
+from opentelemetry.sdk import metrics as instruments
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    DataT,
+    ExponentialHistogram,
+    Gauge,
     Histogram,
-    ObservableCounter,
-    ObservableUpDownCounter,
-    UpDownCounter,
+    MetricExporter,
+    MetricExportResult,
+    Sum,
 )
-from opentelemetry.sdk.metrics.export import AggregationTemporality, MetricExporter, MetricExportResult
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation
 
-from reticent.device import forking
-from reticent.otel import environment
-from reticent.otel.amounts import Number, Use, read, times, together
-from reticent.otel.inheritance import Inheritance
-from reticent.otel.mapping import Names, Route, Routes, Scale
+from reticent.device import fork
+from reticent.otel.forks import Inheritance
+from reticent.otel.routes import (
+    Names,
+    Route,
+    Routes,
+    Scale,
+    device_from_environment,
+    names_from_environment,
+    scale_from_environment,
+)
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.metrics.export import Metric, MetricsData
+    from opentelemetry.sdk.metrics.export import MetricsData
 
     from reticent.device import Device
 
 _logger = logging.getLogger(__name__)
 
 _TEMPORALITY: dict[type, AggregationTemporality] = {
-    Counter: AggregationTemporality.DELTA,
-    ObservableCounter: AggregationTemporality.DELTA,
-    Histogram: AggregationTemporality.DELTA,
-    UpDownCounter: AggregationTemporality.CUMULATIVE,
-    ObservableUpDownCounter: AggregationTemporality.CUMULATIVE,
+    instruments.Counter: AggregationTemporality.DELTA,
+    instruments.ObservableCounter: AggregationTemporality.DELTA,
+    instruments.Histogram: AggregationTemporality.DELTA,
+    instruments.UpDownCounter: AggregationTemporality.CUMULATIVE,
+    instruments.ObservableUpDownCounter: AggregationTemporality.CUMULATIVE,
 }
 """Increases of what only grows; levels of what goes up and down (gauges are levels anyway)."""
 
 _WRONG_TEMPORALITY = "its reader does not ask for the temporality this exporter prefers"
+
+Number = Fraction | float
+"""Exact, or infinite."""
+
+
+class Use(Enum):
+    """What is done with the numbers of several data points, and with the metric's total of the round."""
+
+    ADDED = "added up, and added to the total"
+    LEVEL = "added up, and put in place of the total"
+    LARGEST = "the largest put in place of the total"
+
+
+def read(data: DataT) -> tuple[Use, list[Number]] | None:
+    """
+    The numbers of an instrument's data points and their use; None where the temporality fits no use.
+
+        increases (counter: delta; histogram: delta, its sum)         ADDED
+        levels that add up over attributes (up-down: cumulative)      LEVEL
+        levels that do not (gauge)                                    LARGEST
+
+    A cumulative counter would be added again with every export, and a delta of an up-down counter may be
+    negative, which no total can take: neither is used. Only `value` and `sum` of a point are ever read.
+    """
+    if isinstance(data, Gauge):
+        return Use.LARGEST, [exact(point.value) for point in data.data_points]
+    delta = data.aggregation_temporality == AggregationTemporality.DELTA
+    if isinstance(data, Histogram | ExponentialHistogram):
+        return (Use.ADDED, [_grown(point.sum) for point in data.data_points]) if delta else None
+    if not isinstance(data, Sum) or data.is_monotonic != delta:
+        return None
+    if delta:
+        return Use.ADDED, [_grown(point.value) for point in data.data_points]
+    return Use.LEVEL, [exact(point.value) for point in data.data_points]
+
+
+def together(use: Use, numbers: Iterable[Number]) -> Number:
+    """
+    One number for several.
+
+    >>> together(Use.LEVEL, [Fraction(5), Fraction(-2)]), together(Use.LARGEST, [Fraction(5), Fraction(7)])
+    (Fraction(3, 1), Fraction(7, 1))
+    """
+    exact_or_infinite = list(numbers)
+    if use is Use.LARGEST:
+        return max(exact_or_infinite, default=Fraction(0))
+    infinite = [number for number in exact_or_infinite if isinstance(number, float)]
+    return sum(infinite) if infinite else sum(exact_or_infinite, Fraction(0))
+
+
+def exact(value: object) -> Number:
+    """
+    A measured number as it is; what is not a number counts as 0, as it does on the device.
+
+    >>> exact(7), exact(0.5), exact(float("nan")), exact(float("-inf")), exact("7")
+    (Fraction(7, 1), Fraction(1, 2), Fraction(0, 1), -inf, Fraction(0, 1))
+    """
+    try:
+        if isinstance(value, Integral):
+            return Fraction(int(value))
+        number = float(value) if isinstance(value, SupportsFloat) else 0.0
+    except Exception:  # a number type of the host's own may raise anything
+        return Fraction(0)
+    if isnan(number):
+        return Fraction(0)
+    return number if isinf(number) else Fraction(number)
+
+
+def _grown(value: object) -> Number:
+    """An increase; one that is negative (a source that began again) must not take away from the others."""
+    return max(exact(value), Fraction(0))
 
 
 class PrivateMetricExporter(MetricExporter):
@@ -62,19 +150,21 @@ class PrivateMetricExporter(MetricExporter):
         self, device: Device | None = None, *, names: Names | None = None, scale: Scale | None = None
     ) -> None:
         sum_alone = ExplicitBucketHistogramAggregation(boundaries=(), record_min_max=False)
-        super().__init__(preferred_temporality=_TEMPORALITY, preferred_aggregation={Histogram: sum_alone})
+        super().__init__(
+            preferred_temporality=_TEMPORALITY, preferred_aggregation={instruments.Histogram: sum_alone}
+        )
         self._made: Device | None = None
         if device is None:
-            names = environment.names_from_environment() if names is None else names
-            scale = environment.scale_from_environment() if scale is None else scale
-            device = self._made = environment.device_from_environment()
+            names = names_from_environment() if names is None else names
+            scale = scale_from_environment() if scale is None else scale
+            device = self._made = device_from_environment()
         self._device = device
         # A device that DO_NOT_TRACK switched off has no plan, and takes nothing.
         self._routes = Routes(device.plan, names, scale) if device.plan else None
         self._named: set[str] = set()
         self._is_shut_down = False
         self._inheritance = Inheritance()
-        forking.watch(self)
+        fork.watch(self)
         if self._made is not None:
             self._made.start()
 
@@ -113,17 +203,21 @@ class PrivateMetricExporter(MetricExporter):
         if self._routes is None:
             return
         amounts: defaultdict[tuple[Use, str], list[Number]] = defaultdict(list)
-        for metric in _metrics(metrics_data):
+        scopes = (scope for resource in metrics_data.resource_metrics for scope in resource.scope_metrics)
+        for metric in (metric for scope in scopes for metric in scope.metrics):
             route = self._routes.to(metric.name, metric.unit or "")
-            found = read(metric.data)
-            if found is None and route.metrics:
+            amount = read(metric.data)
+            if amount is None and route.metrics:
                 route = Route(problem=_WRONG_TEMPORALITY)
             if route.problem:
                 self._say_once(metric.name, f"reticent: nothing is kept of {metric.name}: {route.problem}")
-            if found is not None:
-                use, numbers = found
+            if amount is not None:
+                use, numbers = amount
                 for name in route.metrics:
-                    amounts[use, name] += [times(number, route.factor) for number in numbers]
+                    # What is infinite is so in every unit; the product could be too small to be a float's.
+                    amounts[use, name] += [
+                        number if isinstance(number, float) else number * route.factor for number in numbers
+                    ]
         for (use, name), numbers in amounts.items():
             record = self._device.add if use is Use.ADDED else self._device.set
             record(name, together(use, numbers))
@@ -133,24 +227,18 @@ class PrivateMetricExporter(MetricExporter):
             self._named.add(about)
             _logger.warning("%s", message)
 
-    # Forks; see `inheritance`
+    # Forks; see `forks`
 
     def before_fork(self) -> None:
-        """Called by `forking`."""
+        """Called by `fork`."""
         self._inheritance.before_fork(self)
 
     def after_fork_in_parent(self) -> None:
-        """Called by `forking`."""
+        """Called by `fork`."""
         self._inheritance.after_fork()
 
     def after_fork_in_child(self) -> None:
-        """Called by `forking`."""
+        """Called by `fork`."""
         self._inheritance.after_fork()
         if not self._is_shut_down:
             self._inheritance.begin_as_child(self)
-
-
-def _metrics(metrics_data: MetricsData) -> Iterator[Metric]:
-    for of_resource in metrics_data.resource_metrics:
-        for of_scope in of_resource.scope_metrics:
-            yield from of_scope.metrics

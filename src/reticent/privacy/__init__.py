@@ -15,23 +15,38 @@ Each says for which pairs of histories, which observer and how many rounds it ho
 cover. Each figure is a float that is never below the true value, neither that of the formula nor that of the
 integers a device compares its draws with. All of them need the standard library alone.
 
-Two modules need NumPy and are imported by name: `reticent.lab.central` (what published counts lose) and the
-arrays of `reticent.privacy.patterns` (how many devices share a behaviour pattern).
+How many devices share a behaviour pattern (`supports`, `patterns_of`) needs NumPy, which is loaded when one of
+these names is used.
 """
 
-from reticent.privacy.behaviour import pattern, width
-from reticent.privacy.card import Losses, losses
-from reticent.privacy.figures import compose, upward
-from reticent.privacy.histories import SwitchLoss, loss_of_any_histories, loss_of_moved_change, loss_of_switch
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from reticent.privacy.histories import SwitchLoss, loss_of_any_histories, loss_of_switch
 from reticent.privacy.joint import joint_limit_loss, paper_joint_limit_loss
-from reticent.privacy.rounds import loss_of_constant_device, loss_per_round
-from reticent.privacy.widths import loss_by_width, width_bound
+from reticent.privacy.losses import (
+    Losses,
+    change_odds,
+    loss_of_constant_device,
+    loss_of_moved_change,
+    loss_per_round,
+    losses,
+)
+from reticent.privacy.patterns import lifetime_loss, loss_by_width, pattern, width, width_bound
+from reticent.privacy.upward import compose, decimal, precise, upward
+
+if TYPE_CHECKING:
+    from reticent.privacy.pattern_supports import Supports, patterns_of, supports
 
 __all__ = [
     "Losses",
+    "Supports",
     "SwitchLoss",
+    "change_odds",
     "compose",
+    "decimal",
     "joint_limit_loss",
+    "lifetime_loss",
     "loss_by_width",
     "loss_of_any_histories",
     "loss_of_constant_device",
@@ -41,7 +56,16 @@ __all__ = [
     "losses",
     "paper_joint_limit_loss",
     "pattern",
+    "patterns_of",
+    "precise",
+    "supports",
     "upward",
     "width",
     "width_bound",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name in ("Supports", "patterns_of", "supports"):
+        return getattr(import_module("reticent.privacy.pattern_supports"), name)
+    raise AttributeError(f"module 'reticent.privacy' has no attribute {name!r}")

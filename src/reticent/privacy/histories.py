@@ -9,36 +9,12 @@ from fractions import Fraction
 from itertools import product
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import SCALE, Flip, Mechanism, OneBitMean
-from reticent.privacy.figures import decimal, precise, upward
-from reticent.privacy.rounds import change_odds, loss_of_constant_device
-from reticent.privacy.widths import cell_shares
+from reticent.mechanisms import SCALE, Flip, Mechanism
+from reticent.privacy.losses import change_odds, loss_of_constant_device
+from reticent.privacy.upward import decimal, precise, upward
 
 _Row = tuple[Decimal, ...]
 """P(1) of each remembered answer bit of one class."""
-
-
-@precise
-def loss_of_moved_change(mechanism: Mechanism, flip: Flip, rounds: int = 1) -> float:
-    """
-    δ·Λ per answer bit, Λ = ln((1-γ)/γ): how well the time of a change is hidden (Theorem 5, tight).
-
-    Claim: take two devices, or two histories of one, whose rounded sequences differ in δ of any number of
-    rounds, and any memo. Every sequence of answers then has probabilities that differ by a factor of at most
-    e^(δ·d·Λ), with d the answer bits per report: each round in question can show d bits the other way. In
-    particular a change that came δ rounds earlier or later. The paper prints δ·ln(1/γ), which is larger.
-    Attained exactly given a memo whose answers differ in all d bits; averaged over memos it is approached as
-    the rounds before and after the change grow, so no smaller figure would do.
-
-    Observer: sees all rounds, linked, and may know the memo. Not covered: whether there was a change at all
-    (`loss_of_switch`). Infinite without flips: then the round of a change shows.
-
-    >>> round(loss_of_moved_change(OneBitMean(1, 24), Flip(0.2), rounds=2), 4)
-    2.7726
-    """
-    if rounds < 1:
-        raise ParameterError("rounds", "a whole number >= 1", rounds)
-    return upward(rounds * mechanism.bits * change_odds(flip.probability))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +52,7 @@ def loss_of_switch(mechanism: Mechanism, flip: Flip, before: int, after: int) ->
     Observer: sees all rounds, linked. Not covered: two or more changes (`loss_of_any_histories`). Without
     flips the first direction is infinite.
 
+    >>> from reticent.mechanisms import OneBitMean
     >>> loss = loss_of_switch(OneBitMean(1, 24), Flip(0.2), before=2, after=2)
     >>> round(loss.switched_over_constant, 2), round(loss.constant_over_switched, 2)
     (2.19, 1.14)
@@ -113,6 +90,7 @@ def loss_of_any_histories(mechanism: Mechanism, flip: Flip, uses: Sequence[int])
     devices' figures. It is given V's rounded sequence; for V's values, take the worst over its alphas. It
     grows with the rounds without end: flips and memo together protect devices that seldom change.
 
+    >>> from reticent.mechanisms import OneBitMean
     >>> round(loss_of_any_histories(OneBitMean(1, 24), Flip(0.2), uses=(5, 5)), 3)
     8.172
     """
@@ -124,19 +102,14 @@ def loss_of_any_histories(mechanism: Mechanism, flip: Flip, uses: Sequence[int])
     return upward(mechanism.bits * (memo + flips))
 
 
+@precise
 def _laws(mechanism: Mechanism) -> tuple[list[_Row], list[_Row]]:
     """P(1) per class and answer bit, by formula and by integer thresholds, of classes that can be worst."""
-    if isinstance(mechanism, OneBitMean):
-        cells = sorted({0, 1, mechanism.classes - 2, mechanism.classes - 1})
-        shares = cell_shares(mechanism)
-        return [(shares[cell],) for cell in cells], [_whole(mechanism, cell) for cell in cells]
-    classes = _representatives(mechanism)
-    high = _high(mechanism.response.epsilon)
-    ideal = [
-        tuple(high[one == mechanism.response.high] for one in mechanism.thresholds(each, 0))
-        for each in classes
-    ]
-    return ideal, [_whole(mechanism, each) for each in classes]
+    if mechanism.kind == "mean":
+        classes = sorted({0, 1, mechanism.classes - 2, mechanism.classes - 1})
+    else:
+        classes = _representatives(mechanism)
+    return [mechanism.shares(each) for each in classes], [_whole(mechanism, each) for each in classes]
 
 
 def _representatives(mechanism: Mechanism) -> list[int]:
@@ -150,13 +123,6 @@ def _representatives(mechanism: Mechanism) -> list[int]:
 
 def _whole(mechanism: Mechanism, memo_class: int) -> _Row:
     return tuple(decimal(Fraction(one, SCALE)) for one in mechanism.thresholds(memo_class, 0))
-
-
-@precise
-def _high(epsilon: Fraction) -> tuple[Decimal, Decimal]:
-    """1/(e^h + 1) and e^h/(e^h + 1)."""
-    low = 1 / (decimal(epsilon).exp() + 1)
-    return low, 1 - low
 
 
 @precise

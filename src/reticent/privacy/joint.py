@@ -10,15 +10,15 @@ from fractions import Fraction
 from typing import Literal
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import Flip, Number, OneBitMean, exact
-from reticent.privacy.figures import decimal, precise, upward
-from reticent.privacy.rounds import bit_loss
+from reticent.mechanisms import Flip, Mechanism, Number, exact
+from reticent.privacy.losses import bit_loss
+from reticent.privacy.upward import decimal, precise, upward
 
 Rounds = Literal["one", "all"]
 
 
 def joint_limit_loss(
-    mechanisms: Sequence[OneBitMean],
+    mechanisms: Sequence[Mechanism],
     flips: Sequence[Flip],
     max_total: Number,
     *,
@@ -50,6 +50,7 @@ def joint_limit_loss(
     values need not keep the limit. Not covered: vectors that change over rounds; for those losses add over
     counters and over their changes.
 
+    >>> from reticent.mechanisms import OneBitMean
     >>> apps = [OneBitMean(1, 21_600)] * 10
     >>> round(joint_limit_loss(apps, [Flip(0.2)] * 10, 21_600), 3)
     1.306
@@ -71,12 +72,13 @@ def joint_limit_loss(
 
 
 @precise
-def paper_joint_limit_loss(mechanism: OneBitMean, flip: Flip, *, rounds: Rounds = "one") -> float:
+def paper_joint_limit_loss(mechanism: Mechanism, flip: Flip, *, rounds: Rounds = "one") -> float:
     """
     τ + e^τ - 1: the paper's bound for any number of counters like this one whose values add up to m.
 
     Claim, conditions and limits as for `joint_limit_loss` with M = m, which tends to it as t grows.
 
+    >>> from reticent.mechanisms import OneBitMean
     >>> round(paper_joint_limit_loss(OneBitMean(1, 21_600), Flip(0.2)), 4)
     1.3367
     """
@@ -84,7 +86,7 @@ def paper_joint_limit_loss(mechanism: OneBitMean, flip: Flip, *, rounds: Rounds 
     return upward(tau + tau.exp() - 1)
 
 
-def _single_loss(mechanism: OneBitMean, flip: Flip, rounds: Rounds) -> Decimal:
+def _single_loss(mechanism: Mechanism, flip: Flip, rounds: Rounds) -> Decimal:
     """τ of one counter."""
     if rounds not in ("one", "all"):
         raise ParameterError("rounds", '"one" or "all"', repr(rounds))

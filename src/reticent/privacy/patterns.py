@@ -1,176 +1,192 @@
-"""Behaviour patterns of many devices at once, and how many devices share each (§3.2.2)."""
+"""
+Behaviour patterns (Definition 2), and what all rounds lose between devices that share one.
+
+A pattern says when a device was in the same mode, not which mode it was; its width is the number of modes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from math import ceil
 
-from reticent.errors import MissingExtraError, ParameterError
-from reticent.privacy.behaviour import pattern, width
+from reticent.errors import ParameterError
+from reticent.mechanisms import SCALE, Mechanism
+from reticent.privacy.upward import precise, raised, upward
 
-try:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
-except ImportError as missing:
-    raise MissingExtraError("estimates", missing.name or "numpy") from None
+LARGEST_ASSIGNMENT = 65
+"""Most cells of an uneven grid for which the assignment problem is solved; beyond, its bound is given."""
 
-LONELY = 2
-"""A pattern that at most so many devices share is a lonely one (§3.2.2)."""
-
-_ROWS = 1 << 16
-"""Rows relabelled at a time, so that scratch memory stays small and in cache."""
+_UNIT = 1 << 120
+"""Weights of the assignment problem are whole numbers in units of 1/_UNIT, rounded up."""
 
 
-def patterns_of(cells: ArrayLike) -> NDArray[np.uint16]:
+def pattern(sequence: Iterable[Hashable]) -> tuple[int, ...]:
     """
-    `pattern` of each row of an n × T array of whole numbers.
+    The behaviour pattern of a sequence of rounded values: each renamed by the order of its first occurrence.
 
-    >>> patterns_of([[5, 5, 2], [1, 3, 3]]).tolist()
-    [[0, 0, 1], [0, 1, 1]]
+    Two sequences have one pattern exactly when a renaming of values turns one into the other.
+
+    >>> pattern(["low", "high", "low", "off"]), pattern([7, 3, 7, 0])
+    ((0, 1, 0, 2), (0, 1, 0, 2))
     """
-    codes, values = _codes(cells)
-    labels = np.empty(codes.shape, dtype=np.uint16)
-    for rows in _blocks(len(codes)):
-        labels[rows] = _labels(codes[rows], values).T
-    return labels
+    names: dict[Hashable, int] = {}
+    return tuple(names.setdefault(value, len(names)) for value in sequence)
 
 
-@dataclass(frozen=True)
-class Supports:
+def width(sequence: Iterable[Hashable]) -> int:
     """
-    Every pattern that occurs, and how many devices share it: largest support first.
+    The number of distinct rounded values, w.
 
-    >>> found = supports([[0, 0], [1, 1], [1, 0], [2, 2]])
-    >>> found.counts.tolist(), found.patterns.tolist()
-    ([3, 1], [[0, 0], [0, 1]])
-    >>> found.share_constant, found.share_lonely
-    (0.75, 0.25)
+    >>> width([7, 3, 7, 0])
+    3
     """
-
-    counts: NDArray[np.int64]
-    """Devices per pattern."""
-    patterns: NDArray[np.uint16]
-    """The patterns, one per row, in the order of `counts`."""
-
-    @property
-    def devices(self) -> int:
-        """All devices."""
-        return int(self.counts.sum())
-
-    @property
-    def largest(self) -> int:
-        """The support of the most common pattern."""
-        return int(self.counts[0])
-
-    @property
-    def widths(self) -> NDArray[np.int64]:
-        """The width of each pattern."""
-        return np.asarray(np.max(self.patterns, axis=1) + 1, dtype=np.int64)
-
-    @property
-    def share_constant(self) -> float:
-        """The share of devices that stay in one rounded value throughout."""
-        return float(self.counts[self.widths == 1].sum()) / self.devices
-
-    @property
-    def share_lonely(self) -> float:
-        """The share of devices in patterns of support 1 or 2."""
-        return self.share_at_most(LONELY)
-
-    def share_at_most(self, support: int) -> float:
-        """The share of devices in patterns that at most `support` devices have."""
-        return float(self.counts[self.counts <= support].sum()) / self.devices
-
-    @property
-    def cumulative_shares(self) -> NDArray[np.float64]:
-        """Per pattern, the share of devices in it and in those before it: the paper's abscissa."""
-        return np.cumsum(self.counts) / self.devices
+    return len(set(sequence))
 
 
-def supports(cells: ArrayLike) -> Supports:
+def loss_by_width(mechanism: Mechanism, width: int) -> float:
     """
-    How many devices share each behaviour pattern, for an n × T array of rounded values (§3.2.2).
+    What any number of rounds lose between two devices that share a behaviour pattern of `width`.
 
-    The keys are exact: each row's labels are packed side by side into as many 64-bit words as they need, so
-    no two patterns ever count as one. Three million rows of 31 rounds take one word each on up to four cells.
+    Claim (Theorem 4, made exact): let two devices have rounded sequences (of cells, buckets or
+    classes) that are equal up to renaming, with w distinct elements. Given these rounded sequences, every
+    sequence of answers has probabilities that differ by a factor of at most e^loss, over any number of rounds
+    and with any flips (flips only lower it). The pairs are all such pairs, the worst is taken.
+
+    Mean: position a of the pattern is cell u_a of one device and v_a of the other, and contributes
+
+        D(u, v) = max( ln P(u)/P(v), ln (1-P(u))/(1-P(v)) ),
+
+    so the loss is the heaviest matching of w cells with w cells. Since D(u, v) ≤ f(u) + g(v) with
+    f = ln 2 max(P, 1-P) and g = -ln 2 min(P, 1-P), it is at most the sum of the w largest |ln P/(1-P)|, and
+    pairing cell i with cell K - i attains this on every grid that is symmetric about m/2. On another grid
+    the matching is computed exactly, up to `LARGEST_ASSIGNMENT` points; with more, this bound is returned.
+
+    dBitFlip: each device visits each of its d buckets at most once in a pattern and each visit changes one
+    bit, hence 2h·min(w, d) for d ≥ 2 and h·min(w, 2) for d = 1. Hadamard: ε·w, w ≤ 2.
+
+    Observer: sees all rounds of both, linked, and knows both rounded sequences. Not covered: devices with
+    different patterns. Without flips their loss is infinite (a device that never changes can never show a
+    change); with flips see `loss_of_switch` and `loss_of_any_histories`. Nor does a fixed pair of *values*
+    stay within one pattern for every alpha.
+
+    >>> from reticent.mechanisms import OneBitMean
+    >>> fine = OneBitMean(1, max_value=20, step=1)
+    >>> [round(loss_by_width(fine, width), 2) for width in (1, 2, 3, 5, 10, 21)]
+    [1.0, 2.0, 2.89, 4.55, 7.8, 10.61]
     """
-    codes, values = _codes(cells)
-    devices, rounds = codes.shape
-    bits = max((min(values, rounds) - 1).bit_length(), 1)
-    per_word = 64 // bits
-    words = np.empty((-(-rounds // per_word), devices), dtype=np.uint64)
-    for rows in _blocks(devices):
-        words[:, rows] = _packed(_labels(codes[rows], values), bits, per_word)
-    distinct, counts = _distinct(words)
-    order = np.argsort(-counts, kind="stable")
-    return Supports(counts[order], _unpacked(distinct[:, order], rounds, bits, per_word))
+    _check(mechanism, width)
+    if mechanism.kind == "mean":
+        return _mean_losses(mechanism)[width - 1]
+    return upward(mechanism.response.epsilon * mechanism.changed_bits(width))
 
 
-def _packed(labels: NDArray[np.uint16], bits: int, per_word: int) -> NDArray[np.uint64]:
-    """Labels side by side in 64-bit words, `per_word` of them in each."""
-    words = np.zeros((-(-len(labels) // per_word), labels.shape[1]), dtype=np.uint64)
-    for place, label in enumerate(labels):
-        words[place // per_word] |= label.astype(np.uint64) << np.uint64(place % per_word * bits)
-    return words
+def width_bound(mechanism: Mechanism, width: int) -> float:
+    """
+    w·ε, the paper's bound on `loss_by_width` (Theorem 4): never below it, and simpler to explain.
+
+    >>> from reticent.mechanisms import OneBitMean
+    >>> width_bound(OneBitMean(1, max_value=20, step=1), 21)
+    21.0
+    """
+    _check(mechanism, width)
+    return upward(mechanism.epsilon * width)
 
 
-def _unpacked(words: NDArray[np.uint64], rounds: int, bits: int, per_word: int) -> NDArray[np.uint16]:
-    """The labels again, one pattern per row."""
-    labels = np.empty((rounds, words.shape[1]), dtype=np.uint16)
-    for place in range(rounds):
-        shift = np.uint64(place % per_word * bits)
-        labels[place] = words[place // per_word] >> shift & np.uint64((1 << bits) - 1)
-    return labels.T
+def lifetime_loss(mechanism: Mechanism) -> float:
+    """`loss_by_width` at the largest width there is: a device that uses every answer it can remember."""
+    return loss_by_width(mechanism, mechanism.classes)
 
 
-def _labels(codes: NDArray[Any], values: int) -> NDArray[np.uint16]:
-    """First-occurrence labels of a block of rows, one row of the result per round."""
-    rows, rounds = codes.shape
-    unseen = np.uint16(65535)
-    names = np.full(rows * values, unseen)
-    seen = np.zeros(rows, dtype=np.uint16)
-    offsets = np.arange(rows) * values
-    labels = np.empty((rounds, rows), dtype=np.uint16)
-    for place in range(rounds):
-        slots = offsets + codes[:, place]
-        found = names[slots]
-        new = np.flatnonzero(found == unseen)
-        if len(new):
-            found[new] = seen[new]
-            names[slots[new]] = seen[new]
-            seen[new] += np.uint16(1)
-        labels[place] = found
-    return labels
+@lru_cache(maxsize=256)
+@precise
+def _mean_losses(mechanism: Mechanism) -> tuple[float, ...]:
+    """The loss for w = 1, 2, …, K + 1: by the formula and by the integers, the larger of the two."""
+    cells, points = range(mechanism.classes), mechanism.points
+    shares = [mechanism.shares(cell)[0] for cell in cells]
+    ones = [mechanism.thresholds(cell, 0)[0] for cell in cells]
+    laws = (
+        [(share.ln(), (1 - share).ln()) for share in shares],
+        [(Decimal(one).ln(), Decimal(SCALE - one).ln()) for one in ones],
+    )
 
+    def scaled(loss: Decimal) -> int:
+        """In units, rounded up; no two cells differ by more than e^ε, and ε is known exactly."""
+        return ceil(min(raised(loss), mechanism.epsilon) * _UNIT) if loss else 0
 
-def _distinct(words: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The distinct columns of `words`, and how often each occurs."""
-    ordered = np.sort(words, axis=1) if len(words) == 1 else words[:, np.lexsort(words)]
-    first = np.append(True, np.any(ordered[:, 1:] != ordered[:, :-1], axis=0))
-    starts = np.flatnonzero(first)
-    return ordered[:, starts], np.diff(np.append(starts, ordered.shape[1]))
-
-
-def _codes(cells: ArrayLike) -> tuple[NDArray[Any], int]:
-    """The array, with values that are small whole numbers from 0, and how many of them there may be."""
-    array = np.asarray(cells)
-    if array.ndim != 2 or not array.size or array.dtype.kind not in "iub":
-        raise ParameterError(
-            "cells", "an n x T array of whole numbers", f"shape {array.shape}, type {array.dtype}"
+    symmetric = all(left + right == points[-1] for left, right in zip(points, reversed(points), strict=True))
+    if symmetric or mechanism.classes > LARGEST_ASSIGNMENT:
+        odds = [max(scaled(abs(law[cell][0] - law[cell][1])) for law in laws) for cell in cells]
+        totals = list(accumulate(sorted(odds, reverse=True)))
+    else:
+        totals = best_assignments(
+            [
+                [
+                    max(scaled(max(law[u][0] - law[v][0], law[u][1] - law[v][1])) for law in laws)
+                    for v in cells
+                ]
+                for u in cells
+            ]
         )
-    if array.dtype.kind == "b":
-        array = array.astype(np.uint8)
-    if array.shape[1] >= 65535:
-        raise ParameterError("cells", "fewer than 65,535 rounds", array.shape[1])
-    if array.min() < 0 or array.max() > 255:
-        found, inverse = np.unique(array, return_inverse=True)
-        return inverse.reshape(array.shape), len(found)
-    return array, int(array.max()) + 1
+    return tuple(upward(Fraction(total, _UNIT)) for total in totals)
 
 
-def _blocks(rows: int) -> Iterator[slice]:
-    return (slice(start, start + _ROWS) for start in range(0, rows, _ROWS))
+def _check(mechanism: Mechanism, width: int) -> None:
+    if not 1 <= width <= mechanism.classes:
+        raise ParameterError("width", f"a whole number from 1 to {mechanism.classes}", width)
 
 
-__all__ = ["LONELY", "Supports", "pattern", "patterns_of", "supports", "width"]
+def best_assignments(weights: Sequence[Sequence[int]]) -> list[int]:
+    """
+    The largest total weight of w pairs (row, column), no row or column twice, for w = 1, 2, …, n.
+
+    Successive shortest augmenting paths with potentials (Edmonds & Karp 1972): after w paths the matching is
+    a best one of w pairs, so one run serves every w. Whole numbers, so the result is exact. O(n³).
+
+    >>> best_assignments([[0, 3, 5], [3, 0, 2], [5, 2, 0]])
+    [5, 10, 10]
+    """
+    size, top = len(weights), max(max(row) for row in weights)
+    row_of: dict[int, int] = {}
+    free_rows = set(range(size))
+    row_potential, column_potential = [0] * size, [0] * size
+    totals = []
+    while free_rows:
+        # One more pair, along a cheapest augmenting path: a heavy pair is a short one.
+        distance: dict[int, int] = {}
+        parent: dict[int, int] = {}
+        settled: dict[int, int] = {}
+        row_distance = dict.fromkeys(free_rows, 0)
+        fresh = list(free_rows)
+        while True:
+            for row in fresh:
+                start = row_distance[row] + top - row_potential[row]
+                for column, weight in enumerate(weights[row]):
+                    length = start - weight - column_potential[column]
+                    if column not in settled and length < distance.get(column, length + 1):
+                        distance[column] = length
+                        parent[column] = row
+            column = min(distance, key=distance.__getitem__)
+            settled[column] = reached = distance.pop(column)
+            if column not in row_of:
+                break
+            row_distance[row_of[column]] = reached
+            fresh = [row_of[column]]
+        # Potentials keep every length from falling below 0, which proves the matching a best one.
+        for row, length in row_distance.items():
+            row_potential[row] += reached - length
+        for passed, length in settled.items():
+            column_potential[passed] -= reached - length
+        column_of = {row: taken for taken, row in row_of.items()}
+        while True:  # turn the path that ends in the free column
+            row = parent[column]
+            row_of[column] = row
+            if row in free_rows:
+                free_rows.discard(row)
+                break
+            column = column_of[row]
+        totals.append(sum(weights[row][taken] for taken, row in row_of.items()))
+    return totals

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from reticent.mechanisms.cohort import COHORTS
+from reticent.mechanisms import COHORTS
 from reticent.plan import Plan
 from reticent.reports.codec import ID_BYTES
 from reticent.reports.report import Report

@@ -25,8 +25,7 @@ from tempfile import TemporaryDirectory
 
 from reticent.device import Accepted, Device, Outcome, Policy
 from reticent.plan import Plan
-from reticent.reports import Report
-from reticent.reports.codec import from_json
+from reticent.reports import Report, from_json
 
 __all__ = ["ManualClock", "RecordingTransport", "Sandbox", "sandbox"]
 

@@ -14,7 +14,7 @@ from tests.faults.crash.scenarios import Scenario, nothing
 from tests.faults.crash.world import LATE, Kept, R, Seen, Wire, World, kept_in
 from tests.shared.devices import SECONDS
 
-from reticent.reports.codec import to_json
+from reticent.reports import to_json
 from reticent.testing import ManualClock
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.faults.crash.world import ADDED, LATE, MARKER, PLANS, VALUES, Seen
 
-from reticent.reports.codec import from_json, to_json
+from reticent.reports import from_json, to_json
 
 
 def check_the_bytes(seen: Seen) -> None:

@@ -6,22 +6,20 @@ import sqlite3
 from typing import Any
 
 from tests.faults.crash.world import ONE
+from tests.shared.devices import identity
 
-from reticent.device import core, opening, totals
-from reticent.device.answer import answer
-from reticent.device.state import myself
+from reticent.device import Device, quarantine
 from reticent.reports import Report
 
 
 def tells_too_early() -> None:
     """Bytes leave before they are in the file."""
 
-    def report(self: core.Core, number: int) -> Report:
-        with self.state.view() as connection:
-            draws = self._draws_of(myself(connection))
-            return answer(draws, ONE, number, totals.read(connection, number)).report
+    def report(self: Device, number: int) -> Report:
+        assert self._engine is not None
+        return identity(self._engine.state.path).law(ONE, number, self._recorded(number))
 
-    core.Core.report = report  # type: ignore[assignment,method-assign]
+    Device.report = report  # type: ignore[assignment,method-assign]
 
 
 def never_syncs() -> None:
@@ -38,7 +36,7 @@ def never_syncs() -> None:
 
 def draws_anew() -> None:
     """A broken file is removed, and then a new one made: between the two, nothing tells of the first."""
-    opening._set_aside = lambda path, epoch: path.unlink()
+    quarantine.set_aside = lambda path, epoch: path.unlink()
 
 
 SABOTAGE = {"tells-too-early": tells_too_early, "never-syncs": never_syncs, "draws-anew": draws_anew}

@@ -11,7 +11,7 @@ from tests.faults.crash.world import ADDED, MARKER, ONE, TWO, VALUES, R, Seen, W
 
 from reticent.device import Device, Retry
 from reticent.plan import Plan
-from reticent.reports.codec import from_json, to_json
+from reticent.reports import from_json, to_json
 
 Check = Callable[[Seen], None]
 

@@ -20,10 +20,9 @@ from tests.shared.devices import (
     identity,
 )
 
-from reticent.device import Accepted, Device, Outcome
-from reticent.device.transport import Transport
+from reticent.device import Accepted, Device, Outcome, Transport
 from reticent.plan import Plan
-from reticent.reports.codec import from_json
+from reticent.reports import from_json
 from reticent.testing import ManualClock
 
 R = HERE

@@ -10,13 +10,11 @@ from random import Random
 
 import pytest
 
-from reticent.device.answer import answer
-from reticent.device.prf import SecretDraws
-from reticent.lab.audit.client import CoreParticipant
+from reticent.device import SecretDraws, answer
+from reticent.lab.audit import CoreParticipant
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Group, Metric, Plan
-from reticent.reports import Report
-from reticent.reports.codec import to_json
+from reticent.reports import Report, to_json
 
 
 @pytest.fixture(autouse=True)

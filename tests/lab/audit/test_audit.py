@@ -11,10 +11,16 @@ from pathlib import Path
 import pytest
 
 from reticent.errors import ParameterError, ReticentError
-from reticent.lab.audit import Audit, CommandClient, CoreClient, SdkClient, audit
-from reticent.lab.audit.auditing import first_round_of
-from reticent.lab.audit.client import CoreParticipant
-from reticent.lab.audit.conduct import check_conduct
+from reticent.lab.audit import (
+    Audit,
+    CommandClient,
+    CoreClient,
+    CoreParticipant,
+    SdkClient,
+    audit,
+    first_round_of,
+)
+from reticent.lab.audit.consistency import check_conduct
 from reticent.plan import Plan
 
 
@@ -69,7 +75,8 @@ def test_forgets_the_flip(plans: dict[str, Plan], crooked: Callable) -> None:
 def test_a_tenth_too_much(plans: dict[str, Plan], crooked: Callable) -> None:
     """Without flips one round is all there is to see, and few devices are needed for many reports."""
     found = audit(plans["mean without flips"], client=crooked("a_tenth_too_much"), reports=60_000, rounds=1)
-    assert flagged(found) == {"saves: one round"}
+    above = {"saves: one round", "whole plan: constant, learned event"}  # one metric is the whole plan
+    assert {"saves: one round"} <= flagged(found) <= above
 
 
 @pytest.mark.soak
@@ -173,8 +180,8 @@ def test_an_expired_plan_is_audited_before_it_expired(plans: dict[str, Plan]) ->
 PROGRAM = """
 import json, os, sys
 from fractions import Fraction
-from reticent.lab.audit.auditing import first_round_of
-from reticent.lab.audit.client import CoreParticipant
+from reticent.lab.audit import first_round_of
+from reticent.lab.audit import CoreParticipant
 from reticent.plan import Plan
 plan, devices = Plan.load(sys.argv[1]), {}
 for line in sys.stdin:

@@ -8,12 +8,19 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from reticent.lab.audit.attacks import Attack, Event, Mark, attacks_on, smallest_excess
-from reticent.lab.audit.auditing import REPORTS, ROUNDS
-from reticent.lab.audit.bounds import expected_lower, ratio_bound
+from reticent.lab.audit.attacks import (
+    Attack,
+    Event,
+    Mark,
+    attacks_on,
+    expected_lower,
+    ratio_bound,
+    smallest_excess,
+)
+from reticent.lab.audit.blind import count_events
 from reticent.lab.audit.enumeration import constant_over, enumerate_plan
-from reticent.lab.audit.independence import count_events
-from reticent.lab.audit.worlds import histories
+from reticent.lab.audit.run import REPORTS, ROUNDS
+from reticent.lab.audit.scenarios import histories
 from reticent.plan import Plan
 
 

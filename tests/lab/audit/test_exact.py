@@ -8,11 +8,18 @@ from itertools import permutations, product
 import mpmath
 import pytest
 
-from reticent.lab.audit.enumeration import enumerate_plan
-from reticent.lab.audit.exact import loss_of_constant, loss_of_switch, row_sets, rows_of, seen
-from reticent.lab.audit.figures import Ratio, enumerated
-from reticent.lab.audit.structure import check_structure, least_threshold
-from reticent.lab.audit.widths import loss_of_width, widths_of
+from reticent.lab.audit.enumeration import check_structure, enumerate_plan, least_threshold
+from reticent.lab.audit.exact import (
+    Ratio,
+    enumerated,
+    loss_of_constant,
+    loss_of_switch,
+    loss_of_width,
+    row_sets,
+    rows_of,
+    seen,
+    widths_of,
+)
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan
 

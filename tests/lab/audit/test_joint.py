@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from reticent.lab.audit.joint import remembered, worst_pair
+from reticent.lab.audit.enumeration import remembered, worst_pair
 from reticent.mechanisms import SCALE, Flip, OneBitMean
 from reticent.plan import Group, Metric, Plan
 

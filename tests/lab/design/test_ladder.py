@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent.lab.design.ladder import first, ladder, last, rounded_up
+from reticent.lab.design.choice import first, ladder, last, rounded_up
 
 
 def test_all_numbers_of_three_digits_and_no_others() -> None:

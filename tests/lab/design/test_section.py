@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from reticent.estimates import expected_half_width
-from reticent.lab.design import Wish, choose, plan_text, section
-from reticent.lab.design.section import check_command
-from reticent.plan import Plan
-from reticent.plan.card import privacy_card
-from reticent.plan.lint import lint
+from reticent.lab.design import Wish, check_command, choose, plan_text, section
+from reticent.plan import Plan, lint, privacy_card
 
 HEAD = '[plan]\nname = "another-plan"\nversion = 3\nround = "6h"\nowner = "o"\nexpires = 2099-01-01\n\n'
 

@@ -21,19 +21,10 @@ from reticent.lab.fleet import (
 )
 from reticent.mechanisms import OneBitMean
 from reticent.plan import Metric, Plan
-from reticent.privacy.patterns import Supports, supports
+from reticent.privacy import Supports, supports
 
 DAY = 86_400
 FITTED = (GRAN_TURISMO_SPORT, FORZA_HORIZON_4, THE_CREW_2)
-
-
-@pytest.fixture(scope="module")
-def recordings() -> Path:
-    """The folder of recordings, which are not part of the project."""
-    folder = Path(__file__).parents[3].parent / "shared" / "data"
-    if not list(folder.glob("*_daily_seconds.csv.gz")):
-        pytest.skip("the recordings are not here")
-    return folder
 
 
 def patterns(values: np.ndarray, steps: int, seed: int = 1) -> Supports:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from reticent.cli.doctor.machine import Area, Check, open_to_others
+from reticent.device import HttpTransport
 from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES
-from reticent.device.transport import HttpTransport
 from reticent.errors import ParameterError, ReticentError
 from reticent.plan import Plan
 

@@ -2,7 +2,6 @@
 
 from reticent.dashboard.charts.bars import (
     Bar,
-    Level,
     Measure,
     cumulative,
     gauge,
@@ -17,7 +16,6 @@ __all__ = [
     "HALF_SPARK",
     "SPARK",
     "Bar",
-    "Level",
     "Line",
     "Mark",
     "Measure",

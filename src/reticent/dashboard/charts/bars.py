@@ -1,4 +1,4 @@
-"""Charts of one round: shares per bucket and up to a value, each with its interval, and lengths to compare."""
+"""Charts of one round: shares per bucket and up to a value, with their intervals, and lengths to compare."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from reticent.dashboard.charts.svg import (
     ticks,
     whisker,
 )
+from reticent.estimates import CumulativeEstimate, Quantile
 
 _WIDE, _NARROW = replace(WIDE, bottom=46), replace(NARROW, bottom=46)
 """With room for a unit below the axis."""
@@ -100,10 +101,9 @@ def histogram(edges: Sequence[float], bars: Sequence[Bar], label: str, unit: str
     return both(draw, _WIDE, _NARROW)
 
 
-def small_histogram(
-    edges: Sequence[float], bars: Sequence[Bar], label: str, frame: Frame = HALF_SPARK
-) -> Markup:
+def small_histogram(edges: Sequence[float], bars: Sequence[Bar], label: str) -> Markup:
     """The shape of a histogram, Norm-Sub, with the raw intervals: for a card."""
+    frame = HALF_SPARK
     axis = BucketAxis(edges, frame)
     levels = frame.vertical(0, 100 * max(max(bar.upper, bar.projected) for bar in bars))
     parts = [
@@ -133,25 +133,7 @@ def _whiskers(axis: BucketAxis, levels: Scale, bars: Sequence[Bar]) -> str:
     return "".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
-    """A quantile on the cumulative chart: its share, value and interval."""
-
-    level: float
-    value: float
-    lower: float
-    upper: float
-
-
-def cumulative(
-    edges: Sequence[float],
-    values: Sequence[float],
-    lower: Sequence[float],
-    upper: Sequence[float],
-    quantiles: Sequence[Level],
-    label: str,
-    unit: str,
-) -> Markup:
+def cumulative(below: CumulativeEstimate, quantiles: Sequence[Quantile], label: str, unit: str) -> Markup:
     """
     The share of devices at or below each value, in its band, with quantiles read off the band.
 
@@ -160,12 +142,12 @@ def cumulative(
     """
 
     def draw(base: Frame) -> Markup:
-        levels = base.vertical(100 * min(0.0, *values), 100 * max(1.0, *values))
+        levels = base.vertical(100 * min(0.0, *below.values), 100 * max(1.0, *below.values))
         frame, rules = grid(base, levels, [0, 25, 50, 75, 100], "% of devices at or below")
-        axis = BucketAxis(edges, frame)
+        axis = BucketAxis(below.edges, frame)
         middle, low, high = (
             [(x, levels(100 * share)) for x, share in zip(axis.places, shares, strict=True)]
-            for shares in (values, lower, upper)
+            for shares in (below.values, below.lower, below.upper)
         )
         up, down = high[:1], low[:1]
         for (left, _), (right, top) in pairwise(high):
@@ -196,13 +178,13 @@ def cumulative(
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One way an estimate may be off: how far, said how, drawn how."""
+    """One way an estimate may be off: how far, in words, drawn how."""
 
     name: str
     about: str
     """What the name means, where there is room for it."""
     reach: float
-    said: str
+    text: str
     kind: str
 
 
@@ -216,7 +198,7 @@ def measures(rows: Sequence[Measure], label: str) -> Markup:
             y = 44 * place
             name = row.name if frame.name == "narrow" else f"{row.name}: {row.about}"
             parts.append(text(0, y + 15, name))
-            parts.append(text(right, y + 15, row.said, "figure", anchor="end"))
+            parts.append(text(right, y + 15, row.text, "figure", anchor="end"))
             parts.append(rect(0, y + 22, right, 9, "track"))
             parts.append(rect(0, y + 22, max(scale(row.reach), 1.5), 9, f"measure {row.kind}"))
         return frame.chart("measures", label, parts)

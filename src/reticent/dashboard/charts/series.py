@@ -70,9 +70,7 @@ def series(lines: Sequence[Line], label: str, unit: str) -> Markup:
     tips: dict[tuple[int, int], list[str]] = {}
     for mark in marks:
         begins.setdefault(mark.version, mark.start)
-    for drawn in lines:
-        for mark in drawn.marks:
-            tips.setdefault((mark.start, mark.end), []).append(mark.tip)
+        tips.setdefault((mark.start, mark.end), []).append(mark.tip)
     dots = len({mark.start for mark in marks}) <= FEW and len(lines) == 1
 
     def draw(base: Frame) -> Markup:
@@ -85,8 +83,8 @@ def series(lines: Sequence[Line], label: str, unit: str) -> Markup:
             parts.append(line(x, frame.top, x, frame.floor, "version"))
             parts.append(text(x + 4, frame.top + 9, f"version {version}", "note"))
         parts += [_line(drawn, times, levels, dots) for drawn in lines]
-        for (start, end), said in sorted(tips.items()):
-            x, tip = times(start), "\n".join([span(start, end), *said])
+        for (start, end), sentences in sorted(tips.items()):
+            x, tip = times(start), "\n".join([span(start, end), *sentences])
             parts.append(rect(x, frame.top, times(end) - x, frame.floor - frame.top, "hit", tip))
         return frame.chart("series", label, parts)
 

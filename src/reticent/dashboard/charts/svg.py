@@ -1,4 +1,4 @@
-"""What every chart is made of: scales and ticks, the frame it is drawn in, and pieces of SVG with escaped text."""
+"""What charts are made of: scales and ticks, the frame they are drawn in, pieces of SVG with escaped text."""
 
 from __future__ import annotations
 

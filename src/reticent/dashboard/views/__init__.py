@@ -10,7 +10,6 @@ from typing import Any
 from reticent.dashboard import labels
 from reticent.dashboard.charts import Mark
 from reticent.dashboard.points import Point
-from reticent.mechanisms import OneBitMean
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +32,9 @@ def headline(point: Point) -> dict[str, Any]:
     range.
     """
     estimate, half_width, metric = point.estimate, point.half_width, point.metric
-    mean, mechanism = metric.kind == "mean", metric.mechanism
+    mean = metric.kind == "mean"
     ends = (estimate.lower, estimate.upper)
-    if not isinstance(mechanism, OneBitMean) and ends in pairwise(map(float, mechanism.buckets.edges)):
+    if not mean and ends in pairwise(map(float, metric.mechanism.points)):
         certainty = labels.WITHIN_A_BUCKET
     else:
         certainty = labels.certainty(estimate.value, *ends, half_width)
@@ -66,13 +65,6 @@ def mark(point: Point, name: str = "") -> Mark:
     value = f"{shown['value']} {shown['unit']}".strip()
     so_far = ", so far" if point.provisional else ""
     tip = f"{value} ({shown['interval']}), {shown['reports']} reports{so_far}"
-    return Mark(
-        start=point.start,
-        end=point.end,
-        value=estimate.value,
-        lower=estimate.lower,
-        upper=estimate.upper,
-        open=point.provisional,
-        version=point.version,
-        tip=f"{name}: {tip}" if name else tip,
-    )
+    tip = f"{name}: {tip}" if name else tip
+    ends = (estimate.lower, estimate.upper)
+    return Mark(point.start, point.end, estimate.value, *ends, point.provisional, point.version, tip)

@@ -1,73 +1,267 @@
-"""The collector's health: what each figure means, and when to worry."""
+"""The collector's health: what each number means, and when to worry."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from reticent.collector import LATELY_SECONDS, Health
 from reticent.dashboard import labels
-from reticent.dashboard.health import FIGURES, Figure, Health
-from reticent.dashboard.keys import key_rows
 from reticent.dashboard.views import View
 from reticent.errors import StoreError
 from reticent.results import Result, Results
 
 LOOKED_AT = 4
 """Latest rounds of each plan that are held against chance."""
+MOST_KEYS = 50
+"""As many keys as the page shows; its twin has all of them."""
+_NUMBERS = (
+    "version",
+    "store",
+    "uptime_seconds",
+    "requests",
+    "accepted",
+    "duplicate",
+    "late",
+    "commit_p50_ms",
+    "commit_p99_ms",
+    "queue",
+    "open_reports",
+    "memory_bytes",
+    "rate",
+)
+"""What the twin has as the collector says it."""
 
 
-def health_page(given: Mapping[str, object], uneven: Sequence[Result] | None = None) -> View:
+def newest_uneven(results: Results) -> list[Result] | None:
+    """The newest uneven round of each histogram; None when the store cannot be read just now."""
+    newest: dict[tuple[str, str], Result] = {}
+    try:
+        for plan in sorted(results.plans()):
+            for result in results.uneven(plan, LOOKED_AT):
+                newest.setdefault((plan, result.metric.name), result)
+    except StoreError:
+        return None
+    return list(newest.values())
+
+
+def health_page(health: Health, uneven: Sequence[Result] | None = None) -> View:
     """The page of the collector itself; `uneven` is None when nobody could look."""
-    health = Health.of(given, uneven)
-    keys = key_rows(health.keys, health.number("uptime_seconds"))
+    health = replace(health, uneven=None if uneven is None else tuple(uneven))
+    unevens = [_uneven(result) for result in uneven or ()]
+    worries = [line.name for _, lines in LINES for line in lines if line.worried(health)]
     return View(
         template="health.html",
         title="Health",
-        twin=health.to_dict(),
+        twin={
+            **{name: getattr(health, name) for name in _NUMBERS},
+            "rejected": dict(health.rejected),
+            "keys": [asdict(key) for key in health.keys],
+            "uneven": None if uneven is None else [twin for _, twin in unevens],
+            "worries": worries,
+        },
         shown={
-            "sections": [
-                (section, [_row(figure, health) for figure in figures]) for section, figures in FIGURES
-            ],
-            "rejected": health.rejected_by_code,
-            "keys": keys,
-            "other_keys": len(health.keys) - len(keys),
-            "uneven": [_uneven(each) for each in health.uneven or ()],
+            "health": health,
+            "sections": LINES,
+            "rejected": sorted(health.rejected.items(), key=lambda item: (-item[1], item[0])),
+            "keys": key_rows(health),
+            "other_keys": max(0, len(health.keys) - MOST_KEYS),
+            "uneven": [shown for shown, _ in unevens],
             "uneven_means": labels.UNEVEN_MEANS,
-            "worries": health.worries,
+            "worries": worries,
         },
         refresh=True,
     )
 
 
-def newest_uneven(results: Results) -> list[Result] | None:
-    """The newest uneven round of each histogram; None when the store cannot be read just now."""
-    try:
-        plans = sorted(results.plans())
-        found = [each for plan in plans for each in results.uneven(plan, LOOKED_AT)]
-    except StoreError:
-        return None
-    newest: dict[tuple[str, str], Result] = {}
-    for each in found:
-        newest.setdefault((each.plan, each.metric.name), each)
-    return list(newest.values())
-
-
-def _uneven(found: Result) -> dict[str, str]:
-    name = f"/plans/{found.plan}/metrics/{found.metric.name}"
-    return {
-        "name": f"{found.plan} / {found.metric.name}",
-        "path": f"{name}?round={found.round}",
-        "when": labels.span(found.start, found.end),
-        "state": found.state,
-        "sentence": labels.uneven(found.metric, found.balance) if found.balance else "",
+def _uneven(result: Result) -> tuple[dict[str, str], dict[str, Any]]:
+    """A histogram whose reports chance does not explain, as it is shown and for the twin."""
+    balance = result.balance
+    shown = {
+        "name": f"{result.plan} / {result.metric.name}",
+        "path": f"/plans/{result.plan}/metrics/{result.metric.name}?round={result.round}",
+        "when": labels.span(result.start, result.end),
+        "state": result.state,
+        "sentence": labels.uneven(result.metric, balance) if balance else "",
     }
-
-
-def _row(figure: Figure, health: Health) -> dict[str, Any]:
-    return {
-        "name": figure.name,
-        "value": figure.shown(health),
-        "means": figure.means,
-        "worry": figure.worry,
-        "worried": figure.worried(health),
+    twin = {
+        "plan": result.plan,
+        "version": result.version,
+        "metric": result.metric.name,
+        "round": result.round,
+        "start": result.start,
+        "end": result.end,
+        "state": result.state,
+        **(balance.to_dict() if balance else {}),
     }
+    return shown, twin
+
+
+def key_rows(health: Health) -> list[dict[str, str]]:
+    """The busiest keys as lines of a table; a collector up for less than lately got it in less."""
+    seconds = max(1.0, min(LATELY_SECONDS, health.uptime_seconds))
+    total = sum(key.reports for key in health.keys)
+    lately = sum(key.reports_lately for key in health.keys)
+    return [
+        {
+            "id": key.id,
+            "label": key.label,
+            "role": key.role if key.active else f"{key.role}, revoked",
+            "reports": f"{key.reports:,}",
+            "share": labels.percent(key.reports / total) if total else "",
+            "rate": labels.rounded(key.reports_lately / seconds, 2),
+            "share_lately": labels.percent(key.reports_lately / lately) if lately else "",
+            "requests": f"{key.requests:,}",
+            "refused": f"{key.refused:,}",
+            "limited": f"{key.limited:,}",
+            "over": "over its rate" if key.limited_lately else "",
+        }
+        for key in health.keys[:MOST_KEYS]
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the page: how it is shown, what it means, when to worry."""
+
+    name: str
+    shown: Callable[[Health], str]
+    means: str
+    worry: str = ""
+    worried: Callable[[Health], bool] = lambda health: False
+
+
+def _with_share(health: Health, count: int) -> str:
+    return f"{count:,} ({labels.percent(health.share(count))})" if count else "0"
+
+
+def _size(health: Health) -> str:
+    size, reports = labels.size(health.memory_bytes), health.open_reports
+    return f"{size}, {health.memory_bytes / reports:,.0f} bytes a report" if reports else size
+
+
+def _cohorts(health: Health) -> str:
+    if health.uneven is None:
+        return "unknown"
+    return f"{len(health.uneven):,} uneven" if health.uneven else "even"
+
+
+LINES: list[tuple[str, list[Line]]] = [
+    (
+        "Reports since start",
+        [
+            Line(
+                "Accepted",
+                lambda health: f"{health.accepted:,}",
+                "New reports that are durable in the store and will be counted exactly once.",
+                "It stands still for longer than a round although devices are running.",
+            ),
+            Line(
+                "Duplicate",
+                lambda health: _with_share(health, health.duplicate),
+                "Reports that were there already: a device did not hear the answer and sent again, or "
+                "somebody replays what it saw. Harmless either way: a report counts once.",
+                "More than 10 %: answers get lost on the way back, time-outs are too short, or somebody "
+                "replays reports; the table of keys shows who sends far more than the others.",
+                lambda health: health.share(health.duplicate) > 0.1,
+            ),
+            Line(
+                "Late",
+                lambda health: _with_share(health, health.late),
+                "Reports whose round took no more when they came: its grace was over. They are not counted.",
+                "More than 1 %: the grace is too short for these devices, or their clocks are wrong.",
+                lambda health: health.share(health.late) > 0.01,
+            ),
+            Line(
+                "Rejected",
+                lambda health: _with_share(health, health.refused),
+                "What else was refused: whole requests, or single reports of a batch. The table below has "
+                "the reasons, late ones among them.",
+                "More than 1 %: an old plan in the field, a wrong key, or somebody who tries things out.",
+                lambda health: health.share(health.refused) > 0.01,
+            ),
+            Line(
+                "Requests",
+                lambda health: f"{health.requests:,}",
+                "POSTs that came; one may carry many reports.",
+            ),
+        ],
+    ),
+    (
+        "Who sends",
+        [
+            Line(
+                "Over the rate",
+                lambda health: (
+                    f"{sum(key.limited_lately for key in health.keys):,} in the last 5 min"
+                    if health.rate
+                    else "no limit is set"
+                ),
+                "Requests that were refused because their key sent more than --rate allows. Devices send "
+                "again later.",
+                "Any: a key is used by more devices than it was made for, or somebody floods the collector.",
+                lambda health: any(key.limited_lately for key in health.keys),
+            ),
+            Line(
+                "Cohorts",
+                _cohorts,
+                "Devices draw at random what their histogram answers are about. The latest rounds are held "
+                "against chance, with at most one false alarm in a million for each. A lie about an answer, "
+                "and so any lie about a mean, leaves no trace: each metric's page says how far lies reach.",
+                "Any is uneven: somebody picks cohorts to push a bucket, or a client draws them wrongly.",
+                lambda health: bool(health.uneven),
+            ),
+        ],
+    ),
+    (
+        "Right now",
+        [
+            Line(
+                "Commit",
+                lambda health: (
+                    f"{labels.rounded(health.commit_p50_ms, 2)} ms, "
+                    f"1 % above {labels.rounded(health.commit_p99_ms, 2)} ms"
+                ),
+                "Time that the store takes for a commit: median and slowest 1 % of the latest 4,096. A "
+                "report waits for the one under way, and then for its own.",
+                "The slowest 1 % above 250 ms: the disk or the database is too slow or too busy.",
+                lambda health: health.commit_p99_ms > 250,
+            ),
+            Line(
+                "Waiting",
+                lambda health: f"{health.queue:,}",
+                "Reports that wait for the next commit.",
+                "More than 10,000, or more at every look: reports come faster than they can be written.",
+                lambda health: health.queue > 10_000,
+            ),
+            Line(
+                "Open reports",
+                lambda health: f"{health.open_reports:,}",
+                "Reports in rounds that are not sealed yet; their ids are in memory, to tell repeats by.",
+                "It grows from day to day: rounds are not being sealed.",
+            ),
+            Line(
+                "Memory",
+                _size,
+                "What open rounds take: ids, and answers that are not yet added up. The process itself and "
+                "remembered counts come on top.",
+                "It comes near the machine's: fewer open rounds (a shorter grace) need less.",
+            ),
+        ],
+    ),
+    (
+        "This collector",
+        [
+            Line(
+                "Up for",
+                lambda health: labels.duration(health.uptime_seconds),
+                "Time since the last start. Counts above begin at 0 then; nothing acknowledged is lost.",
+                "Less than you think: it restarts by itself.",
+            ),
+            Line("Store", lambda health: health.store, "Where rounds rest."),
+            Line("Version", lambda health: health.version, "The version of reticent."),
+        ],
+    ),
+]
+"""Sections of the page, each with its lines."""

@@ -51,8 +51,10 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
         "confidence": params.confidence / 100,
         "rounds": params.rounds,
     }
-    build = _mean if mean else _histogram
-    more_shown, more_twin = build(reader, plan, metric, params, chosen, same)
+    if mean:
+        more_shown, more_twin = _mean(reader, plan, metric, params, same)
+    else:
+        more_shown, more_twin = _histogram(reader, plan, metric, params, chosen, same)
     return View(
         template="mean.html" if mean else "histogram.html",
         title=f"{metric.name} · {plan.name}",
@@ -66,14 +68,8 @@ Parts = tuple[dict[str, Any], dict[str, Any]]
 """What is shown, and what is in the twin."""
 
 
-def _mean(
-    reader: PointReader,
-    plan: Plan,
-    metric: Metric,
-    params: Params,
-    last: Point | None,
-    points: Sequence[Point],
-) -> Parts:
+def _mean(reader: PointReader, plan: Plan, metric: Metric, params: Params, points: Sequence[Point]) -> Parts:
+    last = latest(points)
     by_tag = _by_tag(reader, plan, metric, params, last) if params.by else {}
     lines = by_tag or {"": list(points)}
     twin: dict[str, Any] = {
@@ -134,7 +130,7 @@ def _mean_row(point: Point, tag: str = "", year: bool = True) -> dict[str, str]:
     return {
         "tag": tag,
         "round": str(point.round),
-        "begins": labels.brief(point.start, year),
+        "begins": labels.moment(point.start, year),
         "when": labels.span(point.start, point.end),
         "value": labels.number(estimate.value, digits),
         "half_width": labels.number(point.half_width, digits),
@@ -187,7 +183,7 @@ def _histogram(
         "histogram": None,
         "medians": [point.to_dict() for point in points],
     }
-    result = chosen and reader.histogram(plan, metric.name, chosen, params.confidence, segment)
+    result = chosen and reader.histogram(plan, chosen, params.confidence, segment)
     if not chosen or not result or not isinstance(result.estimate, HistogramEstimate):
         return {}, twin
     place = points.index(chosen)
@@ -232,7 +228,6 @@ def _shares(histogram: HistogramEstimate, metric: Metric, params: Params) -> Par
     at_or_below = (
         f"share of devices at or below each value of {metric.name}, with a {params.confidence} % band"
     )
-    levels = [charts.Level(point.level, point.value, point.lower, point.upper) for point in quantiles]
     rows = []
     for bucket, share in zip(buckets, projected, strict=True):
         digits = labels.decimals(100 * bucket.half_width)
@@ -249,9 +244,7 @@ def _shares(histogram: HistogramEstimate, metric: Metric, params: Params) -> Par
         )
     shown = {
         "chart": charts.histogram(histogram.edges, bars(histogram), per_bucket, unit),
-        "below": charts.cumulative(
-            below.edges, below.values, below.lower, below.upper, levels, at_or_below, unit
-        ),
+        "below": charts.cumulative(below, quantiles, at_or_below, unit),
         "quantiles": [
             {
                 "name": "median" if quantile.level == 0.5 else f"{100 * quantile.level:g} %",

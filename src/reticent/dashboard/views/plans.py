@@ -16,10 +16,7 @@ from reticent.dashboard.points import Point, PointReader, comparable, latest
 from reticent.dashboard.views import View, headline, mark
 from reticent.dashboard.views.metric import bars
 from reticent.estimates import HistogramEstimate
-from reticent.mechanisms import DBitFlip, HadamardBit
-from reticent.plan import Metric, Plan
-from reticent.plan.card import PrivacyCard
-from reticent.plan.lint import lint
+from reticent.plan import Metric, Plan, PrivacyCard, lint
 
 ROUNDS = 60
 CONFIDENCE = 95
@@ -98,7 +95,7 @@ def overview(reader: PointReader) -> View:
         template="overview.html",
         title="Overview",
         twin={"at": now, "confidence": CONFIDENCE / 100, "plans": twins},
-        shown={"plans": shown, "now": labels.moment(now), "confidence": CONFIDENCE},
+        shown={"plans": shown, "now": f"{labels.moment(now)} UTC", "confidence": CONFIDENCE},
         refresh=any(twin["open_rounds"] for twin in twins),
     )
 
@@ -122,7 +119,7 @@ def _metric_card(
     marks, shape = [mark(point) for point in reversed(same)], Markup()
     what, frame = ("mean", charts.SPARK) if metric.kind == "mean" else ("median", charts.HALF_SPARK)
     if metric.kind == "histogram":
-        result = reader.histogram(plan, metric.name, last, CONFIDENCE)
+        result = reader.histogram(plan, last, CONFIDENCE)
         if result is not None and isinstance(result.estimate, HistogramEstimate):
             label = f"how {metric.name} is spread over devices, latest round"
             shape = charts.small_histogram(result.estimate.edges, bars(result.estimate), label)
@@ -227,7 +224,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
                 info
                 | {
                     "when": labels.span(info["start"], info["end"]),
-                    "until": "" if info["state"] == "sealed" else labels.moment(info["closes"]),
+                    "until": "" if info["state"] == "sealed" else f"{labels.moment(info['closes'])} UTC",
                     "reports": f"{info['reports']:,}",
                 }
                 for info in rounds
@@ -240,18 +237,11 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
 def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is asked for a metric and what that costs, as it is shown and for the twin."""
     mechanism, losses = metric.mechanism, card.metrics[metric.name]
-    if isinstance(mechanism, HadamardBit):
-        in_words = f"one Hadamard bit about {len(mechanism.buckets)} buckets"
-    elif isinstance(mechanism, DBitFlip):
-        bits = f"{mechanism.width} bit{'s' * (mechanism.width > 1)}"
-        in_words = f"dBitFlip, {bits} about {len(mechanism.buckets)} buckets"
-    else:
-        in_words = "one bit about the mean"
     top, epsilon, flip = float(metric.max_value), float(mechanism.epsilon), float(metric.flip.probability)
     shown = {
         "metric": metric,
         "path": f"/plans/{plan.name}/metrics/{metric.name}",
-        "mechanism": in_words,
+        "mechanism": mechanism.summary,
         "range": f"0 to {labels.rounded(top, 6)} {labels.plural(metric.unit)}".strip(),
         "epsilon": labels.rounded(epsilon),
         "flip": labels.percent(flip),
@@ -266,7 +256,7 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
         "unit": metric.unit,
         "description": metric.description,
         "max_value": top,
-        "mechanism": in_words,
+        "mechanism": mechanism.summary,
         "epsilon": epsilon,
         "flip": flip,
     }

@@ -1,20 +1,20 @@
 """
 Does a client keep the promises of a plan's privacy card?
 
-    figures, exact, widths, joint    losses by enumeration over the integers of a plan
-    enumeration, structure           each beside its claim; what must hold of the integers
-    client, command                  who is audited: the SDK, its core, or any program
-    worlds                           histories to tell apart, and what devices sent in them
-    bounds, attacks, learned,        events fixed beforehand, and what they prove
-    independence
-    conduct                          repeating oneself, and saying nothing beside the bits
-    auditing, picture                all of it together
+    exact          losses by enumeration over the integers of a plan
+    enumeration    each beside its claim; what must hold of the integers
+    clients        who is audited: the SDK, its core, or any program
+    scenarios      histories to tell apart, and what devices sent in them
+    attacks        events fixed beforehand, and what they prove
+    blind          events that are learned, and what must not depend on values at all
+    consistency    repeating oneself, and saying nothing beside the bits
+    run            all of it together, and its picture
 
 >>> from reticent.mechanisms import Flip, OneBitMean
 >>> from reticent.plan import Metric, Plan
 >>> plan = Plan("app", 1, 3600, 3600, (Metric("saves", OneBitMean(1, 100), Flip(0.2)),))
->>> found = audit(plan, client=CoreClient(seed="doc"), reports=2_000, rounds=2)
->>> found.sound, [round(each.loss, 3) for each in found.exact[:3]]
+>>> result = audit(plan, client=CoreClient(seed="doc"), reports=2_000, rounds=2)
+>>> result.sound, [round(loss.loss, 3) for loss in result.exact[:3]]
 (True, [1.0, 0.569, 0.866])
 """
 
@@ -25,8 +25,25 @@ from reticent.errors import MissingExtraError
 if find_spec("scipy") is None:
     raise MissingExtraError("estimates", "scipy")
 
-from reticent.lab.audit.auditing import Audit, audit
-from reticent.lab.audit.client import Client, CoreClient, Participant, SdkClient
-from reticent.lab.audit.command import CommandClient
+from reticent.lab.audit.clients import (
+    Client,
+    CommandClient,
+    CoreClient,
+    CoreParticipant,
+    Participant,
+    SdkClient,
+)
+from reticent.lab.audit.run import Audit, audit, draw, first_round_of
 
-__all__ = ["Audit", "Client", "CommandClient", "CoreClient", "Participant", "SdkClient", "audit"]
+__all__ = [
+    "Audit",
+    "Client",
+    "CommandClient",
+    "CoreClient",
+    "CoreParticipant",
+    "Participant",
+    "SdkClient",
+    "audit",
+    "draw",
+    "first_round_of",
+]

@@ -5,18 +5,108 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from reticent.lab.audit.bounds import SURE, expected_lower, ratio_bound
-from reticent.lab.audit.enumeration import ONE_ROUND, STAYED, SWITCHED, constant_over, halves, same_pattern
-from reticent.lab.audit.figures import Enumerated
-from reticent.lab.audit.joint import remembered
-from reticent.lab.audit.worlds import Histories, Sample, World, informative
-from reticent.mechanisms import SCALE, DBitFlip
+from reticent.estimates.interval import clopper_pearson
+from reticent.lab.audit.enumeration import (
+    ONE_ROUND,
+    STAYED,
+    SWITCHED,
+    constant_over,
+    halves,
+    remembered,
+    same_pattern,
+)
+from reticent.lab.audit.exact import Enumerated
+from reticent.lab.audit.scenarios import Histories, Sample, World, informative
+from reticent.mechanisms import SCALE
 from reticent.plan import Metric, Plan
+
+FALSE_ALARM = 1e-6
+"""How often an audit flags a client that keeps every claim, over all its events together."""
+
+SURE = 2.3263478740408408
+"""The 99 % point of the normal distribution: what "would notice" means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """ln of the ratio of an event's chances under two histories: an estimate, and where it must lie."""
+
+    estimate: float
+    lower: float
+    """Never below 0: so much is lost at least, at the declared confidence."""
+    upper: float
+
+
+def ratio_bound(
+    hits: int,
+    devices: int,
+    other_hits: int,
+    other_devices: int,
+    together: int,
+    false_alarm: float = FALSE_ALARM,
+) -> Bound:
+    """
+    A loss of at least `lower`, from an event that was chosen before these devices were looked at.
+
+    With P and Q the chances of the event under the two histories, every claim of ε says P ≤ e^ε Q. From
+    `hits` of `devices` and `other_hits` of `other_devices`, Clopper-Pearson gives P ≥ P_lo and Q ≤ Q_hi, each
+    wrong with chance α/(2E), α = `false_alarm` and E = `together` events. So ln(P_lo/Q_hi) exceeds the true
+    loss in any of the E events with chance α at most (Bonferroni; the events need not be independent).
+
+    >>> ratio_bound(700, 1000, 300, 1000, together=1).lower < math.log(7 / 3)
+    True
+    """
+    if not devices or not other_devices:
+        return Bound(0.0, 0.0, math.inf)
+    confidence = 1 - false_alarm
+    low, high = (float(end) for end in clopper_pearson(hits, devices, confidence, together))
+    other_low, other_high = (
+        float(end) for end in clopper_pearson(other_hits, other_devices, confidence, together)
+    )
+    estimate = _log(hits * other_devices, other_hits * devices)
+    return Bound(estimate, max(0.0, _log(low, other_high)), _log(high, other_low))
+
+
+def _log(above: float, below: float) -> float:
+    if below <= 0:
+        return math.inf if above > 0 else 0.0
+    return math.log(above / below) if above > 0 else -math.inf
+
+
+def expected_lower(
+    chance: NDArray[np.float64] | float,
+    devices: int,
+    other: NDArray[np.float64] | float,
+    other_devices: int,
+    together: int,
+    *,
+    luck: float = 0.0,
+) -> NDArray[np.float64]:
+    """
+    The bound that so many devices would give, for events of these chances (numbers or arrays); may be < 0.
+
+    `luck` 0 is the middle of what may come; at `SURE` the bound is at least this with chance 0.98 (both
+    counts within their 99 % points, normal approximation).
+    """
+    first = _typical(chance, devices, -luck)
+    second = _typical(other, other_devices, luck)
+    low, _ = clopper_pearson(first, devices, 1 - FALSE_ALARM, together)
+    _, high = clopper_pearson(second, other_devices, 1 - FALSE_ALARM, together)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(low) - np.log(high))
+
+
+def _typical(chance: Any, devices: int, luck: float) -> NDArray[np.float64]:
+    share = np.asarray(chance, dtype=np.float64)
+    count = devices * share + luck * np.sqrt(devices * share * (1 - share))
+    return np.asarray(np.clip(count, 0, devices))
+
 
 Floats = NDArray[np.float64]
 Memo = tuple[float, float | None]
@@ -88,8 +178,8 @@ class Attacked:
 
 def attacks_on(plan: Plan, told: Histories, rounds: int, exact: Sequence[Enumerated]) -> list[Attack]:
     """Every attack on the answer bits, in both directions."""
-    losses = {(each.subject, each.what): each for each in exact}
-    found: list[Attack] = []
+    losses = {(loss.subject, loss.what): loss for loss in exact}
+    attacks: list[Attack] = []
     for metric in plan.metrics:
         first, second = told.of_metric(plan, metric)
         marks = _marks(plan, metric, told.worlds[first], told.worlds[second])
@@ -98,19 +188,16 @@ def attacks_on(plan: Plan, told: Histories, rounds: int, exact: Sequence[Enumera
             whats.append((constant_over(rounds), halves(rounds)))
         for what, parts in whats:
             loss = losses[metric.name, what]
-            found += _both(Attack(metric.name, what, loss.claim, loss.loss, first, second, parts, marks))
+            attacks += _both(Attack(metric.name, what, loss.claim, loss.loss, first, second, parts, marks))
         if told.switched is not None:
-            found += _switch_attacks(plan, metric, told, rounds, losses)
-    return found + list(_joint_attacks(plan, told, rounds, losses))
+            attacks += _switch_attacks(plan, metric, told, rounds, losses)
+    return attacks + list(_joint_attacks(plan, told, rounds, losses))
 
 
 def _both(attack: Attack) -> list[Attack]:
-    return [attack, _reversed(attack)]
-
-
-def _reversed(attack: Attack) -> Attack:
-    """The same bits the other way round: what speaks for the second history."""
-    return replace(attack, first=attack.second, second=attack.first, marks=_turned(attack.marks))
+    """An attack, and the same bits the other way round: what speaks for the second history."""
+    turned = replace(attack, first=attack.second, second=attack.first, marks=_turned(attack.marks))
+    return [attack, turned]
 
 
 def _turned(marks: Sequence[Mark]) -> tuple[Mark, ...]:
@@ -122,7 +209,7 @@ def _marks(plan: Plan, metric: Metric, first: World, second: World) -> tuple[Mar
     offset, gamma = plan.offset(metric.name), float(metric.flip.probability)
     memos: tuple[Memo, Memo] = (_chance_in(metric, first), None), (_chance_in(metric, second), None)
     marks = [Mark(metric.name, offset, 1, gamma, *memos)]
-    if isinstance(metric.mechanism, DBitFlip) and metric.mechanism.width > 1:
+    if metric.bits > 1:
         marks.append(Mark(metric.name, offset + 1, 0, gamma, *memos))
     return tuple(marks)
 
@@ -232,8 +319,8 @@ class Event:
         here = _chance([_law(m, _stretched(m.first, excess), parts) for m in marks], self.accepted)
         there = _chance([_law(m, _stretched(m.second, excess), parts) for m in marks], self.accepted)
         devices, other_devices, together = self.sizes
-        found = expected_lower(here, devices, there, other_devices, together, luck=SURE)
-        return bool(found > self.attack.claim)
+        lower = expected_lower(here, devices, there, other_devices, together, luck=SURE)
+        return bool(lower > self.attack.claim)
 
 
 def _law(mark: Mark, memo: Memo, parts: tuple[int, int]) -> Floats:
@@ -282,31 +369,22 @@ def carry_out(
     informed = {metric.name: informative(metric.mechanism) for metric in plan.metrics}
     best: dict[tuple[str, str], Attacked] = {}
     for attack in attacks:
-        found = _carry_out(attack, samples, informed, together)
+        pair = samples[attack.first], samples[attack.second]
+        usable = np.logical_and.reduce([informed[mark.metric] for mark in attack.marks])
+        masks = [usable[sample.cohorts] for sample in pair]
+        counts = [int(mask.sum()) for mask in masks]
+        event = Event(attack, max(counts[0], 1), max(counts[1], 1), together)
+        hits = [event.hits(sample, mask) for sample, mask in zip(pair, masks, strict=True)]
+        bound = ratio_bound(hits[0], counts[0], hits[1], counts[1], together)
+        result = Attacked(
+            attack.subject, attack.what, attack.claim, attack.exact,
+            bound.estimate, bound.lower, bound.upper, min(counts), bound.lower > attack.claim,
+            smallest_excess(event) if math.isfinite(attack.claim) else None,
+        )  # fmt: skip
         known = best.get((attack.subject, attack.what))
-        if known is None or (found.lower, found.estimate) > (known.lower, known.estimate):
-            best[attack.subject, attack.what] = found
+        if known is None or (result.lower, result.estimate) > (known.lower, known.estimate):
+            best[attack.subject, attack.what] = result
     return list(best.values())
-
-
-def _carry_out(
-    attack: Attack,
-    samples: Sequence[Sample],
-    informed: Mapping[str, NDArray[np.bool_]],
-    together: int,
-) -> Attacked:
-    pair = samples[attack.first], samples[attack.second]
-    usable = np.logical_and.reduce([informed[mark.metric] for mark in attack.marks])
-    masks = [usable[sample.cohorts] for sample in pair]
-    counts = [int(mask.sum()) for mask in masks]
-    event = Event(attack, max(counts[0], 1), max(counts[1], 1), together)
-    hits = [event.hits(sample, mask) for sample, mask in zip(pair, masks, strict=True)]
-    bound = ratio_bound(hits[0], counts[0], hits[1], counts[1], together)
-    return Attacked(
-        attack.subject, attack.what, attack.claim, attack.exact,
-        bound.estimate, bound.lower, bound.upper, min(counts), bound.lower > attack.claim,
-        smallest_excess(event) if math.isfinite(attack.claim) else None,
-    )  # fmt: skip
 
 
 def smallest_excess(event: Event) -> float | None:

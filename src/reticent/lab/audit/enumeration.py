@@ -1,17 +1,218 @@
-"""Every claim of a plan's privacy card, beside the loss that enumeration finds."""
+"""Every claim of a plan's privacy card beside the loss that enumeration finds, and what must hold of its integers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations, pairwise, product
+from math import prod
 
-from reticent.lab.audit.exact import loss_of_constant, loss_of_switch, representatives, row_sets
-from reticent.lab.audit.figures import Enumerated, enumerated, total
-from reticent.lab.audit.joint import MOST_COUNTERS, worst_pair
-from reticent.lab.audit.widths import loss_of_width, widths_of
-from reticent.plan import Metric, Plan
-from reticent.plan.card import privacy_card
+from reticent.lab.audit.exact import (
+    Enumerated,
+    Ratio,
+    enumerated,
+    loss_of_constant,
+    loss_of_switch,
+    loss_of_width,
+    representatives,
+    row_sets,
+    rows_of,
+    total,
+    widths_of,
+)
+from reticent.mechanisms import SCALE, Mechanism
+from reticent.plan import Group, Metric, Plan, privacy_card
 from reticent.privacy import loss_by_width, loss_of_constant_device
 from reticent.privacy import loss_of_switch as claim_of_switch
+
+_DIGITS = Context(prec=90)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Something that must hold, and whether it does; None when it could not be looked at."""
+
+    subject: str
+    what: str
+    holds: bool | None
+    detail: str = ""
+
+    def to_dict(self) -> dict[str, object]:
+        """Ready for JSON."""
+        return asdict(self)
+
+
+def check_structure(plan: Plan) -> list[Check]:
+    """
+    The integers of every metric, checked one by one.
+
+    - no threshold is below ⌈2⁶⁴/(e^h + 1)⌉ or above its mirror image, h the exponent of one bit, computed
+      anew here with 90 digits;
+    - a mean's thresholds never fall from one cell to the next, and the two ends mirror each other;
+    - γ·2⁶⁴ is rounded up, and stays below one half;
+    - every cohort is asked as much as every other.
+    """
+    return [check for metric in plan.metrics for check in _check_metric(metric)]
+
+
+def _check_metric(metric: Metric) -> list[Check]:
+    mechanism, flip = metric.mechanism, metric.flip
+    low = least_threshold(mechanism.response.epsilon)
+    used = {one for rows in row_sets(mechanism) for row in rows for one in row}
+    checks = [
+        Check(
+            metric.name,
+            "every threshold lies on the private side",
+            low <= min(used) and max(used) <= SCALE - low,
+            f"{len(used)} thresholds from {low}",
+        ),
+        Check(
+            metric.name,
+            "the flip is rounded up, below one half",
+            flip.probability * SCALE <= flip.threshold < SCALE // 2,
+            f"{flip.threshold} of 2^64",
+        ),
+    ]
+    if mechanism.kind == "mean":
+        cells = [row[0] for row in rows_of(mechanism)]
+        checks.append(
+            Check(
+                metric.name,
+                "thresholds rise from cell to cell",
+                all(a <= b for a, b in pairwise(cells)) and cells[0] + cells[-1] == SCALE,
+                f"{len(cells)} cells",
+            )
+        )
+    else:
+        kinds = len(row_sets(mechanism))
+        checks.append(Check(metric.name, "every cohort is asked alike", kinds == 1, f"{kinds} kind(s)"))
+    return checks
+
+
+def least_threshold(exponent: Fraction) -> int:
+    """
+    ⌈2⁶⁴ / (e^h + 1)⌉, with 90 digits.
+
+    >>> least_threshold(Fraction(1))
+    4961093570831980854
+    """
+    odds = _DIGITS.exp(_DIGITS.divide(Decimal(exponent.numerator), Decimal(exponent.denominator)))
+    quotient = _DIGITS.divide(Decimal(SCALE), _DIGITS.add(odds, Decimal(1)))
+    return int(quotient.to_integral_value(rounding=ROUND_CEILING))
+
+
+MOST_COUNTERS = 7
+"""Most counters for which every output is tried with every candidate; beyond, those of alike counters."""
+
+Value = int | Fraction
+Vector = tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JointPair:
+    """The two vectors and the answers that tell most, of those tried."""
+
+    likelier: Vector
+    rarer: Vector
+    answers: tuple[int, ...]
+    ratio: Ratio
+
+
+def worst_pair(plan: Plan, group: Group, *, flips: bool) -> JointPair:
+    """
+    The largest ratio over pairs of vectors within the limit, and all answers.
+
+    Tried are all corners of { 0 ≤ x_i ≤ m_i, Σ x_i ≤ M } and all even spreads of the limit over some of the
+    counters. For counters alike, and every answer, the best numerator is an even spread (its logarithm is
+    concave) and the best denominator a corner (convex), so the figure is the largest of all pairs. For
+    counters that differ it is attained, and may not be the largest.
+    """
+    members = [plan.by_name[name] for name in group.metrics]
+    points = list(_points(members, Fraction(group.max_total)))
+    chances = [[_one(member, value, flips) for member, value in zip(members, x, strict=True)] for x in points]
+    whole = SCALE**3
+    worst: JointPair | None = None
+    for answers in _outputs(len(members)):
+        laws = [
+            prod(one if answer else whole - one for one, answer in zip(vector, answers, strict=True))
+            for vector in chances
+        ]
+        best, least = max(laws), min(laws)
+        pair = JointPair(points[laws.index(best)], points[laws.index(least)], answers, Ratio(best, least))
+        if worst is None or worst.ratio < pair.ratio:
+            worst = pair
+    if worst is None:
+        raise ValueError(group.name)
+    return worst
+
+
+def _outputs(counters: int) -> Iterator[tuple[int, ...]]:
+    """All answers; of many counters, those with the ones last."""
+    if counters <= MOST_COUNTERS:
+        return product((0, 1), repeat=counters)
+    return ((0,) * (counters - ones) + (1,) * ones for ones in range(counters + 1))
+
+
+def _points(members: Sequence[Metric], limit: Fraction) -> Iterator[Vector]:
+    """Corners and even spreads; of many counters, only the first or last of each number of them."""
+    tops = [Fraction(member.max_value) for member in members]
+    places = range(len(members))
+    yield (Fraction(0),) * len(members)
+    for size in range(len(members) + 1):
+        chosen_sets: list[tuple[int, ...]]
+        if len(members) <= MOST_COUNTERS:
+            chosen_sets = list(combinations(places, size))
+        else:
+            chosen_sets = [tuple(places[:size]), tuple(places[len(members) - size :])]
+        for chosen in chosen_sets:
+            yield from _around(tops, chosen, limit)
+
+
+def _around(tops: Sequence[Fraction], chosen: tuple[int, ...], limit: Fraction) -> Iterator[Vector]:
+    """The limit spread evenly over the chosen counters; all of them full, and one more with the rest."""
+    if chosen:
+        share = limit / len(chosen)
+        yield tuple(min(top, share) if i in chosen else Fraction(0) for i, top in enumerate(tops))
+    rest = limit - sum(tops[i] for i in chosen)
+    if rest >= 0:
+        for other in [i for i in range(len(tops)) if i not in chosen][:MOST_COUNTERS] or [-1]:
+            yield tuple(
+                top if i in chosen else min(top, rest) if i == other else Fraction(0)
+                for i, top in enumerate(tops)
+            )
+
+
+def _one(metric: Metric, value: Value, flips: bool) -> int:
+    """The chance that a device with this value answers 1, over 2¹⁹²."""
+    one = remembered(metric.mechanism, value)
+    turned = metric.flip.threshold if flips else 0
+    return one * (SCALE - turned) + (SCALE * SCALE - one) * turned
+
+
+@lru_cache(maxsize=4096)
+def remembered(mechanism: Mechanism, value: Value) -> int:
+    """
+    The chance that the first bit remembered for a value is 1, over alphas and draws, over 2¹²⁸.
+
+    At most two cells are within reach of a value; how many of the 2⁶⁴ alphas lead to each is found by
+    bisection on `memo_class` itself.
+    """
+    first, last = mechanism.memo_class(value, 0, 0), mechanism.memo_class(value, SCALE - 1, 0)
+    below, above = 0, SCALE
+    if first != last:
+        above = SCALE - 1
+        while above - below > 1:
+            middle = (below + above) // 2
+            if mechanism.memo_class(value, middle, 0) == first:
+                below = middle
+            else:
+                above = middle
+    ones = mechanism.thresholds(first, 0)[0], mechanism.thresholds(last, 0)[0]
+    return above * ones[0] + (SCALE - above) * ones[1]
+
 
 REMEMBERED = "remembered answer"
 ONE_ROUND = "one round"
@@ -34,7 +235,7 @@ def enumerate_plan(plan: Plan, rounds: int) -> list[Enumerated]:
     limit, in one round and for remembered answers, which is all rounds of a device that never changes.
     """
     card = privacy_card(plan)
-    results = [found for metric in plan.metrics for found in _metric(metric, rounds)]
+    results = [loss for metric in plan.metrics for loss in _metric(metric, rounds)]
     grouped = {name for group in plan.groups for name in group.metrics}
     alone = [metric for metric in plan.metrics if metric.name not in grouped]
     losses = {
@@ -50,11 +251,11 @@ def enumerate_plan(plan: Plan, rounds: int) -> list[Enumerated]:
             (True, ONE_ROUND, claims.round),
             (False, "constant, all rounds", claims.constant),
         ):
-            found = worst_pair(plan, group, flips=flips).ratio
-            losses[flips].append(found.logarithm)
+            ratio = worst_pair(plan, group, flips=flips).ratio
+            losses[flips].append(ratio.logarithm)
             answers = "all" if len(group.metrics) <= MOST_COUNTERS else "every number of ones in the"
             over = f"{answers} answers, corners and even spreads of the limit"
-            results.append(enumerated(f"group {group.name}", what, claim, found, over))
+            results.append(enumerated(f"group {group.name}", what, claim, ratio, over))
     together = "losses of metrics and groups, added"
     results.append(enumerated("whole plan", ONE_ROUND, card.round, total(losses[True]), together))
     results.append(
@@ -71,8 +272,8 @@ def _metric(metric: Metric, rounds: int) -> Iterator[Enumerated]:
     for count, what in ((1, ONE_ROUND), (rounds, constant_over(rounds))):
         if count > 1 or what == ONE_ROUND:
             claim = loss_of_constant_device(mechanism, flip, count)
-            found = loss_of_constant(mechanism, flip.threshold, count)
-            yield enumerated(name, what, claim, found, f"{classes}, all sequences of answers")
+            ratio = loss_of_constant(mechanism, flip.threshold, count)
+            yield enumerated(name, what, claim, ratio, f"{classes}, all sequences of answers")
     if rounds > 1:
         before, after = halves(rounds)
         claims = claim_of_switch(mechanism, flip, before, after)
@@ -82,8 +283,8 @@ def _metric(metric: Metric, rounds: int) -> Iterator[Enumerated]:
         yield enumerated(name, STAYED, claims.constant_over_switched, down, over)
     for width in widths_of(mechanism):
         claim = loss_by_width(mechanism, width)
-        found = loss_of_width(mechanism, width)
-        yield enumerated(name, same_pattern(width), claim, found, f"the best pairing of {width}")
+        ratio = loss_of_width(mechanism, width)
+        yield enumerated(name, same_pattern(width), claim, ratio, f"the best pairing of {width}")
 
 
 def same_pattern(width: int) -> str:

@@ -14,14 +14,98 @@ of two mixtures is never beyond the largest ratio of their parts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from fractions import Fraction
 from functools import lru_cache
 from itertools import product
 from math import prod
 
-from reticent.lab.audit.figures import EVEN, Ratio
-from reticent.mechanisms import SCALE, Mechanism
-from reticent.mechanisms.cohort import COHORTS
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from reticent.mechanisms import COHORTS, SCALE, Mechanism
+from reticent.privacy import upward
+
+_DIGITS = Context(prec=100, Emax=MAX_EMAX, Emin=MIN_EMIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """
+    How much likelier something is: two whole numbers, not reduced; 0 below means without bound.
+
+    >>> Ratio(3, 2) < Ratio(2, 1), Ratio(5, 0).logarithm
+    (True, Decimal('Infinity'))
+    """
+
+    above: int
+    below: int
+
+    def __lt__(self, other: Ratio) -> bool:
+        if self.below == 0 or other.below == 0:
+            return self.below != 0 and other.below == 0
+        return self.above * other.below < other.above * self.below
+
+    def __mul__(self, other: Ratio) -> Ratio:
+        return Ratio(self.above * other.above, self.below * other.below)
+
+    @property
+    def logarithm(self) -> Decimal:
+        """The natural logarithm, to 100 digits."""
+        if self.below == 0:
+            return Decimal("Infinity")
+        return _DIGITS.subtract(_DIGITS.ln(Decimal(self.above)), _DIGITS.ln(Decimal(self.below)))
+
+
+EVEN = Ratio(1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Enumerated:
+    """One loss, computed from all outputs, beside what is claimed of it."""
+
+    subject: str
+    """A metric, "group NAME", or "whole plan"."""
+    what: str
+    """Which pairs of histories."""
+    claim: float
+    loss: float
+    """Never below the true value; the judgement is made with 100 digits, before rounding."""
+    above: bool
+    """Whether the loss is larger than the claim: no chance is involved."""
+    over: str
+    """What was gone through to find it."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Ready for JSON."""
+        return asdict(self)
+
+
+def enumerated(
+    subject: str, what: str, claim: float | Fraction, loss: Ratio | Decimal, over: str
+) -> Enumerated:
+    """A loss judged against a claim, both exact."""
+    exact = loss.logarithm if isinstance(loss, Ratio) else loss
+    if isinstance(claim, Fraction):
+        limit = _DIGITS.divide(Decimal(claim.numerator), Decimal(claim.denominator))
+    else:
+        limit = Decimal(claim)
+    shown = math.inf if exact.is_infinite() else max(0.0, upward(exact))
+    claimed = upward(claim) if isinstance(claim, Fraction) else claim
+    return Enumerated(subject, what, claimed, shown, exact > limit, over)
+
+
+def total(losses: list[Decimal]) -> Decimal:
+    """Losses of independent answers, added with 100 digits."""
+    result = Decimal(0)
+    for loss in losses:
+        result = _DIGITS.add(result, loss)
+    return result
+
 
 Row = tuple[int, ...]
 """The thresholds of one class: one whole number per answer bit."""
@@ -32,7 +116,7 @@ MOST_ROWS = 12
 
 def rows_of(mechanism: Mechanism, cohort: int = 0) -> list[Row]:
     """The thresholds of each class, for a device of this cohort."""
-    return [mechanism.thresholds(each, cohort) for each in range(mechanism.classes)]
+    return [mechanism.thresholds(memo_class, cohort) for memo_class in range(mechanism.classes)]
 
 
 def row_sets(mechanism: Mechanism) -> set[tuple[Row, ...]]:
@@ -104,10 +188,10 @@ def loss_of_switch(mechanism: Mechanism, turned: int, before: int, after: int) -
     up, down = EVEN, EVEN
     for rows in row_sets(mechanism):
         if mechanism.bits == 1:
-            found = _one_bit_switch([row[0] for row in rows], turned, before, after)
+            ratios = _one_bit_switch([row[0] for row in rows], turned, before, after)
         else:
-            found = _rows_switch(representatives(rows), turned, before, after)
-        up, down = max(up, found[0]), max(down, found[1])
+            ratios = _rows_switch(representatives(rows), turned, before, after)
+        up, down = max(up, ratios[0]), max(down, ratios[1])
     return up, down
 
 
@@ -139,21 +223,21 @@ def _rows_switch(rows: Sequence[Row], turned: int, before: int, after: int) -> t
     up, down = EVEN, EVEN
     for (i, first), (j, second), still in product(enumerate(rows), enumerate(rows), rows):
         if i == j:
-            found = (
+            ratios = (
                 _row_ratio(first, still, turned, before + after),
                 _row_ratio(still, first, turned, before + after),
             )
         else:
             bits = [
-                _bit_switch(*each, turned, before, after) for each in zip(first, second, still, strict=True)
+                _bit_switch(*ones, turned, before, after) for ones in zip(first, second, still, strict=True)
             ]
-            found = _product([bit[0] for bit in bits]), _product([bit[1] for bit in bits])
-        up, down = max(up, found[0]), max(down, found[1])
+            ratios = _product([bit[0] for bit in bits]), _product([bit[1] for bit in bits])
+        up, down = max(up, ratios[0]), max(down, ratios[1])
     return up, down
 
 
 def _product(ratios: Sequence[Ratio]) -> Ratio:
-    return Ratio(prod(each.above for each in ratios), prod(each.below for each in ratios))
+    return Ratio(prod(ratio.above for ratio in ratios), prod(ratio.below for ratio in ratios))
 
 
 @lru_cache(maxsize=65536)
@@ -170,3 +254,67 @@ def _bit_switch(
         if constant:
             down = max(down, Ratio(constant, switched))
     return up, down
+
+
+Floats = NDArray[np.float64]
+
+MOST_CLASSES = 256
+"""Most classes for which pairings are searched."""
+
+WIDTHS = (1, 2, 3, 5, 10)
+"""The widths that are looked at, besides the largest."""
+
+
+def widths_of(mechanism: Mechanism) -> list[int]:
+    """Which widths are enumerated; none where there are too many classes."""
+    if mechanism.classes > MOST_CLASSES:
+        return []
+    return sorted({width for width in WIDTHS if width < mechanism.classes} | {mechanism.classes})
+
+
+def loss_of_width(mechanism: Mechanism, width: int) -> Ratio:
+    """
+    The largest ratio between two devices whose rounded sequences are equal up to renaming, without flips.
+
+    Position a of the pattern is class u_a of one device and class v_a of the other; u_a are `width` different
+    classes, so are the v_a, and each pair contributes the largest ratio of its answers. Which classes to pair
+    is an assignment problem, solved in floating point; the figure is the exact product of the pairs it
+    chose, hence one that is attained, and not more than rounding (1e-12) below the largest.
+    """
+    return max((_heaviest(rows, width) for rows in row_sets(mechanism)), default=EVEN)
+
+
+def _heaviest(rows: Sequence[Row], width: int) -> Ratio:
+    ratios = [[_pair(here, there) for there in rows] for here in rows]
+    weights = np.array([[float(ratio.logarithm) for ratio in line] for line in ratios])
+    chosen = zip(*linear_sum_assignment(_padded(weights, width)), strict=True)
+    result = EVEN
+    for here, there in chosen:
+        if here < len(rows) and there < len(rows):
+            result *= ratios[here][there]
+    return result
+
+
+def _pair(here: Row, there: Row) -> Ratio:
+    """The largest ratio of one remembered answer: each bit shows what it is likelier for `here` to show."""
+    result = EVEN
+    for one, other in zip(here, there, strict=True):
+        if one > other:
+            result *= Ratio(one, other)
+        elif one < other:
+            result *= Ratio(SCALE - one, SCALE - other)
+    return result
+
+
+def _padded(weights: Floats, width: int) -> Floats:
+    """
+    Costs whose cheapest full assignment pairs exactly `width` rows with columns.
+
+    n - w idle rows and columns take up the others for nothing; idle with idle is made too dear.
+    """
+    classes = len(weights)
+    idle = classes - width
+    costs = np.zeros((classes + idle, classes + idle))
+    costs[:classes, :classes] = -weights
+    costs[classes:, classes:] = 1 + weights.sum()
+    return costs

@@ -10,15 +10,13 @@ Every figure comes from `reticent.privacy.losses` and `reticent.estimates.expect
 searched, among numbers of three significant digits.
 """
 
-from reticent.lab.design.candidates import Candidate, candidates
-from reticent.lab.design.choice import Choice, choose
-from reticent.lab.design.designs import Design
-from reticent.lab.design.neighbours import Neighbour, neighbours
-from reticent.lab.design.section import plan_text, section
-from reticent.lab.design.ways_out import WayOut, ways_out
-from reticent.lab.design.wish import Wish
+from reticent.lab.design.alternatives import Neighbour, WayOut, neighbours, ways_out
+from reticent.lab.design.choice import Candidate, Choice, Design, candidates, choose
+from reticent.lab.design.section import check_command, file_name, plan_text, section
+from reticent.lab.design.wish import MOST_BUCKETS, Wish
 
 __all__ = [
+    "MOST_BUCKETS",
     "Candidate",
     "Choice",
     "Design",
@@ -26,7 +24,9 @@ __all__ = [
     "WayOut",
     "Wish",
     "candidates",
+    "check_command",
     "choose",
+    "file_name",
     "neighbours",
     "plan_text",
     "section",

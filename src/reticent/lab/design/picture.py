@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from reticent.lab.design.candidates import EPSILONS, Candidate, candidates
-from reticent.lab.design.choice import Choice
-from reticent.lab.design.designs import half_width
-from reticent.lab.design.neighbours import MOST_BITS
+from reticent.lab.design.alternatives import MOST_BITS
+from reticent.lab.design.choice import EPSILONS, Candidate, Choice, candidates, half_width
+from reticent.lab.design.wish import Wish
 from reticent.plots import COLOURS, MARKERS, drawing, panels
 
 if TYPE_CHECKING:
@@ -46,28 +45,22 @@ def curves(choice: Choice) -> Iterator[Curve]:
         finer = candidates(wish)[-1]
         yield _curve(choice, finer, chosen.flip, f"flip {float(chosen.flip):g}, {finer.steps} steps", True)
         return
-    for each in candidates(wish):
-        own = each.flip(wish)
-        if own is not None and _is_shown(choice, each):
-            yield _curve(choice, each, own, f"{_title_of(each)}, flip {float(own):g}")
+    for candidate in candidates(wish):
+        flip_of_own = candidate.flip(wish)
+        few = candidate.bits <= MOST_BITS or candidate == chosen.candidate
+        if flip_of_own is not None and few and not candidate.for_comparison:
+            several = f", {candidate.bits} bit{'s' * (candidate.bits > 1)}"
+            name = candidate.mechanism + (several if candidate.mechanism == "d-bit-flip" else "")
+            yield _curve(choice, candidate, flip_of_own, f"{name}, flip {float(flip_of_own):g}")
     if chosen.flip:
         yield _curve(choice, chosen.candidate, Fraction(0), "the chosen one without flips", True)
-
-
-def _is_shown(choice: Choice, candidate: Candidate) -> bool:
-    few = candidate.bits <= MOST_BITS or candidate == choice.chosen.candidate
-    return few and not candidate.for_comparison
-
-
-def _title_of(candidate: Candidate) -> str:
-    if candidate.mechanism == "d-bit-flip":
-        return f"d-bit-flip, {candidate.bits} bit{'s' * (candidate.bits > 1)}"
-    return candidate.mechanism
 
 
 @drawing
 def draw(choice: Choice) -> Figure:
     """Half-width against loss for life, on logarithmic scales."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
     figure, (axes,) = panels(width=7.2, height=4.2)
     drawn = [curve for curve in curves(choice) if curve.lifetimes]
     for place, curve in enumerate(drawn):
@@ -82,11 +75,29 @@ def draw(choice: Choice) -> Figure:
             linestyle="--" if curve.dashed else "-",
             label=curve.label,
         )
-    axes.set(xscale="log", yscale="log", xlabel="loss for life (epsilon)", ylabel=_height(choice))
-    _mark_wish(axes, choice)
-    _mark_choice(axes, choice)
-    _number_ticks(axes)
-    axes.set_title(_title(choice), fontsize=10)
+    wish, chosen = choice.wish, choice.chosen
+    unit = (wish.unit or "in the counter's unit") if wish.buckets is None else "share of devices in a bucket"
+    height = f"{wish.confidence * 100:g} % half-width ({unit})"
+    axes.set(xscale="log", yscale="log", xlabel="loss for life (epsilon)", ylabel=height)
+    _mark_wish(axes, wish)
+    axes.plot(
+        [chosen.losses.lifetime],
+        [chosen.half_width],
+        color="#000000",
+        marker="o",
+        markersize=9,
+        markerfacecolor="none",
+        markeredgewidth=1.8,
+        linestyle="none",
+        label=f"{'chosen' if choice.met else 'nearest'}: epsilon {float(chosen.epsilon):g}",
+        zorder=5,
+    )
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    parts = f" in {wish.segments} segments of {wish.reports:,}" if wish.segments > 1 else ""
+    axes.set_title(f"{wish.name}: {wish.kind} from {wish.devices:,} devices{parts}", fontsize=10)
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
     return figure
 
@@ -107,9 +118,8 @@ def _curve(choice: Choice, candidate: Candidate, flip: Fraction, label: str, das
     )
 
 
-def _mark_wish(axes: Axes, choice: Choice) -> None:
+def _mark_wish(axes: Axes, wish: Wish) -> None:
     """A cross-hair: the half-width wanted, the loss allowed, and grey where both are met."""
-    wish = choice.wish
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     limited = wish.epsilon is not None or wish.lifetime is not None
     limit = float(wish.limit) if limited else right
@@ -128,40 +138,3 @@ def _mark_wish(axes: Axes, choice: Choice) -> None:
         axes.axhline(wanted, color="#333333", linewidth=1, linestyle=":")
     if limited:
         axes.axvline(limit, color="#333333", linewidth=1, linestyle=":")
-
-
-def _mark_choice(axes: Axes, choice: Choice) -> None:
-    chosen = choice.chosen
-    axes.plot(
-        [chosen.losses.lifetime],
-        [chosen.half_width],
-        color="#000000",
-        marker="o",
-        markersize=9,
-        markerfacecolor="none",
-        markeredgewidth=1.8,
-        linestyle="none",
-        label=f"{'chosen' if choice.met else 'nearest'}: epsilon {float(chosen.epsilon):g}",
-        zorder=5,
-    )
-
-
-def _number_ticks(axes: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-
-
-def _height(choice: Choice) -> str:
-    wish = choice.wish
-    unit = (wish.unit or "in the counter's unit") if wish.buckets is None else "share of devices in a bucket"
-    return f"{wish.confidence * 100:g} % half-width ({unit})"
-
-
-def _title(choice: Choice) -> str:
-    wish = choice.wish
-    parts = f" in {wish.segments} segments of {wish.reports:,}" if wish.segments > 1 else ""
-    return f"{wish.name}: {wish.kind} from {wish.devices:,} devices{parts}"

@@ -7,7 +7,6 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from reticent.lab.design.choice import Choice
-from reticent.mechanisms import DBitFlip, OneBitMean
 
 
 def section(choice: Choice) -> str:
@@ -29,7 +28,9 @@ def section(choice: Choice) -> str:
     if metric.unit:
         lines.append(f"unit = {json.dumps(metric.unit, ensure_ascii=False)}")
     lines.append(f"max_value = {toml_number(choice.wish.max_value)}")
-    lines += _mechanism(choice)
+    if choice.wish.buckets is not None:
+        lines.append(f"buckets = {choice.wish.buckets}")
+    lines += [f"{key} = {json.dumps(value)}" for key, value in metric.mechanism.settings.items()]
     lines += [f"epsilon = {toml_number(choice.chosen.epsilon)}", f"flip = {toml_number(choice.chosen.flip)}"]
     return "\n".join(lines) + "\n"
 
@@ -70,11 +71,3 @@ def toml_number(number: Fraction) -> str:
         context.prec = 100
         shown = Decimal(number.numerator) / Decimal(number.denominator)
     return f"{shown:f}" if Fraction(shown) == number else f'"{number}"'
-
-
-def _mechanism(choice: Choice) -> list[str]:
-    mechanism, wish = choice.chosen.metric.mechanism, choice.wish
-    if isinstance(mechanism, OneBitMean):
-        return []
-    lines = [f"buckets = {wish.buckets}", f'mechanism = "{choice.chosen.candidate.mechanism}"']
-    return [*lines, f"bits = {mechanism.width}"] if isinstance(mechanism, DBitFlip) else lines

@@ -1,6 +1,7 @@
 """Simulated devices: where their values come from, what they answer, and sending it to a real collector."""
 
 from reticent.lab.fleet.draws import HashDraws
+from reticent.lab.fleet.fleets import SdkFleet, VectorisedFleet
 from reticent.lab.fleet.population import (
     POPULATIONS,
     AgeInDays,
@@ -12,9 +13,7 @@ from reticent.lab.fleet.population import (
 )
 from reticent.lab.fleet.recorded import Recorded, ValuesError, read_values
 from reticent.lab.fleet.replay import ReplayError, replay, send_packed
-from reticent.lab.fleet.sdk import SdkFleet
 from reticent.lab.fleet.usage import EDITOR, FORZA_HORIZON_4, GRAN_TURISMO_SPORT, THE_CREW_2, AppUsage
-from reticent.lab.fleet.vectorised import VectorisedFleet
 
 __all__ = [
     "EDITOR",

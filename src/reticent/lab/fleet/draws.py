@@ -113,9 +113,9 @@ def _places(seed: int, plan: str) -> Places:
 
 class HashDraws:
     """
-    The draws of one simulated device, number by number: a `reticent.device.prf.Draws`.
+    The draws of one simulated device, number by number: a `reticent.device.Draws`.
 
-    `reticent.device.answer.answer` with these gives, bit for bit, the reports that `VectorisedFleet` gives for
+    `reticent.device.answer` with these gives, bit for bit, the reports that `VectorisedFleet` gives for
     the same seed and device.
 
     >>> draws = HashDraws(seed=1, device=7, plan="app-usage")

@@ -20,7 +20,7 @@ from reticent.lab.fleet.usage import (
     check_range,
     whole_range,
 )
-from reticent.mechanisms.exact import Number
+from reticent.mechanisms import Number
 
 
 class Population(Protocol):

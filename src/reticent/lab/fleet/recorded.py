@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import gzip
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from reticent.errors import MissingExtraError, ParameterError, ReticentError
 from reticent.lab.fleet.usage import whole_range
-from reticent.mechanisms.exact import Number
+from reticent.mechanisms import Number
 
 COLUMNS = ("individual", "day", "value")
 _ROWS = 1 << 12
@@ -90,7 +90,27 @@ def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -
         raise ValuesError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
     if not len(rows.values):
         raise ValuesError(f"{file}: expected rows below the columns {', '.join(COLUMNS)}, got none.")
-    return _arranged(file, rows, top)
+    try:  # days sort as whole numbers where all of them are, as text or dates otherwise
+        keys: Sequence[Any] = [int(day) for day in rows.days]
+    except (TypeError, ValueError):
+        keys = rows.days
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    places = rank[rows.day] * len(rows.individuals) + rows.individual
+    by_place = np.argsort(places, kind="stable")
+    again = np.flatnonzero(np.diff(places[by_place]) == 0)
+    if len(again):
+        row = int(by_place[again + 1].min())
+        raise ValuesError(f"{_place(file, row)}: expected each individual and day once, got a pair again.")
+    if top is None:
+        top = max(1, int(rows.values.max()))
+    if top > _LARGEST:
+        raise ValuesError(f"{file}: expected values below 2^31; give max_value to clamp larger ones.")
+    table = np.zeros((len(order), len(rows.individuals)), dtype=np.int32)
+    table.reshape(-1)[places] = np.minimum(rows.values, top)
+    individuals, days = map(str, rows.individuals), (str(rows.days[place]) for place in order)
+    return Recorded(file.name.split(".")[0], top, tuple(individuals), tuple(days), table)
 
 
 class _Rows(NamedTuple):
@@ -103,56 +123,31 @@ class _Rows(NamedTuple):
     values: NDArray[np.int64]
 
 
-def _arranged(file: Path, rows: _Rows, max_value: int | None) -> Recorded:
-    """Rows to a table."""
-    order = _in_order(rows.days)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    places = rank[rows.day] * len(rows.individuals) + rows.individual
-    _refuse_duplicates(file, places)
-    top = max(1, int(rows.values.max())) if max_value is None else max_value
-    if top > _LARGEST:
-        raise ValuesError(f"{file}: expected values below 2^31; give max_value to clamp larger ones.")
-    table = np.zeros((len(order), len(rows.individuals)), dtype=np.int32)
-    table.reshape(-1)[places] = np.minimum(rows.values, top)
-    return Recorded(
-        name=file.name.split(".")[0],
-        max_value=top,
-        individuals=tuple(map(str, rows.individuals)),
-        days=tuple(str(rows.days[place]) for place in order),
-        table=table,
-    )
-
-
-def _in_order(days: Sequence[Any]) -> list[int]:
-    """Places of the days, sorted: as whole numbers where all of them are, as text or dates otherwise."""
-    try:
-        keys: Sequence[Any] = [int(day) for day in days]
-    except (TypeError, ValueError):
-        keys = days
-    return sorted(range(len(days)), key=keys.__getitem__)
-
-
-def _refuse_duplicates(file: Path, places: NDArray[np.int64]) -> None:
-    order = np.argsort(places, kind="stable")
-    again = np.flatnonzero(np.diff(places[order]) == 0)
-    if len(again):
-        row = int(order[again + 1].min())
-        raise ValuesError(f"{_place(file, row)}: expected each individual and day once, got a pair again.")
-
-
 # CSV
 
 
 def _csv(file: Path) -> _Rows:
     individuals: dict[str, int] = {}
     days: dict[str, int] = {}
-    columns: list[tuple[NDArray[np.int64], ...]] = []
+    columns = [(_NONE, _NONE, _NONE)]
+    first = 0  # the number of the first row of a chunk
     with _opened(file) as text:
-        for first, (names, dates, values) in _chunks(file, text):
-            columns.append((_codes(individuals, names), _codes(days, dates), _whole(file, first, values)))
-    if not columns:
-        columns = [(_NONE, _NONE, _NONE)]
+        lines = csv.reader(text)
+        try:
+            heads = [head.strip() for head in next(lines, [])]
+            picks = [heads.index(name) for name in _needed(file, heads)]
+            while chunk := list(islice(lines, _ROWS)):
+                rows = [row for row in chunk if row]
+                for place, row in enumerate(rows, first):
+                    if len(row) != len(heads):
+                        raise ValuesError(
+                            f"{_place(file, place)}: expected {len(heads)} columns, got {len(row)}."
+                        )
+                names, dates, values = ([row[pick] for row in rows] for pick in picks)
+                columns.append((_codes(individuals, names), _codes(days, dates), _whole(file, first, values)))
+                first += len(rows)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValuesError(f"{file}: expected CSV in UTF-8; {error}.") from error
     individual, day, value = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     return _Rows(list(individuals), individual, list(days), day, value)
 
@@ -161,28 +156,6 @@ def _opened(file: Path) -> TextIO:
     if file.suffix == ".gz":
         return gzip.open(file, "rt", encoding="utf-8", newline="")
     return file.open(encoding="utf-8-sig", newline="")
-
-
-def _chunks(file: Path, text: TextIO) -> Iterator[tuple[int, list[list[str]]]]:
-    """The number of the first row of some, and those rows as three columns in our order."""
-    lines = csv.reader(text)
-    try:
-        heads = [head.strip() for head in next(lines, [])]
-        picks = [heads.index(name) for name in _needed(file, heads)]
-        first = 0
-        while chunk := list(islice(lines, _ROWS)):
-            rows = [row for row in chunk if row]
-            _check_widths(file, first, rows, len(heads))
-            yield first, [[row[pick] for row in rows] for pick in picks]
-            first += len(rows)
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise ValuesError(f"{file}: expected CSV in UTF-8; {error}.") from error
-
-
-def _check_widths(file: Path, first: int, rows: list[list[str]], width: int) -> None:
-    if set(map(len, rows)) - {width}:
-        place, row = next((place, row) for place, row in enumerate(rows) if len(row) != width)
-        raise ValuesError(f"{_place(file, first + place)}: expected {width} columns, got {len(row)}.")
 
 
 def _needed(file: Path, heads: Sequence[str]) -> tuple[str, ...]:
@@ -202,24 +175,23 @@ def _codes(known: dict[str, int], labels: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _whole(file: Path, first: int, texts: Sequence[str]) -> NDArray[np.int64]:
-    """Values as numbers; the slow way only to say which one is none."""
+    """Values as numbers; the slow way only where one is not plain digits."""
     try:
         values = np.array(list(map(int, texts)), dtype=np.int64)
         if not (values < 0).any():
             return values
     except (ValueError, OverflowError):
         pass
-    return np.array([_whole_number(file, first + place, text) for place, text in enumerate(texts)])
-
-
-def _whole_number(file: Path, row: int, text: str) -> int:
-    try:
-        number = float(text)
-        if number == int(number) and 0 <= number < 2**53:
-            return int(number)
-    except (ValueError, OverflowError):
-        pass
-    raise ValuesError(f"{_place(file, row)}: value: expected a whole number from 0 to below 2^53.")
+    numbers = []
+    for row, text in enumerate(texts, first):
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if not 0 <= number < 2**53 or number != int(number):
+            raise ValuesError(f"{_place(file, row)}: value: expected a whole number from 0 to below 2^53.")
+        numbers.append(int(number))
+    return np.array(numbers, dtype=np.int64)
 
 
 def _place(file: Path, row: int) -> str:
@@ -255,20 +227,7 @@ def _parquet(file: Path) -> _Rows:
             raise ValuesError(f"{_place(file, int(row))}: {name}: expected something, got nothing.")
     if not len(table):
         return _Rows([], _NONE, [], _NONE, _NONE)
-    individuals, individual = _encoded(table["individual"])
-    days, day = _encoded(table["day"])
-    return _Rows(individuals, individual, days, day, _numbers(file, table["value"].to_numpy()))
-
-
-def _encoded(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
-    """Distinct labels in order of appearance, and the place of each row's."""
-    encoded = column.dictionary_encode().unify_dictionaries().combine_chunks()
-    if hasattr(encoded, "chunks"):  # older versions of pyarrow keep one chunk
-        encoded = encoded.chunk(0)
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def _numbers(file: Path, values: NDArray[Any]) -> NDArray[np.int64]:
+    values = table["value"].to_numpy()
     if values.dtype.kind not in "iuf":
         raise ValuesError(f"{file}: value: expected a column of numbers, got {values.dtype}.")
     wrong = ~((values >= 0) & (values < 2**53))
@@ -277,4 +236,14 @@ def _numbers(file: Path, values: NDArray[Any]) -> NDArray[np.int64]:
     if wrong.any():
         row = int(wrong.argmax())
         raise ValuesError(f"{_place(file, row)}: value: expected a whole number from 0 to below 2^53.")
-    return values.astype(np.int64)
+    individuals, individual = _encoded(table["individual"])
+    days, day = _encoded(table["day"])
+    return _Rows(individuals, individual, days, day, values.astype(np.int64))
+
+
+def _encoded(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
+    """Distinct labels in order of appearance, and the place of each row's."""
+    encoded = column.dictionary_encode().unify_dictionaries().combine_chunks()
+    if hasattr(encoded, "chunks"):  # older versions of pyarrow keep one chunk
+        encoded = encoded.chunk(0)
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)

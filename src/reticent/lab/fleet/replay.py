@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import ParameterError, ReticentError
+from reticent.lab.fleet.fleets import Tags, VectorisedFleet
 from reticent.lab.fleet.population import Population
-from reticent.lab.fleet.vectorised import Tags, VectorisedFleet
 from reticent.reports import packed_header
 
 MOST_AT_ONCE = 100_000
@@ -45,27 +45,20 @@ def replay(
     clock. `progress` is told how many of all rounds are sent. Raises `ReplayError` as soon as a report is
     refused; what was accepted stays so, and sending it again changes nothing.
     """
-    columns = _columns(fleet, values, len(rounds))
+    if not isinstance(values, Mapping):
+        drawn = values.values(fleet.devices, len(rounds), np.random.default_rng(fleet.seed))
+        values = {metric.name: drawn for metric in fleet.plan.metrics}
+    for name, column in values.items():
+        if np.shape(column) != (len(rounds), fleet.devices):
+            expected = f"an array of {len(rounds)} rounds x {fleet.devices} devices"
+            raise ParameterError(f"values of {name}", expected, f"one of shape {np.shape(column)}")
     accepted = 0
     for place, number in enumerate(rounds):
-        row = {name: column[place] for name, column in columns.items()}
+        row = {name: column[place] for name, column in values.items()}
         accepted += send_packed(endpoint, fleet.packed(number, row, tags), key, patience=patience)
         if progress is not None:
             progress(place + 1, len(rounds))
     return accepted
-
-
-def _columns(
-    fleet: VectorisedFleet, values: Population | Mapping[str, NDArray[Any]], rounds: int
-) -> Mapping[str, NDArray[Any]]:
-    if not isinstance(values, Mapping):
-        drawn = values.values(fleet.devices, rounds, np.random.default_rng(fleet.seed))
-        return {metric.name: drawn for metric in fleet.plan.metrics}
-    for name, column in values.items():
-        if np.shape(column) != (rounds, fleet.devices):
-            expected = f"an array of {rounds} rounds x {fleet.devices} devices"
-            raise ParameterError(f"values of {name}", expected, f"one of shape {np.shape(column)}")
-    return values
 
 
 def send_packed(
@@ -83,25 +76,20 @@ def send_packed(
     deadline = time.monotonic() + patience
     accepted = 0
     for place in range(header.start, len(batch), step):
-        accepted += _send(endpoint, head + batch[place : place + step], key, timeout, deadline)
-    return accepted
-
-
-def _send(endpoint: str, batch: bytes, key: str | None, timeout: float, deadline: float) -> int:
-    """One request, and again while the collector asks for patience."""
-    while True:
-        status, wait, answer = _request(endpoint, batch, key, timeout)
-        if status == 202:
-            break
-        if status not in _TRY_AGAIN or time.monotonic() + wait > deadline:
+        part = head + batch[place : place + step]
+        status, wait, answer = _request(endpoint, part, key, timeout)
+        while status in _TRY_AGAIN and time.monotonic() + wait <= deadline:
+            time.sleep(wait)
+            status, wait, answer = _request(endpoint, part, key, timeout)
+        if status != 202:
             raise ReplayError(f"{endpoint}: {answer.get('code', status)}: {answer.get('detail', '')}")
-        time.sleep(wait)
-    accepted, rejected = int(answer.get("accepted", 0)), answer.get("rejected", [])
-    if rejected:
-        raise ReplayError(
-            f"{endpoint}: {rejected[0].get('code')}: {len(rejected)} of "
-            f"{accepted + len(rejected)} reports were refused."
-        )
+        taken, rejected = int(answer.get("accepted", 0)), answer.get("rejected", [])
+        if rejected:
+            raise ReplayError(
+                f"{endpoint}: {rejected[0].get('code')}: {len(rejected)} of "
+                f"{taken + len(rejected)} reports were refused."
+            )
+        accepted += taken
     return accepted
 
 

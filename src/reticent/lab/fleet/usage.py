@@ -14,7 +14,7 @@ from scipy.special import betainc, betaincinv, ndtri
 
 from reticent.errors import ParameterError
 from reticent.lab.fleet.draws import InBlocks
-from reticent.mechanisms.exact import Number, exact
+from reticent.mechanisms import Number, exact
 
 DAY = 86_400
 """Seconds in a day."""

@@ -14,10 +14,8 @@ from reticent.errors import ParameterError
 from reticent.estimates import Estimate, HistogramEstimate, estimate
 from reticent.estimates.interval import clustered_interval
 from reticent.lab.fleet import VectorisedFleet
-from reticent.mechanisms import OneBitMean
 from reticent.plan import Metric, Plan
-from reticent.privacy import loss_by_width, loss_of_constant_device
-from reticent.privacy.patterns import Supports, supports
+from reticent.privacy import Supports, loss_by_width, loss_of_constant_device, supports
 
 Floats = NDArray[np.float64]
 
@@ -240,7 +238,15 @@ def simulate(
     Reports are those of the SDK, bit for bit (`VectorisedFleet`); rounds share their memo as real ones do.
     `progress` is told how many of all rounds are done.
     """
-    rounds, devices = _shape(plan, values)
+    missing = [name for name in plan.by_name if name not in values]
+    if missing:
+        raise ParameterError("values", f"values for {', '.join(missing)}", "none")
+    shapes = {values[name].shape for name in plan.by_name}
+    shape = next(iter(shapes))
+    if len(shapes) != 1 or len(shape) != 2 or 0 in shape:
+        expected = "as many rounds and devices for each metric, at least one"
+        raise ParameterError("values", expected, sorted(map(str, shapes)))
+    rounds, devices = shape
     if repetitions < 1:
         raise ParameterError("repetitions", "a whole number >= 1", repetitions)
     per_round = [{name: values[name][place] for name in plan.by_name} for place in range(rounds)]
@@ -279,10 +285,10 @@ def true_values(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Flo
     truths = {}
     for name, inside in _in_range(plan, values).items():
         mechanism = plan.by_name[name].mechanism
-        if isinstance(mechanism, OneBitMean):
+        if mechanism.kind == "mean":
             truths[name] = np.array([inside.mean()])
         else:
-            edges = np.array([float(edge) for edge in mechanism.buckets.edges])
+            edges = np.array([float(edge) for edge in mechanism.points])
             buckets = np.searchsorted(edges[1:-1], inside, side="right")
             truths[name] = np.bincount(buckets, minlength=len(edges) - 1) / len(inside)
     return truths
@@ -311,16 +317,3 @@ def _kept(plan: Plan, per_round: Sequence[Mapping[str, NDArray[Any]]]) -> dict[s
         kept = sum(float(column[name].sum()) for column in inside)
         shares[name] = kept / given if given > 0 else 1.0
     return shares
-
-
-def _shape(plan: Plan, values: Table) -> tuple[int, int]:
-    missing = [name for name in plan.by_name if name not in values]
-    if missing:
-        raise ParameterError("values", f"values for {', '.join(missing)}", "none")
-    shapes = {values[name].shape for name in plan.by_name}
-    shape = next(iter(shapes))
-    if len(shapes) != 1 or len(shape) != 2 or 0 in shape:
-        raise ParameterError(
-            "values", "as many rounds and devices for each metric, at least one", sorted(map(str, shapes))
-        )
-    return int(shape[0]), int(shape[1])

@@ -25,7 +25,6 @@ from reticent.stores.lake.layout import (
     bit_place,
     folder_of,
     outermost,
-    plan_digest,
     schema,
 )
 from reticent.stores.lake.objects import ObjectFiles, files_at
@@ -52,7 +51,6 @@ __all__ = [
     "folder_of",
     "open_lake",
     "outermost",
-    "plan_digest",
     "read_lake",
     "schema",
 ]

@@ -1,0 +1,294 @@
+"""What an experiment is given and hands back: tables, pictures, and claims of the paper with a verdict each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import wraps
+from inspect import getdoc
+from typing import TYPE_CHECKING, ParamSpec, Protocol
+
+from reticent.plots import drawing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from reticent.lab.fleet import Population
+
+DAY = 86_400
+"""Seconds in a day: the range *m* of the paper's experiments."""
+
+EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""The abscissae of Figures 4 to 7."""
+
+Given = ParamSpec("Given")
+Rows = Iterator[dict[str, object]]
+"""The rows of a table, by the names of the columns, all in the same order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """
+    The size of a run; the defaults are the paper's.
+
+    `population` stands in for the data set that the paper does not publish; None takes the default stand-in.
+    Every random number of an experiment comes from `seed` and the experiment's own name.
+    """
+
+    seed: int = 2017
+    repetitions: int = 3_000
+    fleets: tuple[int, ...] = (300_000, 1_000_000, 3_000_000)
+    days: int = 31
+    population: Population | None = None
+
+
+class Verdict(StrEnum):
+    """What became of a claim."""
+
+    HOLDS = "holds"
+    CONDITION = "holds under a condition"
+    FAILS = "does not hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Something the paper says, what was measured, and the verdict, which follows from the measurement."""
+
+    place: str
+    """Where it stands, such as "§5, Figure 4"."""
+    says: str
+    """The claim, in our words."""
+    measured: str
+    """The numbers that decide it."""
+    verdict: Verdict
+    condition: str = ""
+    """When it holds, or why it does not; empty if it simply holds."""
+    erratum: str = ""
+    """The row of docs/explanation/errata.md, such as "E22"; several are separated by commas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was measured about a claim, and whether it holds, or holds partly."""
+
+    measured: str
+    holds: bool
+    otherwise: str = ""
+    """When it holds, or why it does not."""
+    partly: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """A claim that holds partly holds under a condition."""
+        return Verdict.HOLDS if self.holds else Verdict.CONDITION if self.partly else Verdict.FAILS
+
+
+def claim(place: str, erratum: str = "") -> Callable[[Callable[Given, Finding]], Callable[Given, Claim]]:
+    """
+    A claim of the paper: a function that judges it, whose docstring begins with what the paper says.
+
+    >>> @claim("§1", "E26")
+    ... def enough(devices: int) -> Finding:
+    ...     "A hundred devices are enough."
+    ...     return Finding(f"{devices} were needed", devices <= 100, "with more", partly=devices < 1000)
+    >>> enough(300).verdict.value, enough(300).condition
+    ('holds under a condition', 'with more')
+    """
+
+    def decorate(judge: Callable[Given, Finding]) -> Callable[Given, Claim]:
+        @wraps(judge)
+        def judged(*args: Given.args, **kwargs: Given.kwargs) -> Claim:
+            finding = judge(*args, **kwargs)
+            condition = "" if finding.holds else finding.otherwise
+            return Claim(place, _words(judge), finding.measured, finding.verdict, condition, erratum)
+
+        return judged
+
+    return decorate
+
+
+def _words(function: Callable[..., object]) -> str:
+    """The first paragraph of a function's docstring."""
+    return " ".join((getdoc(function) or "").partition("\n\n")[0].split())
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A number that a claim is judged by: where it was measured, and whether the claim is true there."""
+
+    where: str
+    epsilon: float
+    value: float
+    passes: bool
+
+
+def judge_points(place: str, says: str, what: str, points: Sequence[Measured], erratum: str = "") -> Claim:
+    """
+    A claim that is judged by all its points.
+
+    It holds if it is true at each of them, does not hold if it is true at none, and holds under a condition
+    otherwise; then the condition names where it is not true, and by how much.
+    """
+    failing = [point for point in points if not point.passes]
+    measured = f"{what}: {_range(points)} over {len(points)} points"
+    verdict = Finding(measured, not failing, partly=len(failing) < len(points)).verdict
+    condition = f"not {_places(points, failing)}" if failing else ""
+    return Claim(place, says, measured, verdict, condition, erratum)
+
+
+def _range(points: Sequence[Measured]) -> str:
+    least, most = (f"{extreme(point.value for point in points):.3g}" for extreme in (min, max))
+    return least if least == most else f"{least} to {most}"
+
+
+def _places(points: Sequence[Measured], failing: Sequence[Measured]) -> str:
+    """Where a claim is not true, panels with the same exceptions together, with the range measured there."""
+    per_panel: dict[str, list[Measured]] = {}
+    for point in failing:
+        per_panel.setdefault(point.where, []).append(point)
+    alike: dict[tuple[float, ...], list[str]] = {}
+    for where, own in per_panel.items():
+        alike.setdefault(tuple(point.epsilon for point in own), []).append(where)
+    everywhere = len({point.where for point in points})
+    parts = []
+    for epsilons, panels in alike.items():
+        measured = _range([point for where in panels for point in per_panel[where]])
+        places = "" if len(panels) == everywhere else f" for {', '.join(panels)}"
+        parts.append(f"at ε = {', '.join(f'{epsilon:g}' for epsilon in epsilons)}{places} ({measured})")
+    return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Numbers with names: a CSV file, and a table in the report."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+
+    def numbers(self, column: str) -> tuple[float, ...]:
+        """
+        A column of numbers, for what is computed from them; empty cells are left out.
+
+        >>> Table("t", "T", ("word", "number"), (("a", 1), ("b", ""), ("c", 2.5))).numbers("number")
+        (1.0, 2.5)
+        """
+        place = self.columns.index(column)
+        return tuple(float(str(row[place])) for row in self.rows if row[place] != "")
+
+    def is_number(self, place: int) -> bool:
+        """Whether a column has numbers in it, and is aligned to the right."""
+        cells = [row[place] for row in self.rows]
+        return any(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A plot that is drawn when it is saved; the caption says in words what it shows."""
+
+    name: str
+    title: str
+    caption: str
+    draw: Callable[[], Figure]
+
+
+def table(name: str) -> Callable[[Callable[Given, Rows]], Callable[Given, Table]]:
+    """
+    A table: a function that yields its rows, which name their cells, and whose docstring is its title.
+
+    >>> @table("squares")
+    ... def squares(most: int) -> Rows:
+    ...     "Numbers and their squares"
+    ...     for number in range(most):
+    ...         yield {"n": number, "n²": number * number}
+    >>> squares(3).columns, squares(3).rows
+    (('n', 'n²'), ((0, 0), (1, 1), (2, 4)))
+    """
+
+    def decorate(work: Callable[Given, Rows]) -> Callable[Given, Table]:
+        @wraps(work)
+        def made(*args: Given.args, **kwargs: Given.kwargs) -> Table:
+            rows = list(work(*args, **kwargs))
+            return Table(name, _words(work), tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
+
+        return made
+
+    return decorate
+
+
+def picture(name: str, title: str) -> Callable[[Callable[Given, Figure]], Callable[Given, Picture]]:
+    """A picture: a function that draws it, in our look, and whose docstring is its caption."""
+
+    def decorate(draw: Callable[Given, Figure]) -> Callable[Given, Picture]:
+        @wraps(draw)
+        def made(*args: Given.args, **kwargs: Given.kwargs) -> Picture:
+            return Picture(name, title, _words(draw), lambda: drawing(draw)(*args, **kwargs))
+
+        return made
+
+    return decorate
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one experiment found."""
+
+    name: str
+    """The word on the command line: "fig4"."""
+    title: str
+    summary: str
+    tables: tuple[Table, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+    def stem(self, part: Table | Picture) -> str:
+        """
+        The file name of a table or picture, without its ending: that of its experiment comes first.
+
+        >>> Result("fig3", "", "").stem(Table("supports", "", (), ()))
+        'fig3-supports'
+        """
+        return part.name if part.name.startswith(self.name) else f"{self.name}-{part.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What experiments found, and what it took."""
+
+    setting: Setting
+    results: tuple[Result, ...]
+    seconds: tuple[float, ...]
+    """Per result."""
+    peak_bytes: int
+    """The most memory that the process ever held; 0 where the system does not tell."""
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def of_the_paper(self) -> list[Claim]:
+        """Claims that stand in the paper, in the order of their places, which begin with a §."""
+
+        def section(claim: Claim) -> list[int]:
+            return [int(number) for number in re.findall(r"\d+", claim.place.partition(",")[0])]
+
+        claims = [claim for result in self.results for claim in result.claims]
+        return sorted((claim for claim in claims if claim.place.startswith("§")), key=section)
+
+    @property
+    def of_reticent(self) -> list[Claim]:
+        """Claims of reticent's own, beside the paper's."""
+        claims = [claim for result in self.results for claim in result.claims]
+        return [claim for claim in claims if not claim.place.startswith("§")]
+
+
+class Progress(Protocol):
+    """Told how far a run is."""
+
+    def __call__(self, done: float, total: float) -> None:
+        """So much of so much."""
+
+
+def quiet(done: float, total: float) -> None:
+    """Tell nobody."""

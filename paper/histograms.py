@@ -1,0 +1,484 @@
+"""
+Figures 5 and 7: how far off estimated histograms are, as the largest error over 32 buckets.
+
+One *repetition* is one day, the days taken in turn: with 3,000 repetitions each of 31 days is drawn 96 or 97
+times, every time with new buckets, memos and noise for all devices. (The paper: "We repeat the experiment
+3000 times".) The error is max_v |ĥ(v) - h(v)| against that day's own histogram. Shown are its mean and its
+standard deviation over all repetitions. Counts are drawn with exactly the joint law over all buckets that
+device-by-device simulation has.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import hypot, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paper.claims import EPSILONS, Claim, Picture, Progress, Result, Setting, judge_points, quiet
+from paper.panels import (
+    COMPARABLE,
+    Line,
+    Panel,
+    Spread,
+    almost_the_same,
+    bounded,
+    draw_panels,
+    error_table,
+    no_worse,
+    on_synthetic_data,
+    on_usage_data,
+    points,
+    ratios,
+    within,
+)
+from paper.values import Days, generator, in_parallel, stand_in
+from reticent.lab.baselines import BinFlipPlus, KFlip
+from reticent.lab.fleet_counts import Asked, accepted, by_cohort, named, ones_of, subsets
+from reticent.mechanisms import (
+    Buckets,
+    Channel,
+    DBitFlip,
+    Flip,
+    HadamardBit,
+    Number,
+    RandomizedResponse,
+    exact,
+    hadamard_sign,
+)
+from reticent.plan import Metric
+
+ON_USAGE = "§5, Histogram estimation (Figure 5)"
+ON_SYNTHETIC = "§5, On different data distributions (Figure 7)"
+RETICENT = "reticent, beside Figure 5"
+
+GOOD = 2.0
+"""BinFlip+ has "good performance" with at most twice the error of BinFlip, which sends 32 bits, not one."""
+
+SAME = 4.5
+"""Mean errors are "the same" up to 4.5 standard errors of their difference (7e-6 per point by chance)."""
+
+HALF = 0.55
+"""What "half the error" may measure."""
+
+BUCKETS = 32
+"""k of the paper's experiments."""
+
+WIDTHS = (1, 2, 4)
+"""d of the paper's experiments."""
+
+A_ROW = 0
+"""In place of a number of buckets: the device is asked about a row of the Hadamard matrix."""
+
+EDGES = Buckets.even(BUCKETS, BUCKETS)
+"""Any edges will do: only the number of buckets matters once devices are counted per bucket."""
+
+Numbers = NDArray[np.int64]
+Shares = NDArray[np.float64]
+
+
+def ask(way: int, devices: Numbers, source: np.random.Generator) -> Asked:
+    """Draw who is asked about so many buckets, or about a row; `devices` per repetition and bucket."""
+    if way == A_ROW:
+        return by_cohort(HadamardBit(1, EDGES), devices, len(devices), source)
+    return subsets(devices, way, len(devices), source)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fleet:
+    """
+    Devices per bucket in each repetition, and who of them is asked what, which is the same for every ε.
+
+    A repetition draws its devices' buckets and rows once and asks at every ε: errors at two ε go up and down
+    together a little, while each by itself has the right law.
+    """
+
+    devices: Numbers
+    """int64[repetitions, buckets]."""
+    asked: Mapping[int, Asked]
+    """By the number of buckets that a device is asked about, or `A_ROW`."""
+
+    @classmethod
+    def draw(cls, devices: Numbers, seed: int, name: str) -> Fleet:
+        """Draw who is asked what, for all methods."""
+        ways = (A_ROW, *reversed(WIDTHS), BUCKETS)
+        asked = in_parallel(lambda way: ask(way, devices, generator(seed, name, f"asked {way}")), ways)
+        return cls(devices, dict(zip(ways, asked, strict=True)))
+
+    @property
+    def total(self) -> int:
+        """The number of devices, n."""
+        return int(self.devices[0].sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """Per repetition and row, how many answered and how many of them said 1."""
+
+    reports: Numbers
+    ones: Numbers
+
+
+class Method(ABC):
+    """
+    A mechanism with its estimator: bits about buckets, and the share of ones among them, un-biased.
+
+    `lifetime` is the loss in units of ε when a device remembers its answers and visits every bucket, in the
+    sense of Theorem 4: devices of the same behaviour pattern, no flips. Infinite if nothing is remembered.
+    """
+
+    name: str
+    """As in the legend."""
+    lifetime: float
+    asks: int = BUCKETS
+    """About how many buckets, or `A_ROW`."""
+
+    @abstractmethod
+    def channel(self, epsilon: Number) -> Channel:
+        """The noise of one bit."""
+
+    def answers(self, epsilon: Number, fleet: Fleet, source: np.random.Generator) -> Answers:
+        """Draw what the collector counts."""
+        asked = fleet.asked[self.asks]
+        return Answers(asked.reports, ones_of(asked, self.channel(epsilon), source))
+
+    def estimate(self, epsilon: Number, devices: int, answers: Answers) -> Shares:
+        """The estimated shares, float64[repetitions, buckets]; 1/2 where nobody was asked."""
+        share = self.channel(epsilon).truth(answers.ones / np.maximum(answers.reports, 1))
+        return np.asarray(np.where(answers.reports > 0, share, 0.5))
+
+
+class BitFlip(Method):
+    """
+    dBitFlipPM. With `ratio` the ones of a bucket are divided by the answers about it, as reticent does; without,
+    by the nd/k expected, as the paper prints (§2.2). `tight` is h = ε for d = 1 in place of h = ε/2.
+    """
+
+    def __init__(self, width: int, *, tight: bool = False, ratio: bool = False) -> None:
+        how = ", tight" if tight else ", ratio" if ratio else ""
+        self.name = f"{width}BitFlipPM{how}"
+        self.asks = self.width = width
+        self.lifetime = 2.0 if tight and width == 1 else float(width)  # d·ε; for d = 1, both classes: 2h
+        self.tight, self.ratio = tight, ratio
+
+    def channel(self, epsilon: Number) -> Channel:
+        """Without flips."""
+        mechanism = DBitFlip(epsilon, EDGES, self.width, "tight" if self.tight else "paper")
+        return Flip(0).channel(mechanism.response)
+
+    def estimate(self, epsilon: Number, devices: int, answers: Answers) -> Shares:
+        """The paper's estimator, or the ratio estimator."""
+        if self.ratio:
+            return super().estimate(epsilon, devices, answers)
+        channel = self.channel(epsilon)
+        surplus = answers.ones - float(channel.low) * answers.reports
+        return np.asarray(BUCKETS / (devices * self.width) * surplus / float(channel.contrast))
+
+
+class EveryBucket(Method):
+    """BinFlip: a bit about every bucket. To remember it for every bucket would cost k·ε."""
+
+    name = "BinFlip"
+    lifetime = float(BUCKETS)
+
+    def channel(self, epsilon: Number) -> Channel:
+        """Randomized response with ε/2."""
+        return Flip(0).channel(RandomizedResponse(exact(epsilon) / 2))
+
+
+class OneName(Method):
+    """KFlip: the name of a bucket, with a lie now and then."""
+
+    name = "KFlip"
+    lifetime = float("inf")
+
+    def channel(self, epsilon: Number) -> Channel:
+        """How often a bucket is named by its own devices and by others."""
+        return KFlip(epsilon, BUCKETS).channel
+
+    def answers(self, epsilon: Number, fleet: Fleet, source: np.random.Generator) -> Answers:
+        """How often each bucket is named."""
+        ones = named(KFlip(epsilon, BUCKETS), fleet.devices, len(fleet.devices), source)
+        return Answers(np.full_like(ones, fleet.total), ones)
+
+
+class Accepted(Method):
+    """BinFlip+: strings that devices accept, divided by their number; c₀ = 1/(2 cosh(ε/2)) for every ε."""
+
+    name = "BinFlip+"
+    lifetime = float("inf")
+
+    def channel(self, epsilon: Number) -> Channel:
+        """Of the bits in accepted strings."""
+        return BinFlipPlus(epsilon, BUCKETS).channel
+
+    def answers(self, epsilon: Number, fleet: Fleet, source: np.random.Generator) -> Answers:
+        """Ones about each bucket in the accepted strings."""
+        asked = accepted(BinFlipPlus(epsilon, BUCKETS), fleet.devices, len(fleet.devices), source)
+        return Answers(asked.reports, ones_of(asked, self.channel(epsilon), source))
+
+
+class Hadamard(Method):
+    """The Hadamard bit, un-biased as reticent's estimator does: agreements with the bucket's column."""
+
+    name = "Hadamard bit"
+    asks = A_ROW
+    lifetime = 2.0
+
+    def channel(self, epsilon: Number) -> Channel:
+        """Randomized response."""
+        return Flip(0).channel(RandomizedResponse(epsilon))
+
+    def estimate(self, epsilon: Number, devices: int, answers: Answers) -> Shares:
+        """Σ_r H[r, v+1]·(2·ones_r - reports_r) / (n·contrast)."""
+        size = answers.ones.shape[-1]
+        columns = hadamard_sign(np.arange(size)[:, None], np.arange(BUCKETS) + 1)
+        contrast = float(self.channel(epsilon).contrast)
+        return np.asarray((2 * answers.ones - answers.reports) @ columns / (devices * contrast))
+
+
+PAPER: tuple[Method, ...] = (*map(BitFlip, WIDTHS), EveryBucket(), OneName(), Accepted())
+"""What the paper plots, with its calibration and its estimators."""
+
+OURS: tuple[Method, ...] = (BitFlip(1, tight=True, ratio=True), Hadamard())
+"""What reticent adds."""
+
+SAME_AS_BIN_FLIP: Method = BitFlip(BUCKETS)
+"""d = k, which the paper says equals BinFlip."""
+
+AT_EQUAL_EPSILON = (*PAPER, SAME_AS_BIN_FLIP, *(BitFlip(width, ratio=True) for width in WIDTHS), *OURS)
+"""The paper's mechanisms also with the ratio estimator."""
+
+AT_EQUAL_LIFETIME = (*(method for method in PAPER if method.lifetime < float("inf")), *OURS)
+"""What can be remembered at all."""
+
+PAPER_LINES = tuple(Line(method.name, place) for place, method in enumerate(PAPER))
+OUR_LINES = (
+    *(line for line in PAPER_LINES if line.mechanism in ("1BitFlipPM", "4BitFlipPM", "BinFlip")),
+    *(Line(method.name, len(PAPER) + place, dashed=True) for place, method in enumerate(OURS)),
+)
+
+Pair = tuple[Panel, Panel]
+"""The same data at equal ε, and at equal lifetime loss."""
+
+
+@lru_cache(maxsize=16)
+def measure(title: str, days: Days, max_value: int, setting: Setting, name: str) -> Pair:
+    """
+    The errors of each method at each ε and at each lifetime loss.
+
+    Kept, since Figure 7 is compared with Figure 5.
+    """
+    edges = Buckets.even(max_value, BUCKETS)
+    per_day = np.stack([day.per_bucket(edges) for day in days])
+    fleet = Fleet.draw(per_day[np.arange(setting.repetitions) % len(days)], setting.seed, name)
+    truth = fleet.devices / fleet.total
+
+    def spread(task: tuple[Method, float, bool]) -> Spread:
+        method, loss, of_lifetime = task
+        epsilon = exact(loss) / (exact(method.lifetime) if of_lifetime else 1)
+        source = generator(setting.seed, name, method.name, str(epsilon))
+        estimates = method.estimate(epsilon, fleet.total, method.answers(epsilon, fleet, source))
+        return Spread.of(np.abs(estimates - truth).max(axis=1))
+
+    def panel(methods: Sequence[Method], of_lifetime: bool) -> Panel:
+        lines = {m.name: {loss: spreads[m, loss, of_lifetime] for loss in EPSILONS} for m in methods}
+        return Panel(title, fleet.total, lines)
+
+    tasks = [(method, loss, False) for method in AT_EQUAL_EPSILON for loss in EPSILONS]
+    tasks += [(method, loss, True) for method in AT_EQUAL_LIFETIME for loss in EPSILONS]
+    spreads = dict(zip(tasks, in_parallel(spread, tasks), strict=True))
+    return panel(AT_EQUAL_EPSILON, False), panel(AT_EQUAL_LIFETIME, True)
+
+
+def figure_5(setting: Setting, progress: Progress = quiet) -> Result:
+    """The errors of the paper's mechanisms and of reticent's, on the stand-in data, for three fleet sizes."""
+    pairs = on_usage_data(measure, "fig5", setting, progress)
+    return _result(
+        "fig5",
+        "usage data",
+        f"Largest error over {BUCKETS} buckets of one day's histogram: {setting.repetitions:,} repetitions, "
+        f"the {setting.days} days in turn; values of {stand_in(setting).name} in place of the paper's "
+        "unpublished data set. The paper's mechanisms have the paper's calibration and estimator (bits about "
+        "a bucket divided by the nd/k expected); BinFlip+ accepts with 1/(2 cosh(ε/2)), which is private for "
+        "every ε; "
+        '"ratio" and reticent\'s own divide by the bits received. Lifetime loss is that of a device which '
+        "remembers its answers and visits every bucket.",
+        pairs,
+        usage_claims([at_epsilon for at_epsilon, _ in pairs]) + our_claims(pairs),
+    )
+
+
+def figure_7(setting: Setting, progress: Progress = quiet) -> Result:
+    """The errors on constant, uniform and normal values, beside those of the smallest fleet of Figure 5."""
+    pairs = on_synthetic_data(measure, "fig7", setting, progress)
+    panels = [at_epsilon for at_epsilon, _ in pairs]
+    reference, _ = min(on_usage_data(measure, "fig5", setting, quiet), key=lambda pair: pair[0].devices)
+    return _result(
+        "fig7",
+        "synthetic data",
+        f"As Figure 5, for {panels[0].devices:,} devices whose values are constant, uniform or normal "
+        f"(truncated), drawn per device and day; {setting.repetitions:,} repetitions.",
+        pairs,
+        synthetic_claims(panels, reference),
+    )
+
+
+def _result(name: str, data: str, summary: str, pairs: Sequence[Pair], claims: tuple[Claim, ...]) -> Result:
+    at_epsilon, at_lifetime = zip(*pairs, strict=True)
+    title, ordinate = f"Error of the histogram on {data}", "mean of the largest\nerror of a bucket"
+    above, below = (at_epsilon, "ε per round"), (at_lifetime, "lifetime loss")
+    return Result(
+        name,
+        f"Figure {name.removeprefix('fig')}: histogram estimation on {data}",
+        summary,
+        (
+            error_table(name, "Largest error of a bucket, at equal ε per round", at_epsilon, "share"),
+            error_table(
+                f"{name}-lifetime",
+                "Largest error of a bucket, at equal lifetime loss",
+                at_lifetime,
+                "share",
+                "lifetime loss",
+            ),
+        ),
+        (
+            Picture(
+                name,
+                title,
+                "Largest error over 32 buckets against ε, mean and one standard deviation, with the "
+                "mechanisms, calibration and estimators of the paper.",
+                lambda: draw_panels([above], PAPER_LINES, ordinate),
+            ),
+            Picture(
+                f"{name}-reticent",
+                f"{title}: tight 1BitFlipPM and the Hadamard bit",
+                "Above: at equal ε per round. Below: at equal loss over a lifetime in which every bucket is "
+                "visited and answers are remembered, which is where one bit pays: BinFlip loses 32ε, "
+                "4BitFlipPM 4ε, the tight 1BitFlipPM and the Hadamard bit 2ε, the paper's 1BitFlipPM ε. "
+                "There the tight 1BitFlipPM is the paper's with another estimator.",
+                lambda: draw_panels([above, below], OUR_LINES, ordinate),
+            ),
+        ),
+        claims,
+    )
+
+
+def usage_claims(panels: Sequence[Panel]) -> tuple[Claim, ...]:
+    """What the paragraph "Histogram estimation" says, judged by panels at equal ε."""
+    others = [method.name for method in PAPER if method.name != "BinFlip"]
+
+    def difference(panel: Panel, epsilon: float) -> float:
+        every, plain = (panel.lines[name][epsilon] for name in (SAME_AS_BIN_FLIP.name, "BinFlip"))
+        return (every.mean - plain.mean) / hypot(every.uncertainty, plain.uncertainty)
+
+    def over_the_best(panel: Panel, epsilon: float) -> float:
+        return max(panel.ratio("BinFlip", other, epsilon) for other in others)
+
+    def beats_bin_flip_plus(name: str) -> Claim:
+        """The last sentence of the paragraph; the ratio estimator tells what of it is due to the estimator."""
+        with_ratio = ratios(panels, f"{name}, ratio", "BinFlip+", no_worse, (5.0, 10.0))
+        least, *_, most = sorted(point.value for point in with_ratio)
+        return judge_points(
+            ON_USAGE,
+            f"{name} is better than BinFlip+ for ε from 5 to 10",
+            f"with the ratio estimator {least:.3g} to {most:.3g} times BinFlip+'s mean error; "
+            "with the paper's",
+            ratios(panels, name, "BinFlip+", no_worse, (5.0, 10.0)),
+            "E24",
+        )
+
+    return (
+        judge_points(
+            ON_USAGE,
+            "dBitFlipPM with d = k has the accuracy of BinFlip",
+            "difference of their mean errors in standard errors",
+            points(panels, difference, lambda errors: abs(errors) <= SAME),
+        ),
+        judge_points(
+            ON_USAGE,
+            "KFlip is sub-optimal for small ε (≤ 1)",
+            "mean error of KFlip over that of BinFlip",
+            ratios(panels, "KFlip", "BinFlip", lambda ratio: ratio > 1, (0.1, 0.2, 0.5, 1.0)),
+        ),
+        judge_points(
+            ON_USAGE,
+            f"KFlip is better when ε is Ω(ln k) (ε ≥ ln 32 = {log(BUCKETS):.2f})",
+            "mean error of KFlip over that of BinFlip",
+            ratios(panels, "KFlip", "BinFlip", no_worse, (5.0, 10.0)),
+            "E23",
+        ),
+        judge_points(
+            ON_USAGE,
+            f"BinFlip+ has good performance when ε ≤ 2 (at most {GOOD:g} times BinFlip's error)",
+            "mean error of BinFlip+ over that of BinFlip",
+            ratios(panels, "BinFlip+", "BinFlip", lambda ratio: ratio <= GOOD, (0.1, 0.2, 0.5, 1.0, 2.0)),
+            "E24",
+        ),
+        judge_points(
+            ON_USAGE,
+            "BinFlip has the best accuracy overall",
+            "mean error of BinFlip over that of the best other mechanism in the figure",
+            points(panels, over_the_best, no_worse),
+            "E23",
+        ),
+        judge_points(
+            ON_USAGE,
+            f"4BitFlipPM is comparable to KFlip for ε from 0.1 to 0.5 (within {COMPARABLE:g} times)",
+            "mean error of 4BitFlipPM over that of KFlip",
+            ratios(panels, "4BitFlipPM", "KFlip", within(COMPARABLE), (0.1, 0.2, 0.5)),
+        ),
+        *(beats_bin_flip_plus(f"{width}BitFlipPM") for width in reversed(WIDTHS)),
+    )
+
+
+def our_claims(pairs: Sequence[Pair]) -> tuple[Claim, ...]:
+    """What reticent says of its own two mechanisms, judged in the same way."""
+    at_epsilon, at_lifetime = zip(*pairs, strict=True)
+    small = (0.1, 0.2, 0.5, 1.0)
+
+    def over_the_best(panel: Panel, loss: float) -> float:
+        others = [name for name in panel.lines if name != "Hadamard bit"]
+        return max(panel.ratio("Hadamard bit", other, loss) for other in others)
+
+    return (
+        judge_points(
+            RETICENT,
+            "At equal ε the tight 1BitFlipPM has half the error of the paper's",
+            "mean error of the tight 1BitFlipPM over that of the paper's",
+            ratios(at_epsilon, "1BitFlipPM, tight", "1BitFlipPM", lambda ratio: ratio <= HALF),
+            "E8",
+        ),
+        judge_points(
+            RETICENT,
+            f"For ε ≤ 1 the one Hadamard bit is comparable to BinFlip's 32 (within {COMPARABLE:g} times)",
+            "mean error of the Hadamard bit over that of BinFlip",
+            ratios(at_epsilon, "Hadamard bit", "BinFlip", within(COMPARABLE), small),
+        ),
+        judge_points(
+            RETICENT,
+            "At an equal lifetime loss of up to 2 the Hadamard bit has half the error of the best dBitFlipPM",
+            "mean error of the Hadamard bit over that of the best other",
+            points(at_lifetime, over_the_best, lambda ratio: ratio <= HALF, (*small, 2.0)),
+        ),
+    )
+
+
+def synthetic_claims(panels: Sequence[Panel], reference: Panel) -> tuple[Claim, ...]:
+    """What the paragraph "On different data distributions" says of histograms; `reference` is of Figure 5."""
+    widths = {f"{width}BitFlipPM": width for width in WIDTHS}
+    return (
+        bounded(
+            ON_SYNTHETIC,
+            "The error is bounded in terms of ε, n, k and d alone (Theorem 2 at 1 - δ = 95 %)",
+            panels,
+            widths,
+            lambda name, epsilon: Metric("day", DBitFlip(epsilon, EDGES, widths[name], "paper")),
+            "E6",
+        ),
+        *(almost_the_same(ON_SYNTHETIC, panels, reference, method.name) for method in PAPER),
+    )

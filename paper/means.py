@@ -1,0 +1,259 @@
+"""
+Figures 4 and 6: how far off estimated means are, with 1BitRRPM with and without flips, and with Laplace.
+
+One *repetition* gives every device a new alpha, memo and flips and runs all days; its error on a day is the
+absolute difference between that day's estimate and the mean of that day's values. What is shown is the
+average over days and repetitions, and the standard deviation of one day's error over both, which is what we
+take the paper's error bars to be. Both depend on the law of single days only. (The deviation of a
+repetition's *31-day average* is another quantity: remembered bits make the days of a repetition err together,
+see `reticent.lab.fleet_counts`.) So each day is drawn by itself, as counts, with exactly the law of
+device-by-device simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import pi, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paper.claims import (
+    DAY,
+    EPSILONS,
+    Claim,
+    Finding,
+    Picture,
+    Progress,
+    Result,
+    Setting,
+    claim,
+    judge_points,
+    quiet,
+)
+from paper.panels import (
+    COMPARABLE,
+    Line,
+    Panel,
+    Spread,
+    almost_the_same,
+    bounded,
+    draw_panels,
+    error_table,
+    no_worse,
+    on_synthetic_data,
+    on_usage_data,
+    points,
+    ratios,
+)
+from paper.values import Days, generator, in_parallel, stand_in
+from reticent.lab.baselines import Laplace
+from reticent.lab.fleet_counts import ones_of_mean, total_of_laplace
+from reticent.mechanisms import Flip, OneBitMean, RandomizedResponse
+from reticent.plan import Metric
+
+ON_USAGE = "§5, Mean estimation (Figure 4)"
+ON_SYNTHETIC = "§5, On different data distributions (Figure 6)"
+
+FLIPS = {
+    "1BitRRPM": Flip(0),
+    "1BitRRPM+OP(1/10)": Flip("1/10"),
+    "1BitRRPM+OP(1/3)": Flip("1/3"),
+}
+"""The paper's own mechanisms, by the flip probability."""
+
+MECHANISMS = (*FLIPS, "Laplace")
+
+TOLERABLE = 0.1
+"""An error is "tolerable" up to a tenth of the mean that is estimated."""
+
+
+def figure_4(setting: Setting, progress: Progress = quiet) -> Result:
+    """The errors on the stand-in for the paper's data, for three fleet sizes."""
+    panels, population = on_usage_data(measure, "fig4", setting, progress), stand_in(setting)
+    return _result(
+        "fig4",
+        "usage data",
+        f"Mean absolute error of one day's mean over {setting.days} days and {setting.repetitions:,} "
+        f"repetitions; values of {population.name} in place of the paper's unpublished data set. "
+        "One repetition gives every device a new alpha, memo and flips. The deviation is that of one day's "
+        "error over days and repetitions.",
+        panels,
+        "Mean absolute error in seconds against ε, one panel per fleet size; bars are one standard "
+        "deviation of one day's error. Flips leave an error that no ε removes, so the lines with "
+        "flips level off where Laplace goes on falling.",
+        usage_claims(panels, population.max_value),
+    )
+
+
+def figure_6(setting: Setting, progress: Progress = quiet) -> Result:
+    """The errors on synthetic values, beside those of the smallest fleet of Figure 4."""
+    panels = on_synthetic_data(measure, "fig6", setting, progress)
+    reference = min(on_usage_data(measure, "fig4", setting, quiet), key=lambda panel: panel.devices)
+    return _result(
+        "fig6",
+        "synthetic data",
+        f"As Figure 4, for {panels[0].devices:,} devices whose values are constant, uniform or normal "
+        f"(truncated), drawn per device and day; {setting.repetitions:,} repetitions of {setting.days} days.",
+        panels,
+        "Mean absolute error in seconds against ε, one panel per data set; bars are one standard "
+        "deviation of one day's error. In the middle of the range one bit has an error that no ε "
+        "removes (the value is rounded to 0 or m), so its line levels off where Laplace goes on "
+        "falling.",
+        synthetic_claims(panels, reference),
+    )
+
+
+def _result(
+    name: str, data: str, summary: str, panels: Sequence[Panel], caption: str, claims: tuple[Claim, ...]
+) -> Result:
+    lines = [Line(mechanism, place) for place, mechanism in enumerate(MECHANISMS)]
+    picture = Picture(
+        name,
+        f"Error of the mean on {data}",
+        caption,
+        lambda: draw_panels([(panels, "ε per round")], lines, "mean absolute error (s)"),
+    )
+    return Result(
+        name,
+        f"Figure {name.removeprefix('fig')}: mean estimation on {data}",
+        summary,
+        (error_table(name, "Errors of the mean, seconds", panels, "s"),),
+        (picture,),
+        claims,
+    )
+
+
+@lru_cache(maxsize=16)
+def measure(title: str, days: Days, max_value: int, setting: Setting, name: str) -> Panel:
+    """
+    The errors of each mechanism at each ε, over the days and `setting.repetitions`.
+
+    Kept, since Figure 6 is compared with Figure 4.
+    """
+    truths = np.array([day.mean for day in days])
+
+    def spread(task: tuple[str, float]) -> Spread:
+        mechanism, epsilon = task
+        source = generator(setting.seed, name, mechanism, str(epsilon))
+        estimates = estimated_means(mechanism, epsilon, days, max_value, setting.repetitions, source)
+        return Spread.of(np.abs(estimates - truths[:, None]))
+
+    tasks = [(mechanism, epsilon) for mechanism in MECHANISMS for epsilon in EPSILONS]
+    spreads = dict(zip(tasks, in_parallel(spread, tasks), strict=True))
+    lines = {
+        mechanism: {epsilon: spreads[mechanism, epsilon] for epsilon in EPSILONS} for mechanism in MECHANISMS
+    }
+    return Panel(title, days[0].total, lines, float(truths.mean()))
+
+
+def estimated_means(
+    mechanism: str,
+    epsilon: float,
+    days: Days,
+    max_value: int,
+    repetitions: int,
+    source: np.random.Generator,
+) -> NDArray[np.float64]:
+    """The estimated means, float64[days, repetitions]."""
+    if mechanism == "Laplace":
+        laplace = Laplace(epsilon, max_value)
+        return np.stack([total_of_laplace(laplace, day, repetitions, source) / day.total for day in days])
+    one_bit, flip = OneBitMean(epsilon, max_value), FLIPS[mechanism]
+    shares = [ones_of_mean(one_bit, flip, day, repetitions, source) / day.total for day in days]
+    return np.asarray(max_value * flip.channel(one_bit.response).truth(np.stack(shares)))
+
+
+def usage_claims(panels: Sequence[Panel], max_value: int = DAY) -> tuple[Claim, ...]:
+    """What the paragraph "Mean estimation" says, judged by panels on usage data."""
+    largest = max(panels, key=lambda panel: panel.devices)
+
+    def deviations(panel: Panel, epsilon: float) -> float:
+        return panel.lines["1BitRRPM"][epsilon].deviation / panel.lines["Laplace"][epsilon].deviation
+
+    def part_of_mean(panel: Panel, epsilon: float) -> float:
+        return panel.mean("1BitRRPM+OP(1/3)", epsilon) / panel.truth
+
+    return (
+        judge_points(
+            ON_USAGE,
+            "1BitRRPM is consistently better than Laplace: smaller errors",
+            "mean error of 1BitRRPM over that of Laplace",
+            ratios(panels, "1BitRRPM", "Laplace", no_worse),
+            "E22",
+        ),
+        judge_points(
+            ON_USAGE,
+            "1BitRRPM is consistently better than Laplace: narrower standard deviations",
+            "standard deviation of 1BitRRPM's error over that of Laplace's",
+            points(panels, deviations, no_worse),
+            "E22",
+        ),
+        judge_points(
+            ON_USAGE,
+            f"With γ = 1/10 they are comparable (less than {COMPARABLE:g} times Laplace's error)",
+            "mean error of 1BitRRPM+OP(1/10) over that of Laplace",
+            ratios(panels, "1BitRRPM+OP(1/10)", "Laplace", lambda ratio: ratio <= COMPARABLE),
+        ),
+        uniform_noise(panels, max_value),
+        judge_points(
+            ON_USAGE,
+            "1BitRRPM+OP(1/3) has tolerable accuracy when the number of users is large (largest fleet; error "
+            f"at most {TOLERABLE:.0%} of the mean)",
+            "mean error over the true mean",
+            points([largest], part_of_mean, lambda part: part <= TOLERABLE),
+        ),
+    )
+
+
+@claim(ON_USAGE, "E21")
+def uniform_noise(panels: Sequence[Panel], max_value: int) -> Finding:
+    """
+    γ = 1/3 is equivalent to adding uniform noise from [0, 24 hours]
+
+    Added to each value, such noise has variance m²/12 and the mean error would be √(e² + (2/π)·m²/(12 n)),
+    with e that of 1BitRRPM. *Replacing* the value with probability 2/3 multiplies c = (e^ε + 1)/(e^ε - 1)
+    by 3 and gives √(e² + (2/π)·m²(9c² - c²)/(4 n)).
+    """
+    added, replaced = [], []
+    for panel in panels:
+        for epsilon in panel.abscissae:
+            error, measured = panel.mean("1BitRRPM", epsilon), panel.mean("1BitRRPM+OP(1/3)", epsilon)
+            contrast = float(Flip(0).channel(RandomizedResponse(epsilon)).contrast)
+            with_noise, with_another = (
+                sqrt(error**2 + 2 / pi * variance / panel.devices)
+                for variance in (max_value**2 / 12, 2 * (max_value / contrast) ** 2)
+            )
+            added.append(measured / with_noise)
+            replaced.append(measured / with_another)
+    as_added, as_replaced = (all(0.9 <= ratio <= 1.1 for ratio in side) for side in (added, replaced))
+    return Finding(
+        f"mean error over what adding would give: {min(added):.3g} to {max(added):.3g}; over what replacing "
+        f"the value with probability 2/3 would give: {min(replaced):.3g} to {max(replaced):.3g}",
+        as_added,
+        "the value is replaced with probability 2/3, not added to"
+        if as_replaced
+        else "neither adding to the value nor replacing it explains the error",
+    )
+
+
+def synthetic_claims(panels: Sequence[Panel], reference: Panel) -> tuple[Claim, ...]:
+    """What the paragraph "On different data distributions" says of means; `reference` is of Figure 4."""
+    return (
+        bounded(
+            ON_SYNTHETIC,
+            "The error is bounded in terms of ε and n alone (Theorems 1 and 6 at 1 - δ = 95 %)",
+            panels,
+            FLIPS,
+            lambda name, epsilon: Metric("day", OneBitMean(epsilon, DAY), FLIPS[name]),
+        ),
+        *(almost_the_same(ON_SYNTHETIC, panels, reference, mechanism) for mechanism in MECHANISMS),
+        judge_points(
+            ON_SYNTHETIC,
+            "On synthetic data, too, 1BitRRPM is better than Laplace",
+            "mean error of 1BitRRPM over that of Laplace",
+            ratios(panels, "1BitRRPM", "Laplace", no_worse),
+            "E22",
+        ),
+    )

@@ -1,0 +1,147 @@
+"""
+The values behind the experiments: drawn once per population, size and seed, counted per day, and rounded as
+devices round them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paper.claims import DAY, Setting
+from reticent.errors import ParameterError
+from reticent.lab.fleet import GRAN_TURISMO_SPORT, Constant, Population, TruncatedNormal, Uniform
+from reticent.lab.fleet_counts import Tally
+from reticent.mechanisms import Grid
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+Days = tuple[Tally, ...]
+"""Per day, how many devices hold which value."""
+
+SYNTHETIC: tuple[tuple[str, Population], ...] = (
+    ("constant 12 h", Constant(DAY)),
+    ("uniform on 0-24 h", Uniform(DAY)),
+    ("normal 12 ± 2 h, truncated", TruncatedNormal(DAY)),
+)
+"""The three synthetic data sets, with their titles."""
+
+MOST_BYTES = 1 << 30
+"""How much may be kept: two apps of 3 million devices over 31 days are 0.7 GiB."""
+
+_kept: OrderedDict[tuple[object, int, int, int], NDArray[np.int32]] = OrderedDict()
+
+
+def generator(seed: int, *names: str) -> np.random.Generator:
+    """
+    The random numbers that belong to a seed and a name: other names draw independently of them.
+
+    >>> int(generator(1, "fig3").integers(1000)) == int(generator(1, "fig3").integers(1000))
+    True
+    """
+    digest = blake2b("\0".join(names).encode(), digest_size=16).digest()
+    return np.random.default_rng([seed, int.from_bytes(digest, "big")])
+
+
+def daily_values(population: Population, devices: int, days: int, seed: int) -> NDArray[np.int32]:
+    """
+    The values of a population, int32[days, devices], read-only.
+
+    They depend on the population, its size and the seed, not on who asks: figures that share a population
+    share its values. The least recently used arrays are forgotten beyond `MOST_BYTES`.
+    """
+    key = population, devices, days, seed
+    if key in _kept:
+        _kept.move_to_end(key)
+        return _kept[key]
+    # Room is made before the values are drawn: both at once may be more than the machine has.
+    while _kept and 4 * devices * days + sum(values.nbytes for values in _kept.values()) > MOST_BYTES:
+        _kept.popitem(last=False)
+    values = population.values(devices, days, generator(seed, "values", population.name))
+    values.flags.writeable = False
+    _kept[key] = values
+    return values
+
+
+def stand_in(setting: Setting) -> Population:
+    """The population in place of the paper's data set, which is not published."""
+    return GRAN_TURISMO_SPORT if setting.population is None else setting.population
+
+
+@lru_cache(maxsize=4)
+def stand_in_days(setting: Setting) -> tuple[Days, ...]:
+    """
+    The days of each fleet.
+
+    The values are drawn for the largest fleet; the smaller ones are random subsets of it, one within the
+    other, and keep their devices from day to day, as in §5 of the paper.
+    """
+    population, most = stand_in(setting), max(setting.fleets)
+    values = daily_values(population, most, setting.days, setting.seed)
+    order = generator(setting.seed, "subsets", population.name).permutation(most)
+
+    def of_fleet(devices: int) -> Days:
+        if devices == most:
+            return tuple(in_parallel(Tally.of, values))
+        chosen = np.sort(order[:devices])
+        return tuple(in_parallel(lambda day: Tally.of(day[chosen]), values))
+
+    return tuple(of_fleet(devices) for devices in setting.fleets)
+
+
+@lru_cache(maxsize=4)
+def synthetic_days(setting: Setting) -> tuple[Days, ...]:
+    """The days of each synthetic data set, for the smallest fleet."""
+
+    def of_population(population: Population) -> Days:
+        devices, source = min(setting.fleets), generator(setting.seed, "values", population.name)
+        return tuple(in_parallel(Tally.of, population.values(devices, setting.days, source)))
+
+    return tuple(of_population(population) for _, population in SYNTHETIC)
+
+
+def in_parallel(work: Callable[[Task], Answer], tasks: Iterable[Task]) -> list[Answer]:
+    """The answers to all tasks, in order, from a thread per core: NumPy leaves the lock while it works."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(work, tasks))
+
+
+def rounded_cells(values: NDArray[Any], draws: NDArray[np.uint64], grid: Grid) -> NDArray[np.uint8]:
+    """
+    The cell of each whole value for a device with each draw: `Grid.cell`, for arrays [rounds, devices].
+
+    With L ≤ x < R neighbours, R = L + s, and both x and s whole, `Grid.cell` goes up exactly when
+
+        draw · s ≥ (R - x) · 2⁶⁴    ⟺    ⌊draw · s / 2⁶⁴⌋ ≥ R - x    ⟺    x + α ≥ R,
+
+    and x + α < R + s, so the cell is ⌊(x + α) / s⌋. No floating point decides anything.
+
+    >>> grid = Grid.even(60, step=20)
+    >>> rounded_cells(np.array([0, 19, 20, 60]), np.full(4, 2**63, dtype=np.uint64), grid).tolist()
+    [0, 1, 1, 3]
+    """
+    step = grid.points[1]
+    even = all(point == step * cell for cell, point in enumerate(grid.points))
+    # Below 2³¹ a value and an offset add up within 32 bits without a sign.
+    if not even or not isinstance(step, int) or grid.max_value >= 1 << 31:
+        raise ParameterError("grid", "even steps of whole numbers below 2^31", list(map(str, grid.points)))
+    if grid.steps > 255:
+        raise ParameterError("grid", "at most 255 steps", grid.steps)
+    # The paper's α in {0, …, s - 1} is ⌊draw · s / 2⁶⁴⌋. The product has up to 95 bits and is taken in two
+    # halves of 32 bits, neither of which overflows.
+    size, half = np.uint64(step), np.uint64(32)
+    low = (draws & np.uint64(0xFFFFFFFF)) * size >> half
+    offsets = ((draws >> half) * size + low >> half).astype(np.uint32)
+    cells = np.empty(values.shape, dtype=np.uint8)
+    for place, row in enumerate(np.atleast_2d(values)):
+        reached = row.astype(np.uint32) + offsets
+        np.atleast_2d(cells)[place] = reached >= step if grid.steps == 1 else reached // np.uint32(step)
+    return cells

@@ -1,0 +1,110 @@
+"""
+From whatever a host program calls a number to a value in range.
+
+Nothing here raises: a report that is missing *because of the value* would tell the collector about the
+value. What is out of range is clamped, what is not a number counts as 0, and what happened is noted by
+kind, on the device, where it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from math import nan
+from numbers import Integral, Rational, Real
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from reticent.plan import Plan
+
+Value = int | Fraction
+"""A value in range: exact, and an integer where it is one (they compare ten times faster)."""
+
+Kind = Literal["not-a-number", "below-range", "above-range"]
+"""What was wrong with a value."""
+
+_FINEST_DECIMAL = -400  # below the smallest float; a longer denominator would only cost the host memory
+_LONGEST_DENOMINATOR = 1 << 1200
+
+
+def clamped(value: object, max_value: Value) -> tuple[Value, Kind | None]:
+    """
+    The value in [0, max_value] that stands for `value`, and what was wrong with it, if anything.
+
+    >>> clamped(7, 10), clamped(0.5, 10), clamped(-3, 10), clamped(float("inf"), 10), clamped("7", 10)
+    ((7, None), (Fraction(1, 2), None), (0, 'below-range'), (10, 'above-range'), (0, 'not-a-number'))
+    """
+    if type(value) is int and 0 <= value <= max_value:
+        return value, None
+    try:
+        number = _plain(value)
+        if number < 0:
+            return 0, "below-range"
+        if number > max_value:
+            return max_value, "above-range"
+        if number >= 0:  # not so for NaN
+            # Only now is a decimal expanded: 1e999999999 is a short decimal and a very long integer.
+            exponent = number.as_tuple().exponent if isinstance(number, Decimal) else 0
+            is_too_fine = isinstance(exponent, int) and exponent < _FINEST_DECIMAL
+            return whole(Fraction(float(number) if is_too_fine else number)), None
+    except Exception:  # noqa: S110  (a number type of the host's own may raise anything)
+        pass
+    return 0, "not-a-number"
+
+
+def _plain(value: Any) -> Value | float | Decimal:
+    """A number of one of four types that compare exactly; NaN for what is not a number."""
+    if type(value) in (float, int, Fraction) or isinstance(value, Decimal):
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    if isinstance(value, Real):
+        return float(value)
+    if getattr(value, "shape", None) == ():  # an array library's boolean, or its array of no dimension
+        return _plain(value.item())
+    return nan
+
+
+def whole(number: Value) -> Value:
+    """An integer where the number is one."""
+    return number.numerator if number.denominator == 1 else number
+
+
+def plus(total: Value, amount: Value, max_value: Value) -> Value:
+    """
+    `total` and `amount` together, which stop at `max_value`.
+
+    Denominators that grow beyond any float's (from adding thirds, sevenths, …) are cut at 2⁻¹²⁰⁰.
+
+    >>> plus(7, 2, max_value=10), plus(7, 5, max_value=10)
+    (9, 10)
+    """
+    result = min(whole(total + amount), max_value)
+    if result.denominator > _LONGEST_DENOMINATOR:
+        result = Fraction(int(result * _LONGEST_DENOMINATOR), _LONGEST_DENOMINATOR)
+    return result
+
+
+def in_range(plan: Plan, values: Mapping[str, object]) -> dict[str, Value]:
+    """
+    One value for each metric of the plan, each clamped, then jointly within each group.
+
+    Where the values of a group sum to more than its limit, each is scaled by max_total / sum, exactly.
+    """
+    result: dict[str, Value] = {}
+    for name, max_value in plan.max_values.items():
+        value = values.get(name, 0)
+        if type(value) is int and 0 <= value <= max_value:
+            result[name] = value
+        else:
+            result[name] = clamped(value, max_value)[0]
+    for group in plan.groups:
+        total = sum(result[name] for name in group.metrics)
+        if total > group.max_total:
+            share = Fraction(group.max_total) / total
+            for name in group.metrics:
+                result[name] = whole(result[name] * share)
+    return result

@@ -1,0 +1,418 @@
+"""
+The state file: how it is opened, and how threads, processes and forks share it.
+
+    absent or empty                       fresh: a new secret
+    ours and whole                        opened; its mode is tightened to 0600
+    another program's database            StateError, untouched
+    another plan's, or a newer layout     StateError, untouched
+    locked, read-only, not a file         StateError
+    anything else (corrupt, truncated,    quarantined: renamed beside, a new secret, a new epoch
+    no database, tables missing)
+
+Whoever opens holds a lock on the folder meanwhile, so that two processes agree on one secret.
+
+Values are added with `synchronous = NORMAL`: a power cut may lose the last of them. A report is committed
+with `synchronous = FULL`, in one transaction with the deletion of its values and its entry in the ledger,
+before its bytes are handed to anybody. So after a crash at any point a device sends the same bytes, or none.
+
+What a backup can and cannot do. A report is a function of the secret, the plan, the round and the values, so
+a file restored from a backup answers as it did before, under the same id, wherever the values are the same.
+Where they are not (the backup was taken in the middle of a round that was answered later), the round may be
+answered a second time with other remembered bits. It has the same id, so it is counted once; but a collector
+that keeps both versions sees which bits differ, without the protection of the flip. Nothing in the file can
+tell that it has been restored. Leave state files out of backups and images: a clone, too, shares the
+answers of its original, and the two can be compared.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from reticent.device import ledger, outbox, plans
+from reticent.device.faults import BusyError
+from reticent.device.prf import SECRET_BYTES, checksum
+from reticent.device.quarantine import COMPANIONS, Identity, beside, make_file
+from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES, device_row, has_misfits
+from reticent.errors import ReticentError, StateError
+
+_CHECKPOINT_PAGES = 48
+"""The log is copied into the file, which costs a sync, when it has grown to so many pages of 4 kB."""
+
+_abandoned: list[object] = []
+"""Connections of a parent process: closing them here would undo the parent's log."""
+
+
+class Opened(NamedTuple):
+    """An open state file."""
+
+    connection: sqlite3.Connection
+    lost_epochs: range
+    """Epochs that went with their files, when this file was made just now: all before its own."""
+    tightened: bool
+    """Whether others could read the file before."""
+
+
+class _BrokenError(Exception):
+    """The file cannot be read as a state file."""
+
+
+class StateFile:
+    """
+    One state file, shared by the threads of this process and by other processes.
+
+    `identity` is asked for when a file has to be made; None means that it must exist, and that nothing is
+    ever replaced. `opened` is called within a transaction each time the file was opened, also when it was
+    found replaced in between.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        identity: Callable[[], Identity] | None,
+        opened: Callable[[Opened], None],
+        patience: float = 2.0,
+    ) -> None:
+        self.path = path
+        self.epoch: int | None = None
+        """Of the file in use, so that its absence is not taken for a fresh start."""
+        self._identity = identity
+        self._opened = opened
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._connection: sqlite3.Connection | None = None
+        self._inode: tuple[int, int] | None = None
+        self._pid = os.getpid()
+        self._closed = False
+        self._log_to_wipe = False
+        try:
+            with self.transaction(patience=patience):
+                pass
+        except sqlite3.Error as error:  # found whole, but locked or full when the plan was to be taken up
+            unreadable = StateError(f"{path}: cannot be read as a state file (corrupt).")
+            raise _momentary(path, error) or unreadable from None
+
+    @staticmethod
+    def connect(path: Path, patience: float) -> sqlite3.Connection:
+        """A connection set up as every connection to a state file must be."""
+        connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA secure_delete = ON")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @contextmanager
+    def transaction(self, *, durable: bool = False, patience: float = 0.25) -> Iterator[sqlite3.Connection]:
+        """All or nothing; with `durable`, on the disk when the block is left."""
+        with self._hold(patience) as connection:
+            connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
+            # Before BEGIN: within a transaction SQLite does not change it.
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                self._roll_back(connection)
+                raise
+
+    @contextmanager
+    def view(self, patience: float = 2.0) -> Iterator[sqlite3.Connection]:
+        """A consistent picture, for reading."""
+        with self._hold(patience) as connection:
+            connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                self._roll_back(connection)
+
+    def wipe_log(self) -> None:
+        """
+        Copy the log into the file and cut it to nothing, so that deleted values do not linger in it.
+
+        A reader in another process can hold this up, and so can a full disk; it is then tried again before
+        each transaction.
+        """
+        self._log_to_wipe = True
+        with suppress(Exception), self._hold(0.25):
+            pass
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._closed = True
+            self._disconnect()
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self._disconnect()
+
+    def before_fork(self) -> None:
+        """Hold the lock, and no connection: SQLite's must not be carried across a fork."""
+        if self._lock.acquire(timeout=1.0) and not self._depth:
+            self._disconnect()
+
+    def after_fork_in_parent(self) -> None:
+        """The next transaction connects again."""
+        with suppress(RuntimeError):
+            self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """A lock of our own; the next transaction connects."""
+        self._lock = threading.RLock()
+        self._depth = 0
+
+    @contextmanager
+    def _hold(self, patience: float) -> Iterator[sqlite3.Connection]:
+        """The lock of this process, and a connection to the file that is at the path now."""
+        if not self._lock.acquire(timeout=patience):
+            raise BusyError
+        self._depth += 1
+        try:
+            if self._closed:
+                raise BusyError
+            if self._pid != os.getpid():  # a fork that Python's hooks did not see
+                self._disconnect()
+                self._pid = os.getpid()
+            if self._connection is not None and self._inode != _inode(self.path):
+                self._disconnect()
+                self._inode = None
+            connection = self._connection = self._connection or self._reconnect(patience)
+            if self._log_to_wipe and self._depth == 1:
+                with suppress(Exception):
+                    connection.execute("PRAGMA busy_timeout = 50")
+                    busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                    self._log_to_wipe = bool(busy)
+            yield connection
+        finally:
+            self._depth -= 1
+            self._lock.release()
+
+    def _reconnect(self, patience: float) -> sqlite3.Connection:
+        """Connect to the file we know, or open whatever is there now as if for the first time."""
+        if self._inode is not None and self._inode == _inode(self.path):
+            return self.connect(self.path, patience)
+        identity = self._identity() if self._identity else None
+        with _folder_lock(self.path.parent, patience):
+            opened = self._open(identity, patience)
+        try:
+            opened.connection.execute("BEGIN IMMEDIATE")
+            self._opened(opened)
+            self.epoch = device_row(opened.connection).epoch
+            opened.connection.execute("COMMIT")
+            self._inode = _inode(self.path)
+        except BaseException:
+            opened.connection.close()
+            raise
+        self._log_to_wipe = True  # whoever had the file before may have died between an answer and the wiping
+        return opened.connection
+
+    def _open(self, identity: Identity | None, patience: float) -> Opened:
+        """Open, create or replace the file; see the table above. The folder is locked."""
+        path = self.path
+        _check_place(path)
+        tightened = _tighten(path)
+        fault = ""
+        try:
+            if not _is_absent(path):
+                _check_header(path)  # before SQLite may touch the file
+                connection = self.connect(path, patience)
+                try:
+                    _check_content(path, connection, identity)
+                except BaseException:
+                    connection.close()
+                    raise
+                return Opened(connection, range(0), tightened)
+        except _BrokenError as broken:
+            fault = str(broken)
+        except (sqlite3.Error, ValueError) as error:
+            # A `ValueError`: SQLite quotes damaged text in its messages, which Python then cannot decode.
+            momentary = _momentary(path, error)
+            if momentary is not None:
+                raise momentary from None
+            fault = "corrupt"
+        if identity is None and not fault:
+            raise StateError(f"{path}: there is no state file here.")
+        if identity is None:
+            raise StateError(
+                f"{path}: cannot be read as a state file ({fault}).\n"
+                "  Hint: the program it belongs to sets it aside at its next start."
+            )
+        try:
+            epoch = make_file(path, identity, fault, self.epoch)
+            return Opened(self.connect(path, patience), range(epoch), False)
+        except (sqlite3.Error, OSError) as error:
+            raise StateError(f"{path}: cannot be made ({error}).") from None
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except Exception:  # the connection is of no more use; the next transaction makes another
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._pid != os.getpid():
+            _abandoned.append(connection)
+            return
+        with suppress(Exception):
+            connection.close()
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    """Which file is at a path, as far as the file system can tell one from another."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+@contextmanager
+def _folder_lock(folder: Path, patience: float) -> Iterator[None]:
+    """One opener at a time. Where folders cannot be locked (Windows, some network disks), without."""
+    try:
+        import fcntl
+
+        descriptor = os.open(folder, os.O_RDONLY)
+    except ImportError:
+        yield
+        return
+    except OSError as error:
+        raise StateError(f"{folder}: expected a folder for the state file: {error.strerror}.") from None
+    try:
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise StateError(f"{folder}: locked by another process for {patience:g} s.") from None
+                time.sleep(0.005)
+            except OSError:
+                break
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _check_place(path: Path) -> None:
+    if path.is_symlink() or path.exists():
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            raise StateError(f"{path}: cannot be reached: {error.strerror}.") from None
+        if not stat.S_ISREG(mode):
+            raise StateError(f"{path}: expected a file, or nothing yet; this is something else.")
+        if not os.access(path, os.R_OK | os.W_OK):
+            raise StateError(f"{path}: expected a file that this program may read and write.")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise StateError(f"{path.parent}: expected a folder that this program may write in.")
+
+
+def _tighten(path: Path) -> bool:
+    """Take group's and others' rights away; returns whether they had any."""
+    tightened = False
+    for name in (path, *(beside(path, suffix) for suffix in COMPANIONS)) if os.name == "posix" else ():
+        with suppress(OSError):
+            if name.stat().st_mode & 0o077:
+                name.chmod(0o600)
+                tightened = True
+    return tightened
+
+
+def _is_absent(path: Path) -> bool:
+    """Absent, or empty; but an empty file with a log beside it has lost something."""
+
+    def size(file: Path) -> int:
+        try:
+            return file.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    if size(path):
+        return False
+    if any(size(beside(path, suffix)) for suffix in ("-wal", "-journal")):
+        raise _BrokenError("the database is gone, its log is not")
+    return True
+
+
+def _check_header(path: Path) -> None:
+    """Tell ours from others' by the first bytes."""
+    with path.open("rb") as file:
+        header = file.read(100)
+    if len(header) < 100 or header[:16] != b"SQLite format 3\x00":
+        raise _BrokenError("not a database")
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise StateError(f"{path}: this is another program's database; give the device a file of its own.")
+    if int.from_bytes(header[60:64], "big") > LAYOUT:
+        raise StateError(f"{path}: written by a newer reticent; update this program.")
+    if not {header[18], header[19]} <= {1, 2}:  # SQLite would open it, for reading only
+        raise _BrokenError("corrupt")
+
+
+def _check_content(path: Path, connection: sqlite3.Connection, identity: Identity | None) -> None:
+    [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
+    if verdict != "ok":
+        raise _BrokenError("corrupt")
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not names >= TABLES.keys():
+        raise _BrokenError("tables are missing")
+    row = connection.execute("SELECT plan, round_seconds, secret, epoch, checksum FROM device").fetchone()
+    if row is None:
+        raise _BrokenError("empty tables")
+    plan, round_seconds, secret, epoch, kept_checksum = row
+    if not isinstance(secret, bytes) or len(secret) != SECRET_BYTES or not any(secret):
+        raise _BrokenError("no valid secret")
+    if not isinstance(epoch, int) or epoch < 0:
+        raise _BrokenError("no valid epoch")
+    if kept_checksum != checksum(secret, str(plan), round_seconds, epoch) or has_misfits(connection):
+        raise _BrokenError("corrupt")
+    try:  # read once what will be read later; SQLite's own check does not look into texts
+        plans.layouts(connection)
+        ledger.entries(connection)
+        ledger.epochs(connection)
+        outbox.waiting(connection, plan)
+    except (ValueError, TypeError, ArithmeticError, LookupError, ReticentError):
+        raise _BrokenError("corrupt") from None
+    if identity and plan != identity.plan:
+        raise StateError(
+            f"{path}: holds the state of plan {plan!r}, not of {identity.plan!r}.\n"
+            "  Hint: one state file serves one plan; give each its own."
+        )
+    if identity and round_seconds != identity.round_seconds:
+        raise StateError(
+            f"{path}: plan {plan!r} was taken up with rounds of {round_seconds} s, not "
+            f"{identity.round_seconds} s.\n"
+            "  Hint: a round's number would no longer name one time; another round length needs another plan "
+            "name and state file."
+        )
+
+
+def _momentary(path: Path, error: Exception) -> StateError | None:
+    """A fault of the moment, which is the caller's to solve; None for one of the content: it is quarantined."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StateError(f"{path}: locked by another process.")
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+        return StateError(f"{path}: cannot be written.")
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM):
+        return StateError(f"{path}: the disk is full or failing ({error}).")
+    return None

@@ -1,0 +1,247 @@
+"""
+Counts and estimates as tables.
+
+A file of counts, Parquet or JSON, holds the plans that they are counts of. Tables of estimates are made by
+`reticent.estimates.table`; here they are read back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reticent.counts import Counts, counts_from_rows
+from reticent.errors import ParameterError, PlanError, ReticentError
+from reticent.estimates import Estimate, HistogramEstimate, estimate
+from reticent.estimates.table import ABOUT, COLUMNS, frame_rows
+from reticent.plan import Plan
+from reticent.stores import CountsByTags, RoundKey
+
+FORMAT = 1
+SCHEMA = pa.schema(
+    [
+        ("plan", pa.string()),
+        ("version", pa.int64()),
+        ("round", pa.int64()),
+        ("tags", pa.list_(pa.string())),
+        ("metric", pa.string()),
+        ("row", pa.int64()),
+        ("reports", pa.int64()),
+        ("ones", pa.int64()),
+    ]
+)
+_HEAD = b"reticent.counts"
+SUFFIXES = (".parquet", ".json")
+
+
+# Counts
+
+
+@dataclass(frozen=True)
+class CountsFile:
+    """Counts of rounds, and all that is needed to make estimates of them."""
+
+    plans: tuple[Plan, ...]
+    counts: Mapping[RoundKey, CountsByTags]
+    states: Mapping[RoundKey, str] = field(default_factory=dict)
+    """"open": provisional; "closing"; "sealed": final."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """By path, why a file of the lake was left out."""
+
+    def plan(self, key: RoundKey) -> Plan:
+        """The plan of a round."""
+        for plan in self.plans:
+            if (plan.name, plan.version) == (key.plan, key.version):
+                return plan
+        raise ParameterError("plan", "a plan of these counts", f"{key.plan} version {key.version}")
+
+    def totals(self, key: RoundKey) -> dict[str, Counts]:
+        """The counts of a round over all segments."""
+        total: dict[str, Counts] = {}
+        for by_metric in self.counts[key].values():
+            for name, counts in by_metric.items():
+                total[name] = counts if name not in total else total[name] + counts
+        return total
+
+    def estimates(self, confidence: float = 0.95) -> list[Estimated]:
+        """The estimate of every metric in every round that has reports, for the whole fleet."""
+        estimates = []
+        for key in self.counts:
+            plan, state = self.plan(key), "sealed" if self.states.get(key) == "sealed" else "open"
+            asked = plan.round(key.round)
+            for name, counts in self.totals(key).items():
+                if counts.devices:
+                    number = estimate(plan.by_name[name], counts, confidence)
+                    estimates.append(
+                        Estimated(*key[:2], name, key.round, asked.start, asked.end, state, {}, number)
+                    )
+        return estimates
+
+
+def write_counts(path: str | os.PathLike[str], counts: CountsFile) -> None:
+    """Write counts to a file, whole or not at all: `.parquet` or `.json`, by its name."""
+    target = Path(path)
+    if target.suffix not in SUFFIXES:
+        raise ParameterError("counts", "a file name that ends in .parquet or .json", target.name)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        if target.suffix == ".json":
+            document = {**_head(counts), "counts": list(_rows(counts))}
+            temporary.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        else:
+            pq.write_table(counts_table(counts), temporary)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise ReticentError(f"{target}: cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def counts_table(counts: CountsFile) -> pa.Table:
+    """Counts as an Arrow table: a row per round, tags, metric and row."""
+    head = json.dumps(_head(counts), ensure_ascii=False).encode()
+    return pa.Table.from_pylist(list(_rows(counts)), schema=SCHEMA.with_metadata({_HEAD: head}))
+
+
+def read_counts(path: str | os.PathLike[str]) -> CountsFile:
+    """Read what `write_counts` wrote; raises `ReticentError` when it is not that."""
+    try:
+        if Path(path).suffix == ".json":
+            head = json.loads(Path(path).read_text())
+            rows = head["counts"]
+        else:
+            table = pq.read_table(path)
+            head, rows = json.loads((table.schema.metadata or {})[_HEAD]), table.to_pylist()
+        return _read(head, rows)
+    except OSError as error:
+        raise ReticentError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (pa.ArrowException, ValueError, KeyError, TypeError, PlanError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ReticentError(
+            f"{path}: expected a file of reticent count, got another or a damaged one: {reason}"
+        ) from error
+
+
+def _head(counts: CountsFile) -> dict[str, Any]:
+    """What is said once for the whole file."""
+    return {
+        "format": FORMAT,
+        "plans": [plan.text for plan in counts.plans],
+        "rounds": [{**key._asdict(), "state": counts.states.get(key, "")} for key in counts.counts],
+        "skipped": dict(counts.skipped),
+    }
+
+
+def _rows(counts: CountsFile) -> Iterator[dict[str, Any]]:
+    for key, by_tags in counts.counts.items():
+        for tags, by_metric in by_tags.items():
+            for metric, numbers in by_metric.items():
+                about = {**key._asdict(), "tags": list(tags), "metric": metric}
+                for row, reports, ones in numbers.rows():
+                    yield {**about, "row": row, "reports": reports, "ones": ones}
+
+
+def _read(head: dict[str, Any], rows: Iterable[dict[str, Any]]) -> CountsFile:
+    if head["format"] != FORMAT:
+        raise ParameterError("format", str(FORMAT), head["format"])
+    plans = tuple(Plan.from_toml(text) for text in head["plans"])
+    states = {
+        RoundKey(entry["plan"], entry["version"], entry["round"]): entry["state"] for entry in head["rounds"]
+    }
+    cells: dict[tuple[RoundKey, tuple[str, ...], str], list[tuple[int, int, int]]] = {}
+    for row in rows:
+        cell = RoundKey(row["plan"], row["version"], row["round"]), tuple(row["tags"]), row["metric"]
+        cells.setdefault(cell, []).append((row["row"], row["reports"], row["ones"]))
+    file = CountsFile(plans, {key: {} for key in states}, states, head["skipped"])
+    for (key, tags, name), numbers in cells.items():
+        metric = file.plan(key).by_name[name]
+        file.counts[key].setdefault(tags, {})[name] = counts_from_rows(metric, numbers)
+    return file
+
+
+# Estimates
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """The estimate of one metric in one round and segment: what the rows of a table tell of it."""
+
+    plan: str
+    version: int
+    metric: str
+    round: int
+    start: int
+    """Unix seconds."""
+    end: int
+    state: str
+    """"open": provisional; "sealed": final."""
+    segment: Mapping[str, str]
+    """The tags it is about; empty for the whole fleet."""
+    estimate: Estimate | HistogramEstimate
+
+
+def estimates_from_frame(frame: Any) -> list[Estimated]:
+    """The estimates of a frame that `estimates_to_frame` made, in the order in which they first stand there."""
+    required = [name for name in ABOUT if name != "segment"]  # which is empty for the whole fleet
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in frame_rows(frame):
+        missing = [name for name in required if row.get(name) is None]
+        if missing:
+            raise ParameterError("frame", f"the columns {', '.join(required)}", f"no {', '.join(missing)}")
+        key = *(row[name] for name in required), row.get("segment") or ""
+        groups.setdefault(key, []).append(row)
+    return [
+        Estimated(
+            plan, int(version), metric, int(number), int(start), int(end), state,
+            dict(pair.split(":", 1) for pair in segment.split(";") if pair), _estimate(rows),
+        )
+        for (plan, version, metric, number, start, end, state, segment), rows in groups.items()
+    ]  # fmt: skip
+
+
+def from_frame(frame: Any) -> Estimate | HistogramEstimate:
+    """The one estimate that a frame of PyArrow, pandas or Polars holds; the inverse of its `to_frame`."""
+    return _estimate(frame_rows(frame))
+
+
+def _estimate(rows: Sequence[Mapping[str, Any]]) -> Estimate | HistogramEstimate:
+    """The estimate that rows hold: a number, or a histogram of which all buckets are there."""
+    names = [column.name for column in COLUMNS]
+    missing = [name for name in names if rows and name not in rows[0]]
+    if missing or not rows:
+        raise ParameterError(
+            "rows of an estimate", f"the columns {', '.join(names)}", f"no {', '.join(missing) or 'rows'}"
+        )
+    if len(rows) == 1 and rows[0]["bucket"] is None:
+        return _number(rows[0], rows[0]["unit"] or "")
+    ordered = sorted(rows, key=lambda row: -1 if row["bucket"] is None else int(row["bucket"]))
+    places = [None if row["bucket"] is None else int(row["bucket"]) for row in ordered]
+    if places != list(range(len(rows))):
+        raise ParameterError("bucket", f"each of 0 to {len(rows) - 1} once", places)
+    first = ordered[0]
+    return HistogramEstimate(
+        tuple(_number(row, "") for row in ordered),  # shares have no unit
+        int(first["devices"]),
+        first["confidence"],
+        first["unit"] or "",
+    )
+
+
+def _number(row: Mapping[str, Any], unit: str) -> Estimate:
+    same = ("value", "lower", "upper", "confidence", "noise_share", "paper_bound", "manipulation")
+    return Estimate(
+        **{name: row[name] for name in same},
+        **{name: int(row[name]) for name in ("reports", "devices", "together")},
+        unit=unit,
+        span=(row["span_lower"], row["span_upper"]),
+        uncut=(row["uncut_lower"], row["uncut_upper"]),
+        edges=None if row["bucket_low"] is None else (row["bucket_low"], row["bucket_high"]),
+    )

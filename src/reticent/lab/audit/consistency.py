@@ -1,0 +1,145 @@
+"""How a client behaves, checked without chance: it repeats itself, and only its bits speak of values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+from reticent.lab.audit.clients import Client, Participant, SdkParticipant, Values
+from reticent.lab.audit.enumeration import Check
+from reticent.lab.audit.scenarios import parsed
+from reticent.plan import Plan
+from reticent.reports import Report
+
+ROUNDS = 3
+"""Rounds that each device of these checks answers."""
+
+REPEATS = "a round asked again gives the same bytes"
+RESTARTS = "a restart gives the same bytes"
+COPIES = "a copy of the state gives the same bytes"
+ALIKE = "other values change nothing but the bits"
+WELL_FORMED = "reports are of this plan, round and size"
+UNCHANGED = "remembered bits without flips stay"
+ELSEWHERE = "another process gives the same bytes"
+AS_CORE = "bytes are those the SDK core computes"
+
+
+def check_conduct(
+    client: Client,
+    plan: Plan,
+    first_round: int,
+    devices: int,
+    *,
+    reference: Callable[[Participant], Participant] | None = None,
+) -> list[Check]:
+    """
+    Fresh devices, each with a copy that has other values.
+
+    Whatever differs is a fault with certainty: nothing here is a matter of chance for a client that keeps
+    the law of the device. `reference` gives what a device must send, where that is known.
+    """
+    seen: Counter[str] = Counter()
+    broken: Counter[str] = Counter()
+    for number in range(devices):
+        participant = client.start(plan, first_round)
+        for what, holds in _one_device(participant, plan, first_round, number, reference):
+            seen[what] += 1
+            broken[what] += not holds
+        participant.close()
+    order = [REPEATS, RESTARTS, COPIES, ALIKE, WELL_FORMED, UNCHANGED, ELSEWHERE, AS_CORE]
+    return [
+        Check(client.name, what, broken[what] == 0, _detail(seen[what], broken[what]))
+        for what in order
+        if seen[what]
+    ] + [
+        Check(client.name, what, None, "the client cannot be copied")
+        for what in (COPIES, ALIKE)
+        if not seen[what]
+    ]
+
+
+def _detail(seen: int, broken: int) -> str:
+    return f"{broken:,} of {seen:,} do not" if broken else f"{seen:,} compared"
+
+
+def _one_device(
+    participant: Participant,
+    plan: Plan,
+    first_round: int,
+    number: int,
+    reference: Callable[[Participant], Participant] | None,
+) -> Iterator[tuple[str, bool]]:
+    """What holds for one device, as it goes; all comparisons of one device take place in a few rounds."""
+    same, other = participant.copy(), participant.copy()
+    expected = reference(participant) if reference else None
+    sent: list[bytes | None] = []
+    for place in range(ROUNDS):
+        now, values = first_round + place, _values(plan, number)
+        answer = participant.answer(now, values)
+        sent.append(answer)
+        yield REPEATS, participant.answer(now, values) == answer
+        if answer is not None:
+            yield WELL_FORMED, _is_well_formed(plan, now, answer)
+        if same is not None and other is not None:
+            yield COPIES, same.answer(now, values) == answer
+            yield ALIKE, _is_alike(answer, other.answer(now, _values(plan, number + 1 + place)))
+        if expected is not None:
+            yield AS_CORE, expected.answer(now, values) == answer
+    if any(metric.flip.threshold == 0 for metric in plan.metrics):
+        yield UNCHANGED, _is_constant(plan, [parsed(answer) for answer in sent])
+    participant.restart()
+    yield RESTARTS, participant.answer(now, values) == sent[-1]
+    if number == 0 and isinstance(participant, SdkParticipant):
+        yield ELSEWHERE, participant.answer_elsewhere(now) == sent[-1]
+    for twin in (same, other):
+        if twin is not None:
+            twin.close()
+
+
+def _values(plan: Plan, number: int) -> Values:
+    """Values for a device: ends of the range, those that answer most differently, and some in between."""
+    chosen: dict[str, int | Fraction] = {}
+    for place, metric in enumerate(plan.metrics):
+        pair = metric.mechanism.extremes(number % 256) or (metric.max_value, 0)
+        between = Fraction(metric.max_value) * (number % 7) / 7
+        chosen[metric.name] = between if number % 3 == 2 else pair[(number + place) % 2]
+    return chosen
+
+
+def _is_well_formed(plan: Plan, round_number: int, sent: bytes) -> bool:
+    report = parsed(sent)
+    if report is None:
+        return False
+    padding = plan.report_bytes * 8 - plan.bits
+    return (
+        (report.plan, report.version, report.round) == (plan.name, plan.version, round_number)
+        and len(report.bits) == plan.report_bytes
+        and report.bits[-1] & ((1 << padding) - 1) == 0
+        and (report.cohort is not None) == plan.uses_cohort
+        and set(report.segment) == {segment.name for segment in plan.segments}
+    )
+
+
+def _is_alike(first: bytes | None, second: bytes | None) -> bool:
+    """Whether two messages differ in nothing but the value of their bits."""
+    if first is None or second is None:
+        return first is second
+    reports = parsed(first), parsed(second)
+    if reports[0] is None or reports[1] is None:
+        return first == second
+    blank = [replace(report, bits=bytes(len(report.bits))) for report in reports if report]
+    return len(first) == len(second) and blank[0] == blank[1]
+
+
+def _is_constant(plan: Plan, reports: list[Report | None]) -> bool:
+    """Whether the bits of metrics without flips are the same in all reports."""
+    places = [
+        plan.offset(metric.name) + bit
+        for metric in plan.metrics
+        if metric.flip.threshold == 0
+        for bit in range(metric.bits)
+    ]
+    known = [report for report in reports if report is not None and len(report.bits) == plan.report_bytes]
+    return len({tuple(report.bit(place) for place in places) for report in known}) <= 1

@@ -1,0 +1,361 @@
+"""An audit: what is certain, what was tried, and whether anything is above its claim."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from multiprocessing import get_context
+from typing import TYPE_CHECKING
+
+from reticent.errors import ParameterError
+from reticent.lab.audit.attacks import FALSE_ALARM, Attacked, attacks_on, carry_out
+from reticent.lab.audit.blind import carry_out_independence, carry_out_learned, count_events
+from reticent.lab.audit.clients import Client, CoreClient, Participant, SdkClient, SdkParticipant
+from reticent.lab.audit.consistency import check_conduct
+from reticent.lab.audit.enumeration import ONE_ROUND, Check, check_structure, enumerate_plan
+from reticent.lab.audit.exact import Enumerated
+from reticent.lab.audit.scenarios import Histories, Sample, World, collect, histories
+from reticent.plan import Plan
+from reticent.plots import COLOURS, drawing, panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+REPORTS = 1_200_000
+"""
+Reports of the black-box attacks, by default.
+
+One mean with ε = 1.1 under a claim of 1.0 (γ = 0.2, ten rounds) is found out by each direction of the
+attack with a chance above 0.98: see `Event.notices`.
+"""
+
+ROUNDS = 10
+SDK_DEVICES = 2_000
+"""Whole devices, each with a state file, that answer one round of the attacks."""
+
+CONDUCT_DEVICES = 100
+SDK_CONDUCT_DEVICES = 20
+_CHUNK = 1_000
+_SDK_CHUNK = 100
+_SDK_EFFORT = 200
+"""How many reports of the core take as long as a whole device."""
+
+_START = 1_700_000_000
+
+Progress = Callable[[float, float], None]
+_Call = tuple[Client | None, Plan, World, int, int, int]
+
+
+def quiet(done: float, total: float) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Everything an audit found."""
+
+    plan: str
+    version: int
+    clients: tuple[str, ...]
+    rounds: int
+    reports: int
+    """Of the black-box attacks, also those that only showed a cohort."""
+    false_alarm: float
+    """How often all this flags a client that keeps its claims."""
+    exact: tuple[Enumerated, ...]
+    checks: tuple[Check, ...]
+    attacks: tuple[Attacked, ...]
+    seconds: float
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong, a line each."""
+        above = "above the claim of"
+        return [
+            *(
+                f"{loss.subject}, {loss.what}: {loss.loss:.6g} is {above} {loss.claim:.6g}"
+                for loss in self.exact
+                if loss.above
+            ),
+            *(
+                f"{attack.subject}, {attack.what}: at least {attack.lower:.4g}, {above} {attack.claim:.4g}"
+                for attack in self.attacks
+                if attack.above
+            ),
+            *(
+                f"{check.subject}: {check.what}: {check.detail}"
+                for check in self.checks
+                if check.holds is False
+            ),
+        ]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is above its claim and every check holds."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, object]:
+        """Ready for JSON."""
+        return {
+            "plan": self.plan,
+            "version": self.version,
+            "sound": self.sound,
+            "problems": self.problems,
+            "clients": list(self.clients),
+            "rounds": self.rounds,
+            "reports": self.reports,
+            "false_alarm": self.false_alarm,
+            "exact": [loss.to_dict() for loss in self.exact],
+            "attacks": [attack.to_dict() for attack in self.attacks],
+            "checks": [check.to_dict() for check in self.checks],
+            "seconds": self.seconds,
+        }
+
+
+def audit(
+    plan: Plan,
+    *,
+    client: Client | None = None,
+    reports: int = REPORTS,
+    rounds: int = ROUNDS,
+    sdk_devices: int = SDK_DEVICES,
+    seed: int | None = None,
+    workers: int = 1,
+    progress: Progress = quiet,
+) -> Audit:
+    """
+    Audit a plan, and a client that answers it: the SDK unless another is given.
+
+    The SDK is audited twice: its answering core for volume, and whole devices with their files, which must
+    send what the core computes, byte for byte. `seed` repeats the secrets of the core; whole devices always
+    draw theirs from the operating system. With several `workers` the core answers in as many processes.
+
+    A client that keeps every claim is flagged with a chance of at most `FALSE_ALARM`, over everything here.
+    """
+    if reports < 1000:
+        raise ParameterError("reports", "a whole number >= 1000", reports)
+    if not 1 <= rounds <= 100:
+        raise ParameterError("rounds", "a whole number from 1 to 100", rounds)
+    began = time.perf_counter()
+    exact = enumerate_plan(plan, rounds)
+    checks = check_structure(plan)
+    first_round = first_round_of(plan, rounds)
+    subject = client or CoreClient(None if seed is None else str(seed))
+    told, short = histories(plan, rounds), histories(plan, 1)
+    attacks = attacks_on(plan, told, rounds, exact)
+    sdk_attacks = [] if client else attacks_on(plan, short, 1, exact)
+    pairs = list(dict.fromkeys([*pairwise(range(told.steady)), told.joint]))
+    together = len(attacks) + count_events(len(told.worlds)) + len(sdk_attacks) + 2 * len(pairs)
+
+    counts = _devices(told, reports, rounds + plan.uses_cohort)
+    sdk_counts = _devices(short, sdk_devices, 1) if client is None else []
+    total, done = sum(counts) * rounds + _SDK_EFFORT * sum(sdk_counts), 0.0
+
+    def tell(more: float) -> None:
+        nonlocal done
+        done += more
+        progress(done, total)
+
+    with _executor(subject, workers) as executor:
+        play = _Play(plan, first_round, executor, tell)
+        samples = play.all(subject, told.worlds, counts, rounds)
+        sdk_samples = play.all(None, short.worlds, sdk_counts, 1) if client is None else []
+    results = [
+        *carry_out(attacks, plan, samples, together),
+        *carry_out_learned(plan, samples, pairs, exact, together),
+        *carry_out_independence(samples, together),
+    ]
+    checks += check_conduct(subject, plan, first_round, CONDUCT_DEVICES) + _faults(subject.name, samples)
+    names = [subject.name]
+    if client is None:
+        results += [
+            replace(attack, what=f"{ONE_ROUND}, {SdkClient.name}")
+            for attack in carry_out(sdk_attacks, plan, sdk_samples, together)
+        ]
+        sdk = SdkClient()
+        try:  # beside the core with the same secret, which every whole device must agree with
+            devices = min(SDK_CONDUCT_DEVICES, sdk_devices)
+            checks += check_conduct(sdk, plan, first_round, devices, reference=_core_of)
+        finally:
+            sdk.close()
+        checks += _faults(SdkClient.name, sdk_samples)
+        names.append(SdkClient.name)
+    asked = sum(counts) * (rounds + plan.uses_cohort) + sum(sdk_counts) * (1 + plan.uses_cohort)
+    seconds = time.perf_counter() - began
+    return Audit(
+        plan.name, plan.version, tuple(names), rounds, asked, FALSE_ALARM,
+        tuple(exact), tuple(checks), tuple(results), seconds,
+    )  # fmt: skip
+
+
+def first_round_of(plan: Plan, rounds: int) -> int:
+    """A round well before the plan expires."""
+    now = float(_START)
+    if plan.expires is not None:
+        end = datetime(plan.expires.year, plan.expires.month, plan.expires.day, tzinfo=UTC).timestamp()
+        now = max(0.0, min(now, end - (rounds + 8) * plan.round_seconds))
+    return plan.round_at(now) + 2
+
+
+def _devices(told: Histories, reports: int, per_device: int) -> list[int]:
+    """How many devices live each history, so that all their reports come to `reports`."""
+    unit = reports / per_device / sum(world.weight for world in told.worlds)
+    return [max(2, int(unit * world.weight)) for world in told.worlds]
+
+
+@contextmanager
+def _executor(client: Client, workers: int) -> Iterator[Executor | None]:
+    """Processes for the SDK's core; any other client answers in this one."""
+    if workers <= 1 or not isinstance(client, CoreClient):
+        yield None
+        return
+    with ProcessPoolExecutor(min(workers, os.cpu_count() or 1), get_context("spawn")) as executor:
+        try:
+            yield executor
+        except BaseException:
+            executor.shutdown(cancel_futures=True)
+            raise
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes that are started meanwhile stay so: who is interrupted is the audit, and it ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@dataclass(frozen=True, slots=True)
+class _Play:
+    """Lets devices live through worlds, in chunks, here or in several processes."""
+
+    plan: Plan
+    first_round: int
+    executor: Executor | None
+    tell: Callable[[float], None]
+
+    def all(
+        self, client: Client | None, worlds: Sequence[World], counts: Sequence[int], rounds: int
+    ) -> list[Sample]:
+        """What the devices of each world send; without a client, whole devices of the SDK."""
+        size = _CHUNK if client else _SDK_CHUNK
+        chunks = [
+            (place, start, min(size, count - start))
+            for place, count in enumerate(counts)
+            for start in range(0, count, size)
+        ]
+        calls = [
+            (
+                client.part(f"{place}/{start}") if isinstance(client, CoreClient) else client,
+                self.plan,
+                worlds[place],
+                rounds,
+                self.first_round,
+                devices,
+            )
+            for place, start, devices in chunks
+        ]
+        parts: list[list[Sample]] = [[] for _ in worlds]
+        samples: Iterator[Sample]
+        if self.executor is None:
+            samples = (_collected(call) for call in calls)
+        else:
+            with _deaf_to_interrupts():  # the processes start here
+                samples = self.executor.map(_collected, calls)
+        for (place, _, devices), sample in zip(chunks, samples, strict=True):
+            parts[place].append(sample)
+            self.tell(devices * (rounds if client else _SDK_EFFORT))
+        return [Sample.together(part) for part in parts]
+
+
+def _collected(call: _Call) -> Sample:
+    """One chunk; whole devices get a folder of their own for it."""
+    client, plan, world, rounds, first_round, devices = call
+    if client is not None:
+        return collect(client, plan, world, rounds, first_round, devices)
+    sdk = SdkClient()
+    try:
+        return collect(sdk, plan, world, rounds, first_round, devices)
+    finally:
+        sdk.close()
+
+
+def _core_of(participant: Participant) -> Participant:
+    if not isinstance(participant, SdkParticipant):
+        raise TypeError("only the SDK has a core to compare with")
+    return participant.core()
+
+
+def _faults(name: str, samples: Sequence[Sample]) -> list[Check]:
+    """Messages that were no reports, or not whole."""
+    kinds: dict[str, int] = {}
+    for sample in samples:
+        for kind, count in sample.faults.items():
+            kinds[kind] = kinds.get(kind, 0) + count
+    silent = sum(int(sample.silent.sum()) for sample in samples)
+    detail = ", ".join(f"{count:,} x {kind}" for kind, count in kinds.items())
+    total = sum(sample.silent.size for sample in samples)
+    return [
+        Check(name, "messages are whole reports", not kinds, detail or f"{total - silent:,} read"),
+        Check(name, "no round is left out", None if silent else True, f"{silent:,} of {total:,} were silent"),
+    ]
+
+
+_WIDEST = 1.6
+"""Where bars are cut off, in claims."""
+
+
+@drawing
+def draw(audit: Audit) -> Figure:
+    """
+    Each attack on answer bits: the exact loss, and the estimate between its two bounds, over the claim.
+
+    A left end to the right of 1 is proof, at the audit's confidence, that the claim is broken. Attacks
+    without a finite claim are left out.
+    """
+    rows = [row for row in audit.attacks if row.exact is not None and 0 < row.claim < math.inf][::-1]
+    figure, (axes,) = panels(width=8.0, height=1.4 + 0.22 * len(rows))
+    widest = max([_WIDEST, *(1.1 * row.lower / row.claim for row in rows)])
+    for place, row in enumerate(rows):
+        lower, middle, upper = (
+            min(max(share, 0.0), widest)
+            for share in (row.lower / row.claim, row.estimate / row.claim, row.upper / row.claim)
+        )
+        axes.errorbar(
+            middle, place, xerr=[[middle - lower], [upper - middle]], capsize=2,
+            fmt="o", markersize=4, color=COLOURS[1] if row.above else COLOURS[0],
+            label="attack: estimate between its bounds" if place == 0 else None,
+        )  # fmt: skip
+    axes.scatter(
+        [(row.exact or 0.0) / row.claim for row in rows], range(len(rows)),
+        marker="x", s=26, color=COLOURS[2], label="exact, by enumeration", zorder=4,
+    )  # fmt: skip
+    axes.axvline(1, color=COLOURS[7], linewidth=1, label="claim")
+    labels = [f"{row.subject}: {row.what}  ({row.claim:.3g})" for row in rows]
+    axes.set_yticks(range(len(rows)), labels, fontsize=8)
+    axes.set_ylim(-0.7, len(rows) - 0.3)
+    axes.set_xlim(0, widest)
+    axes.set_xlabel("loss as a share of its claim (the claim, in epsilon, stands in brackets)")
+    axes.grid(visible=False, axis="y")
+    figure.suptitle(
+        f"{audit.plan} (version {audit.version}), {audit.reports:,} reports. "
+        f"All bounds hold together with confidence 1 - {audit.false_alarm:g}",
+        fontsize=10,
+    )
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    return figure

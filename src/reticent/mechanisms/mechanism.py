@@ -1,0 +1,315 @@
+"""
+What a mechanism is: all in which one differs from another, as members of one frozen value.
+
+The device, the losses, the counts, the estimates, the fleet and the audit ask a `Mechanism` and never which
+one it is. A new one states its members and is added with `add_mechanism`; nothing else needs a change.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar
+
+from reticent.errors import ParameterError
+from reticent.mechanisms.grids import Buckets, Grid
+from reticent.mechanisms.response import Channel, Flip, RandomizedResponse
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+COHORTS = 256
+"""
+A device's cohort is one public byte, which says what its histogram bits are about.
+
+It is drawn from the device's secret, never from a value, and is the same for every histogram of the plan and
+in every round: it tells the collector 8 bits about which device this is, for ever, and no more.
+"""
+
+Kind = Literal["mean", "histogram"]
+Value = int | Fraction
+
+
+class Table(Protocol):
+    """What `Mechanism.from_table` reads its own keys of a plan with; each notes a problem and gives None."""
+
+    def __contains__(self, key: str) -> bool: ...
+    def integer(self, key: str, low: int, high: int) -> int | None:
+        """A whole number within bounds."""
+
+    def choice(self, key: str, choices: Sequence[str], default: str | None = None) -> str | None:
+        """One of a few words."""
+
+
+class Mechanism(ABC):
+    """
+    P(bit | value), and what follows from it.
+
+    A value becomes a *class*, by a grid and the device's alpha (`grid`, a mean) or by buckets and the cohort
+    (`buckets`, a histogram); exactly one of the two is there. A class has a threshold per answer bit, and the
+    remembered bit is 1 when its draw is smaller. Each answer bit speaks of a *row* of the counts. In the end
+    *hits* among the reports of a row say how large a truth between 0 and 1 is: the mean as a part of the
+    range, or the share of a bucket.
+
+    What has a default here is that of answers by randomized response whose row is a bucket, or the mean.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str]
+    """As plans call it."""
+    kind: ClassVar[Kind]
+    """What is asked about the counter."""
+    keys: ClassVar[tuple[str, ...]] = ()
+    """The keys of a plan's table that this mechanism alone understands."""
+
+    response: RandomizedResponse
+    """The coin behind each answer bit."""
+    grid: Grid | None
+    buckets: Buckets | None
+
+    # What a plan says
+
+    @classmethod
+    @abstractmethod
+    def from_table(
+        cls, table: Table, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
+    ) -> Self | None:
+        """
+        The mechanism that a plan's table asks for; None after a problem was noted.
+
+        `epsilon` and `scale` are None where they have a problem: then only `keys` are read. `label` is unique
+        to plan and metric.
+        """
+
+    @property
+    def settings(self) -> Mapping[str, str | int]:
+        """The keys of a plan's table, beside range, epsilon and flip, that ask for this mechanism."""
+        return {"mechanism": self.name}
+
+    @property
+    @abstractmethod
+    def parameters(self) -> list[object]:
+        """
+        All that a remembered answer depends on: integers and exact rationals as strings, in a fixed order.
+
+        It starts with the name, so that no two mechanisms share remembered answers.
+        """
+
+    def warnings(self) -> Iterator[tuple[str, str, str, str]]:
+        """What is unwise about it: the key of the plan's table, the rule, what is the matter and a hint."""
+        yield from ()
+
+    @property
+    def alternative(self) -> Mechanism | None:
+        """Another mechanism for the same question, to compare with."""
+        return None
+
+    # In words
+
+    @property
+    def title(self) -> str:
+        """The name and what goes with it, for the privacy card."""
+        return self.name
+
+    @property
+    def summary(self) -> str:
+        """How it answers, in a few words for people."""
+        return self.title
+
+    def row_name(self, row: int) -> str:
+        """What a row of the counts is called where it is no bucket."""
+        return f"row {row}"
+
+    # What a device does
+
+    @property
+    def epsilon(self) -> Fraction:
+        """ε of one remembered answer."""
+        return self.response.epsilon
+
+    @property
+    def points(self) -> tuple[Value, ...]:
+        """The points of the grid, or the edges of the buckets: from 0 to `max_value`."""
+        if self.grid is not None:
+            return self.grid.points
+        return self.buckets.edges if self.buckets is not None else ()
+
+    @property
+    def max_value(self) -> Value:
+        """The top of the range."""
+        return self.points[-1]
+
+    @property
+    def bits(self) -> int:
+        """Answer bits per report."""
+        return 1
+
+    @property
+    @abstractmethod
+    def classes(self) -> int:
+        """How many answers a device may ever have to remember."""
+
+    @property
+    def uses_cohort(self) -> bool:
+        """Whether the answer's meaning depends on the device's cohort."""
+        return False
+
+    def memo_class(self, value: Value, alpha: int, cohort: int = 0) -> int:
+        """Which remembered answer a value in range calls for."""
+        if self.grid is not None:
+            return self.grid.cell(value, alpha)
+        return int(self.bucket_class(self.buckets.index(value), cohort)) if self.buckets is not None else 0
+
+    def bucket_class(self, bucket: Any, cohort: Any) -> Any:
+        """Which remembered answer a value in this bucket calls for (numbers, or arrays of uint8)."""
+        return bucket
+
+    @abstractmethod
+    def thresholds(self, memo_class: int, cohort: int) -> tuple[int, ...]:
+        """What each answer bit's draw is compared with: the bit is 1 when the draw is smaller."""
+
+    @property
+    def thresholds_vary(self) -> bool:
+        """Whether the thresholds of a class depend on the cohort."""
+        return False
+
+    # What it loses
+
+    def shares(self, memo_class: int, cohort: int = 0) -> tuple[Decimal, ...]:
+        """P(1) of each answer bit as the formula has it, in the caller's decimal context."""
+        low = 1 / ((Decimal(self.response.epsilon.numerator) / self.response.epsilon.denominator).exp() + 1)
+        return tuple(
+            1 - low if one == self.response.high else low for one in self.thresholds(memo_class, cohort)
+        )
+
+    def changed_bits(self, width: int) -> int:
+        """
+        How many remembered bits can differ in law between two devices of one pattern of `width`, at most.
+
+        Each differs by a factor of e^h at most, with h the exponent of `response`.
+        """
+        return self.bits * width
+
+    def extremes(self, cohort: int) -> tuple[Value, Value] | None:
+        """
+        Two values whose answers differ most for a device of this cohort; None where all values answer alike.
+
+        The first speaks for a 1 in the first bit, and against one in the second bit, if there is one.
+        """
+        return (self.max_value, 0) if self.grid is not None else _farthest(self, cohort)
+
+    # What counts say
+
+    @property
+    def row_count(self) -> int:
+        """How many rows the counts have: one for a mean, one per bucket for a histogram."""
+        return self.intervals
+
+    def rows_of(self, cohort: int) -> tuple[int, ...]:
+        """The row that each answer bit of a device of this cohort speaks of."""
+        return tuple(range(self.bits))
+
+    @property
+    def rows_are_buckets(self) -> bool:
+        """Whether a row speaks of one bucket (or the mean); otherwise every report speaks of every bucket."""
+        return True
+
+    @property
+    def coverage(self) -> tuple[float, ...]:
+        """Per row, the expected share of devices that speak of it."""
+        return _coverage(self)
+
+    @property
+    def top(self) -> float:
+        """The largest truth there can be: m for a mean, 1 for the share of a bucket."""
+        return 1.0 if self.grid is None else float(self.max_value)
+
+    @property
+    def intervals(self) -> int:
+        """How many intervals hold at once: one for a mean, one per bucket for a histogram."""
+        return len(self.points) - 1 if self.grid is None else 1
+
+    def hits(
+        self, reports: Sequence[int], ones: Sequence[int]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Per interval, from the counts of all rows: the hits, and the reports they are among."""
+        import numpy as np
+
+        return np.array(ones, dtype=np.int64), np.array(reports, dtype=np.int64)
+
+    def channel(self, flip: Flip) -> Channel:
+        """What the collector sees: a truth t in [0, 1] shows as a share low + t · (high - low) of hits."""
+        return flip.channel(self.response)
+
+    def variances(self, flip: Flip, truth: Any) -> tuple[Any, Any]:
+        """
+        n·Var of one answer about a truth t in [0, 1] (a number or an array), in two parts: noise, and sampling.
+
+        With P the share of hits and 1/C the channel's contrast, n·Var = C² · P(1 - P). *Sampling*, t(1 - t),
+        is what remains without any privacy: which devices were drawn, and, for a mean, the rounding to the
+        ends of the range. *Noise* is the rest, the price of privacy. Where a hit is a 1, with c = 1/(high -
+        low) of the device's bit,
+
+            n·Var = (c² - 1)/4 + t(1 - t).
+        """
+        contrast = float(flip.channel(self.response).contrast)
+        return (contrast**-2 - 1) / 4 + 0 * truth, truth * (1 - truth)
+
+    @property
+    def least_share(self) -> float:
+        """The share of devices that speak of the interval that fewest speak of."""
+        return min(self.coverage) if self.rows_are_buckets else 1.0
+
+    def yes(self) -> NDArray[np.float64]:
+        """[row, bucket]: 1 where the truth behind a bit of the row is yes for a device in the bucket, or 0."""
+        import numpy as np
+
+        return np.eye(self.row_count)
+
+    @property
+    def paper_response(self) -> RandomizedResponse:
+        """The coin of the paper's own mechanism with as many bits, for the paper's bound."""
+        return self.response
+
+
+@lru_cache(maxsize=256)
+def _coverage(mechanism: Mechanism) -> tuple[float, ...]:
+    counts = [0] * mechanism.row_count
+    for cohort in range(COHORTS):
+        for row in mechanism.rows_of(cohort):
+            counts[row] += 1
+    return tuple(count / COHORTS for count in counts)
+
+
+@lru_cache(maxsize=4096)
+def _farthest(mechanism: Mechanism, cohort: int) -> tuple[Value, Value] | None:
+    """The bucket likeliest to answer 1 in the first bit, and the one whose answers differ most from its."""
+    laws = {
+        edge: mechanism.thresholds(mechanism.memo_class(edge, 0, cohort), cohort)
+        for edge in mechanism.points[:-1]
+    }
+    first = max(laws, key=lambda edge: laws[edge][0])
+
+    def distance(edge: Value) -> int:
+        return sum(abs(one - other) for one, other in zip(laws[first], laws[edge], strict=True))
+
+    second = max(laws, key=distance)
+    return (first, second) if distance(second) else None
+
+
+MECHANISMS: dict[str, type[Mechanism]] = {}
+"""The mechanisms that a plan can name, in the order in which messages list them."""
+
+AMechanism = TypeVar("AMechanism", bound=type[Mechanism])
+
+
+def add_mechanism(mechanism: AMechanism) -> AMechanism:
+    """Let plans name a mechanism; its name must be free."""
+    if MECHANISMS.setdefault(mechanism.name, mechanism) is not mechanism:
+        raise ParameterError("mechanism", "a name that is free", mechanism.name)
+    return mechanism

@@ -1,0 +1,138 @@
+"""Plan and Round: what is asked, of whom, how often and how privately."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from fractions import Fraction
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+
+from reticent.errors import PlanError, Problem
+from reticent.plan.metric import Group, Metric, Segment
+from reticent.plan.parse import MAX_TEXT, parse
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One collection: round *number* lasts from `start` to `end` (unix seconds, end excluded)."""
+
+    number: int
+    start: int
+    end: int
+    closes: int
+    """When late reports stop counting: `end` plus the plan's grace."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """
+    A versioned set of metrics that are asked together, one report per device and round.
+
+    Read one with `Plan.load("plan.toml")`; reading checks everything and names each problem with its place.
+    """
+
+    name: str
+    version: int
+    round_seconds: int
+    grace_seconds: int
+    metrics: tuple[Metric, ...]
+    groups: tuple[Group, ...] = ()
+    segments: tuple[Segment, ...] = ()
+    owner: str = ""
+    expires: date | None = None
+    text: str = field(default="", repr=False, compare=False)
+    """The plan.toml this was read from; a device keeps it to answer a round under the plan it began with."""
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Plan:
+        """Read a plan.toml file; raises `PlanError` with every problem in it."""
+        try:
+            text = Path(path).read_bytes()[: MAX_TEXT + 1].decode()
+        except UnicodeDecodeError as error:
+            problem = Problem(str(path), "syntax", f"is not UTF-8 text (byte {error.start}).")
+            raise PlanError([problem]) from None
+        except OSError as error:
+            raise PlanError([Problem(str(path), "file", f"cannot be read: {error.strerror}.")]) from None
+        return cls.from_toml(text)
+
+    @classmethod
+    def from_toml(cls, text: str) -> Plan:
+        """Read a plan from the text of a plan.toml; raises `PlanError` with every problem in it."""
+        return cls(**parse(text))
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Metric]:
+        """The metrics by name."""
+        return {metric.name: metric for metric in self.metrics}
+
+    @cached_property
+    def max_values(self) -> Mapping[str, int | Fraction]:
+        """The top of each metric's range, by name and in plan order."""
+        return {metric.name: metric.max_value for metric in self.metrics}
+
+    @cached_property
+    def bits(self) -> int:
+        """Answer bits per report, all metrics together."""
+        return sum(metric.bits for metric in self.metrics)
+
+    @property
+    def report_bytes(self) -> int:
+        """Bytes that the bits of a report take: fixed by the plan, whatever the values."""
+        return (self.bits + 7) // 8
+
+    @cached_property
+    def uses_cohort(self) -> bool:
+        """Whether reports carry a cohort."""
+        return any(metric.mechanism.uses_cohort for metric in self.metrics)
+
+    def offset(self, name: str) -> int:
+        """The place of a metric's first bit in a report."""
+        place = 0
+        for metric in self.metrics:
+            if metric.name == name:
+                return place
+            place += metric.bits
+        raise KeyError(name)
+
+    def round_at(self, unix_seconds: float) -> int:
+        """The number of the round that is under way at a time."""
+        return int(unix_seconds // self.round_seconds)
+
+    def round(self, number: int) -> Round:
+        """Start, end and closing time of a round."""
+        start = number * self.round_seconds
+        end = start + self.round_seconds
+        return Round(number, start, end, end + self.grace_seconds)
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """
+        SHA-256 of all that decides what a report of this plan means and costs.
+
+        Wider than a metric's digest (the flip, the groups and the segments are in it), and like it without
+        words: a better description, another owner, a later expiry or a longer grace is no new plan. Under
+        one name and version it must never change.
+        """
+        parts = [
+            self.name,
+            self.version,
+            self.round_seconds,
+            [[metric.name, metric.digest.hex(), str(metric.flip.threshold)] for metric in self.metrics],
+            [[group.name, list(group.metrics), str(group.max_total)] for group in self.groups],
+            [[segment.name, list(segment.values)] for segment in self.segments],
+        ]
+        return sha256(json.dumps(parts, separators=(",", ":")).encode()).digest()
+
+    def tags(self, values: Mapping[str, object]) -> dict[str, str]:
+        """The public tags of a device, one per declared segment, in plan order."""
+        return {segment.name: segment.tag(values.get(segment.name)) for segment in self.segments}
+
+    def _repr_html_(self) -> str:
+        from reticent.plan.card import plan_html
+
+        return plan_html(self)

@@ -1,0 +1,172 @@
+"""Behaviour patterns of many devices at once, and how many devices share each (§3.2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from reticent.errors import MissingExtraError, ParameterError
+
+try:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+except ImportError as missing:
+    raise MissingExtraError("estimates", missing.name or "numpy") from None
+
+LONELY = 2
+"""A pattern that at most so many devices share is a lonely one (§3.2.2)."""
+
+_ROWS = 1 << 16
+"""Rows relabelled at a time, so that scratch memory stays small and in cache."""
+
+
+def patterns_of(cells: ArrayLike) -> NDArray[np.uint16]:
+    """
+    `pattern` of each row of an n × T array of whole numbers.
+
+    >>> patterns_of([[5, 5, 2], [1, 3, 3]]).tolist()
+    [[0, 0, 1], [0, 1, 1]]
+    """
+    codes, values = _codes(cells)
+    labels = np.empty(codes.shape, dtype=np.uint16)
+    for rows in _blocks(len(codes)):
+        labels[rows] = _labels(codes[rows], values).T
+    return labels
+
+
+@dataclass(frozen=True)
+class Supports:
+    """
+    Every pattern that occurs, and how many devices share it: largest support first.
+
+    >>> found = supports([[0, 0], [1, 1], [1, 0], [2, 2]])
+    >>> found.counts.tolist(), found.patterns.tolist()
+    ([3, 1], [[0, 0], [0, 1]])
+    >>> found.share_constant, found.share_lonely
+    (0.75, 0.25)
+    """
+
+    counts: NDArray[np.int64]
+    """Devices per pattern."""
+    patterns: NDArray[np.uint16]
+    """The patterns, one per row, in the order of `counts`."""
+
+    @property
+    def devices(self) -> int:
+        """All devices."""
+        return int(self.counts.sum())
+
+    @property
+    def largest(self) -> int:
+        """The support of the most common pattern."""
+        return int(self.counts[0])
+
+    @property
+    def widths(self) -> NDArray[np.int64]:
+        """The width of each pattern."""
+        return np.asarray(np.max(self.patterns, axis=1) + 1, dtype=np.int64)
+
+    @property
+    def share_constant(self) -> float:
+        """The share of devices that stay in one rounded value throughout."""
+        return float(self.counts[self.widths == 1].sum()) / self.devices
+
+    @property
+    def share_lonely(self) -> float:
+        """The share of devices in patterns of support 1 or 2."""
+        return self.share_at_most(LONELY)
+
+    def share_at_most(self, support: int) -> float:
+        """The share of devices in patterns that at most `support` devices have."""
+        return float(self.counts[self.counts <= support].sum()) / self.devices
+
+    @property
+    def cumulative_shares(self) -> NDArray[np.float64]:
+        """Per pattern, the share of devices in it and in those before it: the paper's abscissa."""
+        return np.cumsum(self.counts) / self.devices
+
+
+def supports(cells: ArrayLike) -> Supports:
+    """
+    How many devices share each behaviour pattern, for an n × T array of rounded values (§3.2.2).
+
+    The keys are exact: each row's labels are packed side by side into as many 64-bit words as they need, so
+    no two patterns ever count as one. Three million rows of 31 rounds take one word each on up to four cells.
+    """
+    codes, values = _codes(cells)
+    devices, rounds = codes.shape
+    bits = max((min(values, rounds) - 1).bit_length(), 1)
+    per_word = 64 // bits
+    words = np.empty((-(-rounds // per_word), devices), dtype=np.uint64)
+    for rows in _blocks(devices):
+        words[:, rows] = _packed(_labels(codes[rows], values), bits, per_word)
+    distinct, counts = _distinct(words)
+    order = np.argsort(-counts, kind="stable")
+    return Supports(counts[order], _unpacked(distinct[:, order], rounds, bits, per_word))
+
+
+def _packed(labels: NDArray[np.uint16], bits: int, per_word: int) -> NDArray[np.uint64]:
+    """Labels side by side in 64-bit words, `per_word` of them in each."""
+    words = np.zeros((-(-len(labels) // per_word), labels.shape[1]), dtype=np.uint64)
+    for place, label in enumerate(labels):
+        words[place // per_word] |= label.astype(np.uint64) << np.uint64(place % per_word * bits)
+    return words
+
+
+def _unpacked(words: NDArray[np.uint64], rounds: int, bits: int, per_word: int) -> NDArray[np.uint16]:
+    """The labels again, one pattern per row."""
+    labels = np.empty((rounds, words.shape[1]), dtype=np.uint16)
+    for place in range(rounds):
+        shift = np.uint64(place % per_word * bits)
+        labels[place] = words[place // per_word] >> shift & np.uint64((1 << bits) - 1)
+    return labels.T
+
+
+def _labels(codes: NDArray[Any], values: int) -> NDArray[np.uint16]:
+    """First-occurrence labels of a block of rows, one row of the result per round."""
+    rows, rounds = codes.shape
+    unseen = np.uint16(65535)
+    names = np.full(rows * values, unseen)
+    seen = np.zeros(rows, dtype=np.uint16)
+    offsets = np.arange(rows) * values
+    labels = np.empty((rounds, rows), dtype=np.uint16)
+    for place in range(rounds):
+        slots = offsets + codes[:, place]
+        found = names[slots]
+        new = np.flatnonzero(found == unseen)
+        if len(new):
+            found[new] = seen[new]
+            names[slots[new]] = seen[new]
+            seen[new] += np.uint16(1)
+        labels[place] = found
+    return labels
+
+
+def _distinct(words: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The distinct columns of `words`, and how often each occurs."""
+    ordered = np.sort(words, axis=1) if len(words) == 1 else words[:, np.lexsort(words)]
+    first = np.append(True, np.any(ordered[:, 1:] != ordered[:, :-1], axis=0))
+    starts = np.flatnonzero(first)
+    return ordered[:, starts], np.diff(np.append(starts, ordered.shape[1]))
+
+
+def _codes(cells: ArrayLike) -> tuple[NDArray[Any], int]:
+    """The array, with values that are small whole numbers from 0, and how many of them there may be."""
+    array = np.asarray(cells)
+    if array.ndim != 2 or not array.size or array.dtype.kind not in "iub":
+        raise ParameterError(
+            "cells", "an n x T array of whole numbers", f"shape {array.shape}, type {array.dtype}"
+        )
+    if array.dtype.kind == "b":
+        array = array.astype(np.uint8)
+    if array.shape[1] >= 65535:
+        raise ParameterError("cells", "fewer than 65,535 rounds", array.shape[1])
+    if array.min() < 0 or array.max() > 255:
+        found, inverse = np.unique(array, return_inverse=True)
+        return inverse.reshape(array.shape), len(found)
+    return array, int(array.max()) + 1
+
+
+def _blocks(rows: int) -> Iterator[slice]:
+    return (slice(start, start + _ROWS) for start in range(0, rows, _ROWS))

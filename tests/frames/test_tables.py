@@ -1,0 +1,201 @@
+"""Estimates and counts go into tables and come back as they were."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from tests.shared.reports import PLANS, by_tags, fill, make_reports
+
+from reticent.counts import HistogramCounts, MeanCounts, count_reports
+from reticent.errors import ParameterError, ReticentError
+from reticent.estimates import Estimate, HistogramEstimate, estimate
+from reticent.estimates.table import BACKENDS, COLUMNS, arrow_bytes, csv_text
+from reticent.frames import (
+    CountsFile,
+    Estimated,
+    counts_table,
+    estimates_from_frame,
+    estimates_to_frame,
+    from_frame,
+    read_counts,
+    write_counts,
+)
+from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
+from reticent.plan import Metric
+from reticent.results import Results
+from reticent.stores import RoundKey, open_store
+
+NAMES = [column.name for column in COLUMNS]
+
+MEAN = estimate(Metric("hours", OneBitMean(1, 24), unit="hour"), MeanCounts(1000, 400))
+HADAMARD = estimate(
+    Metric("hours", HadamardBit(1, Buckets.even(24, 3)), unit="hour"),
+    HistogramCounts((250, 250, 250, 250), (180, 70, 170, 80)),
+)
+D_BIT = estimate(  # nobody was asked about the second bucket
+    Metric("files", DBitFlip(1, Buckets((0, 1, 10, 100)), 1)), HistogramCounts((40, 0, 60), (10, 0, 50)), 0.9
+)
+ESTIMATES = [
+    Estimated("usage", 1, "hours", 7, 100, 200, "sealed", {}, MEAN),
+    Estimated("usage", 1, "hours", 7, 100, 200, "sealed", {"os": "linux"}, MEAN),
+    Estimated("usage", 1, "spread", 7, 100, 200, "sealed", {"os": "mac os", "channel": "beta+1"}, HADAMARD),
+    Estimated("usage", 2, "spread", 8, 200, 300, "open", {}, D_BIT),
+]
+
+
+def names_of(frame: Any) -> list[str]:
+    return list(frame.column_names if isinstance(frame, pa.Table) else frame.columns)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("number", [MEAN, HADAMARD, D_BIT], ids=["mean", "hadamard", "d-bit"])
+def test_an_estimate_comes_back_as_it_was(backend: str, number: Estimate | HistogramEstimate) -> None:
+    frame = number.to_frame(backend)
+    assert type(frame).__module__.partition(".")[0] == backend
+    assert names_of(frame) == NAMES
+    assert from_frame(frame) == number
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_many_estimates_come_back_as_they_were(backend: str) -> None:
+    frame = estimates_to_frame(ESTIMATES, backend)
+    assert len(frame) == 1 + 1 + 3 + 3
+    assert names_of(frame) == NAMES
+    assert estimates_from_frame(frame) == ESTIMATES
+
+
+def test_by_way_of_files(tmp_path: Path) -> None:
+    table = estimates_to_frame(ESTIMATES)
+    pq.write_table(table, tmp_path / "estimates.parquet")
+    assert estimates_from_frame(pq.read_table(tmp_path / "estimates.parquet")) == ESTIMATES
+    estimates_to_frame(ESTIMATES, "polars").write_parquet(tmp_path / "polars.parquet")
+    assert estimates_from_frame(pq.read_table(tmp_path / "polars.parquet")) == ESTIMATES
+    assert estimates_from_frame(pa.ipc.open_stream(arrow_bytes(ESTIMATES)).read_all()) == ESTIMATES
+    text = csv_text(ESTIMATES)
+    assert next(csv.reader(io.StringIO(text))) == NAMES
+    assert estimates_from_frame(pa.csv.read_csv(io.BytesIO(text.encode()))) == ESTIMATES
+
+
+def test_rows_may_come_in_any_order() -> None:
+    assert from_frame(HADAMARD.to_frame().take([2, 0, 1])) == HADAMARD
+
+
+def test_what_the_columns_say() -> None:
+    mean, tagged, *rows = estimates_to_frame(ESTIMATES).to_pylist()
+    assert (mean["bucket"], mean["bucket_low"], mean["kind"], mean["unit"]) == (None, None, "mean", "hour")
+    assert (mean["value"], mean["lower"], mean["upper"]) == (MEAN.value, MEAN.lower, MEAN.upper)
+    assert (mean["segment"], tagged["segment"], rows[0]["segment"]) == (
+        "",
+        "os:linux",
+        "os:mac os;channel:beta+1",
+    )
+    places = [(row["bucket"], row["bucket_low"], row["bucket_high"]) for row in rows[:3]]
+    assert places == [(0, 0, 8), (1, 8, 16), (2, 16, 24)]
+    assert {(row["kind"], row["unit"]) for row in rows[:3]} == {("histogram", "hour")}
+
+
+def test_the_docs_have_the_columns() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "estimates.md"
+    listed = "\n".join(f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in COLUMNS)
+    assert f"|---|---|---|\n{listed}\n\n" in page.read_text()
+
+
+def test_what_is_no_estimate_is_refused() -> None:
+    table = HADAMARD.to_frame()
+    for wrong, message in (
+        (table.drop_columns(["uncut_lower"]), "no uncut_lower"),
+        (table.slice(1), r"bucket: expected each of 0 to 1 once, got \[1, 2\]"),
+        (table.slice(0, 0), "no rows"),
+        (3, "frame: expected a frame of pyarrow, pandas, polars, got int"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            from_frame(wrong)
+    with pytest.raises(ParameterError, match="no plan, version, metric, round, start, end, state"):
+        estimates_from_frame(table)
+    with pytest.raises(ParameterError, match="backend"):
+        MEAN.to_frame("excel")
+
+
+def test_results_of_a_store_fit_too(tmp_path: Path) -> None:
+    plan = PLANS["hadamard"]
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    fill(url, plan, make_reports(plan, 200, 9))
+    store = open_store(url)
+    results = Results(store).estimates(plan.name)
+    back = estimates_from_frame(estimates_to_frame(results, "pandas"))
+    assert [(estimated.metric, estimated.estimate) for estimated in back] == [
+        (result.metric.name, result.estimate) for result in results
+    ]
+    assert len(results) == 2
+    store.close()
+
+
+# Counts
+
+
+@pytest.fixture
+def counts() -> CountsFile:
+    counts = {}
+    for plan in PLANS.values():
+        for number in (7, 8):
+            reports = make_reports(plan, 60, number, (number,))
+            counts[RoundKey(plan.name, 1, number)] = by_tags(count_reports(reports, plan))
+    states = {key: "open" if key.round == 7 else "sealed" for key in counts}
+    return CountsFile(tuple(PLANS.values()), counts, states, {"reports/a.parquet": "cannot be read"})
+
+
+@pytest.mark.parametrize("name", ["counts.parquet", "counts.json"])
+def test_counts_come_back_as_they_were(tmp_path: Path, counts: CountsFile, name: str) -> None:
+    write_counts(tmp_path / name, counts)
+    assert read_counts(tmp_path / name) == counts
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_what_the_rows_of_counts_say(counts: CountsFile, tmp_path: Path) -> None:
+    table = counts_table(counts)
+    (row,) = [row for row in table.to_pylist() if (row["plan"], row["round"]) == ("mean", 7)]
+    total = counts.counts[RoundKey("mean", 1, 7)][()]["minutes"]
+    assert list(row.items()) == [
+        ("plan", "mean"), ("version", 1), ("round", 7), ("tags", []), ("metric", "minutes"), ("row", 0),
+        ("reports", total.reports), ("ones", total.ones),
+    ]  # fmt: skip
+    write_counts(tmp_path / "counts.json", counts)
+    assert json.loads((tmp_path / "counts.json").read_text())["counts"] == table.to_pylist()
+
+
+def test_estimates_from_a_file_alone(tmp_path: Path, counts: CountsFile) -> None:
+    write_counts(tmp_path / "counts.parquet", counts)
+    estimates = read_counts(tmp_path / "counts.parquet").estimates(0.9)
+    assert len(estimates) == 2 * sum(len(plan.metrics) for plan in PLANS.values())
+    by_round = {(estimated.plan, estimated.round): estimated for estimated in estimates}
+    of_mean, asked = by_round["mean", 8], PLANS["mean"].round(8)
+    total = counts.counts[RoundKey("mean", 1, 8)][()]["minutes"]
+    assert of_mean.estimate == estimate(PLANS["mean"].metrics[0], total, 0.9)
+    assert (of_mean.start, of_mean.end, of_mean.state) == (asked.start, asked.end, "sealed")
+    assert by_round["segments", 8].estimate.reports == 60  # over all tags
+
+
+def test_other_files_are_refused(tmp_path: Path, counts: CountsFile) -> None:
+    with pytest.raises(ParameterError, match=r"ends in \.parquet or \.json, got counts\.csv"):
+        write_counts(tmp_path / "counts.csv", counts)
+    with pytest.raises(ReticentError, match="cannot be written"):
+        write_counts(tmp_path / "no" / "such" / "counts.json", counts)
+    with pytest.raises(ReticentError, match="cannot be read"):
+        read_counts(tmp_path / "counts.parquet")
+    (tmp_path / "a.json").write_text('{"format": 2}')
+    (tmp_path / "b.json").write_text("not JSON")
+    (tmp_path / "c.parquet").write_text("not Parquet")
+    pq.write_table(counts_table(counts).replace_schema_metadata(None), tmp_path / "d.parquet")
+    for path in sorted(tmp_path.iterdir()):
+        with pytest.raises(ReticentError, match=f"{path.name}: expected a file of reticent count"):
+            read_counts(path)
+    with pytest.raises(ParameterError, match="a plan of these counts, got usage version 1"):
+        counts.plan(RoundKey("usage", 1, 7))

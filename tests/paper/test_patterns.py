@@ -1,0 +1,138 @@
+"""Figure 3 at small size: patterns against brute force, and verdicts that follow from the figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from paper.values import daily_values, generator
+
+from paper import Setting, Verdict, patterns
+from reticent.lab.fleet import Constant, Uniform
+from reticent.mechanisms import Grid
+from reticent.privacy import pattern, supports
+
+SMALL = Setting(fleets=(400, 1_000, 3_000), days=9)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return patterns.run(SMALL)
+
+
+@pytest.fixture(scope="module")
+def cases():
+    return [case for app in patterns.APPS for case in patterns.cases_of(app, SMALL)]
+
+
+def test_supports_are_those_of_the_mechanism_device_by_device(result):
+    """The table of the first app at every s, once more with `Grid.cell` and a dictionary."""
+    app = patterns.APPS[0]
+    values = daily_values(app, 3_000, 9, SMALL.seed)
+    draws = generator(SMALL.seed, "fig3", app.name).integers(0, 2**64, 3_000, dtype=np.uint64)
+    rows = {row[1]: row for row in result.tables[0].rows if row[0] == app.name and row[2] == 0}
+    for parts, name in ((1, "m"), (2, "m/2"), (3, "m/3")):
+        grid = Grid.even(86_400, 86_400 // parts)
+        counted = Counter(
+            pattern(grid.cell(int(value), int(draw)) for value in own)
+            for own, draw in zip(values.T, draws, strict=True)
+        )
+        steady = counted[(0,) * 9]
+        lonely = sum(count for count in counted.values() if count <= 2)
+        assert rows[name][3:7] == (
+            3_000,
+            len(counted),
+            counted.most_common(1)[0][1],
+            pytest.approx(counted.most_common(1)[0][1] / 3_000),
+        )
+        assert rows[name][8] == pytest.approx(steady / 3_000)
+        assert rows[name][9] == pytest.approx(lonely / 3_000)
+
+
+def test_never_users_are_devices_that_stay_at_0():
+    cells = np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0], [0, 0, 1]], dtype=np.uint8)
+    joined = supports(np.vstack([cells, np.zeros((5, 3), dtype=np.uint8)]))
+    quick = patterns.with_never_users(supports(cells), never=5)
+    assert quick.counts.tolist() == joined.counts.tolist()
+    assert quick.patterns.tolist() == joined.patterns.tolist()
+    restless = patterns.with_never_users(supports(cells[[0, 3]]), never=1)
+    assert sorted(map(tuple, restless.patterns.tolist())) == [(0, 0, 0), (0, 0, 1), (0, 1, 0)]
+
+
+def test_the_curve_has_the_papers_axes():
+    """Ten devices in patterns of 6, 2, 1 and 1: 60 % have at least 6, 80 % at least 2, all at least 1."""
+    cells = [[0, 0, 0]] * 6 + [[0, 0, 1]] * 2 + [[0, 1, 0], [0, 1, 1]]
+    shares, counts = patterns.Case.of("app", 1, 0.0, supports(cells)).curve
+    assert counts.tolist() == [6, 2, 1]
+    assert shares.tolist() == pytest.approx([0.6, 0.8, 1.0])
+
+
+def test_days_off_the_main_value():
+    cells = [[0, 0, 0, 0]] * 3 + [[1, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 1]]
+    assert patterns.Case.of("app", 1, 0.0, supports(cells)).days_off == (
+        (1, 3),
+        (2, 2),
+        (1, 1),
+        (0, 0),
+        (0, 0),
+    )
+
+
+def test_the_majority_follows_from_the_figures(cases):
+    assert patterns.majority(cases).verdict is Verdict.HOLDS
+    plain = [case for case in cases if not case.never]
+    smaller = [replace(case, largest=case.devices // 2, constant=0.5) for case in plain]
+    assert patterns.majority(smaller).verdict is Verdict.FAILS
+    mixed = patterns.majority([plain[0], *smaller])
+    assert mixed.verdict is Verdict.CONDITION
+    assert "at least 33 %" in mixed.condition, "(2/3 - 1/2) / (1 - 1/2) of never-users"
+
+
+def test_the_constant_pattern_follows_from_the_figures(cases):
+    assert patterns.always_constant(cases).verdict is Verdict.HOLDS
+    doctored = [replace(cases[0], largest_is_constant=False), *cases[1:]]
+    assert patterns.always_constant(doctored).verdict is Verdict.CONDITION
+    assert patterns.always_constant(doctored[:1]).verdict is Verdict.FAILS
+
+
+@pytest.mark.parametrize(
+    ("shares", "verdict"),
+    [((0.01, 0.03, 0.05), Verdict.HOLDS), ((0.01, 0.06), Verdict.CONDITION), ((0.2, 0.001), Verdict.FAILS)],
+)
+def test_lonely_users_follow_from_the_figures(cases, shares, verdict):
+    doctored = [replace(cases[0], never=0.0, lonely=share) for share in shares]
+    assert patterns.lonely_users(doctored).verdict is verdict
+
+
+def test_simple_patterns_follow_from_the_figures(cases):
+    plain = cases[0]
+    assert patterns.simple_is_common([plain]).verdict is Verdict.HOLDS
+    upside_down = replace(plain, days_off=((1, 5), (2, 80), (1, 1), (0, 0), (0, 0)))
+    assert patterns.simple_is_common([upside_down]).verdict is Verdict.FAILS
+    assert patterns.simple_is_common([plain, upside_down]).verdict is Verdict.CONDITION
+
+
+def test_widths_follow_from_the_figures(cases):
+    assert patterns.width_limit(cases).verdict is Verdict.HOLDS
+    wide = replace(cases[0], parts=1, by_width=(0.5, 0.4, 0.1))
+    assert patterns.width_limit([wide]).verdict is Verdict.FAILS
+
+
+def test_unlike_data_give_unlike_verdicts():
+    """Values drawn anew every day have no majority pattern; with a constant value nobody ever changes."""
+    restless = patterns.run(replace(SMALL, population=Uniform(86_400)))
+    assert restless.claims[0].verdict is not Verdict.HOLDS
+    still = patterns.run(replace(SMALL, population=Constant(86_400)))
+    assert still.claims[0].verdict is Verdict.HOLDS
+    assert still.claims[2].verdict is Verdict.FAILS, "nobody is lonely"
+
+
+def test_a_range_that_thirds_do_not_divide_leaves_them_out():
+    rows = patterns.run(replace(SMALL, population=Uniform(100))).tables[0].rows
+    assert {row[1] for row in rows} == {"m", "m/2"}
+
+
+def test_the_picture_has_a_panel_per_app_and_step(result):
+    assert len(result.pictures[0].draw().axes) == 6

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,19 @@ def read_counts(path: str | os.PathLike[str]) -> CountsFile:
         else:
             table = pq.read_table(path)
             head, rows = json.loads((table.schema.metadata or {})[_HEAD]), table.to_pylist()
-        return _read(head, rows)
+        if head["format"] != FORMAT:
+            raise ParameterError("format", str(FORMAT), head["format"])
+        states = {RoundKey(row["plan"], row["version"], row["round"]): row["state"] for row in head["rounds"]}
+        plans = tuple(Plan.from_toml(text) for text in head["plans"])
+        file = CountsFile(plans, {key: {} for key in states}, states, head["skipped"])
+        cells: dict[tuple[RoundKey, tuple[str, ...], str], list[tuple[int, int, int]]] = {}
+        for row in rows:
+            cell = RoundKey(row["plan"], row["version"], row["round"]), tuple(row["tags"]), row["metric"]
+            cells.setdefault(cell, []).append((row["row"], row["reports"], row["ones"]))
+        for (key, tags, name), numbers in cells.items():
+            metric = file.plan(key).by_name[name]
+            file.counts[key].setdefault(tags, {})[name] = counts_from_rows(metric, numbers)
+        return file
     except OSError as error:
         raise ReticentError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (pa.ArrowException, ValueError, KeyError, TypeError, PlanError) as error:
@@ -147,24 +159,6 @@ def _rows(counts: CountsFile) -> Iterator[dict[str, Any]]:
                 about = {**key._asdict(), "tags": list(tags), "metric": metric}
                 for row, reports, ones in numbers.rows():
                     yield {**about, "row": row, "reports": reports, "ones": ones}
-
-
-def _read(head: dict[str, Any], rows: Iterable[dict[str, Any]]) -> CountsFile:
-    if head["format"] != FORMAT:
-        raise ParameterError("format", str(FORMAT), head["format"])
-    plans = tuple(Plan.from_toml(text) for text in head["plans"])
-    states = {
-        RoundKey(entry["plan"], entry["version"], entry["round"]): entry["state"] for entry in head["rounds"]
-    }
-    cells: dict[tuple[RoundKey, tuple[str, ...], str], list[tuple[int, int, int]]] = {}
-    for row in rows:
-        cell = RoundKey(row["plan"], row["version"], row["round"]), tuple(row["tags"]), row["metric"]
-        cells.setdefault(cell, []).append((row["row"], row["reports"], row["ones"]))
-    file = CountsFile(plans, {key: {} for key in states}, states, head["skipped"])
-    for (key, tags, name), numbers in cells.items():
-        metric = file.plan(key).by_name[name]
-        file.counts[key].setdefault(tags, {})[name] = counts_from_rows(metric, numbers)
-    return file
 
 
 # Estimates

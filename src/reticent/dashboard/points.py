@@ -145,15 +145,10 @@ class PointReader:
         return [point for info in rounds for point in known.get((info["version"], info["round"]), ())]
 
     def histogram(
-        self,
-        plan: Plan,
-        metric: str,
-        point: Point,
-        confidence: int,
-        segment: Mapping[str, str] | None = None,
+        self, plan: Plan, point: Point, confidence: int, segment: Mapping[str, str] | None = None
     ) -> Result | None:
         """The whole histogram behind a point; None when its round has gone since."""
-        tags = tuple(sorted((segment or {}).items()))
+        metric, tags = point.metric.name, tuple(sorted((segment or {}).items()))
         key = (plan.name, point.version, point.round, metric, tags, confidence)
         result = self._histograms.get(key)
         if result is None:

@@ -121,7 +121,7 @@ def _metric_card(
     marks, shape = [mark(point) for point in reversed(same)], Markup()
     what, frame = ("mean", charts.SPARK) if metric.kind == "mean" else ("median", charts.HALF_SPARK)
     if metric.kind == "histogram":
-        result = reader.histogram(plan, metric.name, last, CONFIDENCE)
+        result = reader.histogram(plan, last, CONFIDENCE)
         if result is not None and isinstance(result.estimate, HistogramEstimate):
             label = f"how {metric.name} is spread over devices, latest round"
             shape = charts.small_histogram(result.estimate.edges, bars(result.estimate), label)

@@ -22,7 +22,8 @@ from reticent.errors import ReticentError, StoreError
 from reticent.stores.id_set import ID_BYTES
 from reticent.stores.lake.files import Files
 from reticent.stores.lake.layout import Columns, Part, folder_of
-from reticent.stores.records import Count, CountsByTags, Records, RoundKey, add_counts
+from reticent.stores.records import Count, CountsByTags, Records, RoundKey, add_counts, reports_of
+from reticent.stores.store import State
 
 if TYPE_CHECKING:
     from reticent.stores.lake.reader import LakeReader
@@ -180,7 +181,7 @@ class _VanishedError(Exception):
 
 def count_round(
     lake: LakeReader, key: RoundKey, engine: Engine, *, skip_bad: bool = False
-) -> tuple[Count, str, int]:
+) -> tuple[Count, State, int]:
     """
     Count a round: what it comes to, its state, and how many parts were counted.
 
@@ -201,11 +202,11 @@ def count_round(
     raise StoreError(f"{lake.url}: {parts.folder}: segments vanish while they are being counted")
 
 
-def _count_parts(lake: LakeReader, parts: Parts, engine: Engine, skip_bad: bool) -> tuple[Count, str, int]:
+def _count_parts(lake: LakeReader, parts: Parts, engine: Engine, skip_bad: bool) -> tuple[Count, State, int]:
     key, seals = parts.key, lake.seals
     # Asked before the parts are listed: those of an older list may have been merged before it was frozen.
     frozen = seals.kept(key) is not None
-    state = "closing" if seals.is_closing(key) else "open"
+    state: State = "closing" if seals.is_closing(key) else "open"
     names = lake.countable(key)
 
     def check(names: Sequence[str], pages: bool) -> dict[str, str]:
@@ -238,5 +239,4 @@ def _count_parts(lake: LakeReader, parts: Parts, engine: Engine, skip_bad: bool)
                 ) from error
             bad |= problems
             continue
-        reports = sum(next(iter(by_metric.values())).devices for by_metric in counts.values())
-        return Count(reports, counts, bad), state, len(good)
+        return Count(reports_of(counts), counts, bad), state, len(good)

@@ -23,11 +23,12 @@ from paper.claims import (
     DAY,
     EPSILONS,
     Claim,
+    Finding,
     Picture,
     Progress,
     Result,
     Setting,
-    judge,
+    claim,
     judge_points,
     quiet,
 )
@@ -206,9 +207,10 @@ def usage_claims(panels: Sequence[Panel], max_value: int = DAY) -> tuple[Claim, 
     )
 
 
-def uniform_noise(panels: Sequence[Panel], max_value: int) -> Claim:
+@claim(ON_USAGE, "E21")
+def uniform_noise(panels: Sequence[Panel], max_value: int) -> Finding:
     """
-    Is a flip of 1/3 like *adding* uniform noise on [0, m]?
+    γ = 1/3 is equivalent to adding uniform noise from [0, 24 hours]
 
     Added to each value, such noise has variance m²/12 and the mean error would be √(e² + (2/π)·m²/(12 n)),
     with e that of 1BitRRPM. *Replacing* the value with probability 2/3 multiplies c = (e^ε + 1)/(e^ε - 1)
@@ -226,16 +228,13 @@ def uniform_noise(panels: Sequence[Panel], max_value: int) -> Claim:
             added.append(measured / with_noise)
             replaced.append(measured / with_another)
     as_added, as_replaced = (all(0.9 <= ratio <= 1.1 for ratio in side) for side in (added, replaced))
-    return judge(
-        ON_USAGE,
-        "γ = 1/3 is equivalent to adding uniform noise from [0, 24 hours]",
+    return Finding(
         f"mean error over what adding would give: {min(added):.3g} to {max(added):.3g}; over what replacing "
         f"the value with probability 2/3 would give: {min(replaced):.3g} to {max(replaced):.3g}",
         as_added,
         "the value is replaced with probability 2/3, not added to"
         if as_replaced
         else "neither adding to the value nor replacing it explains the error",
-        "E21",
     )
 
 

@@ -107,12 +107,11 @@ class VectorisedFleet:
         if len(set(members)) != len(members):
             raise ParameterError("groups", "each metric in at most one group", members)
         self._limits = [Limit(plan, group) for group in plan.groups]
-        self._classes = {
-            metric.name: BucketClasses(metric, self._cohorts)
-            if metric.mechanism.grid is None
-            else Cells(metric, self._draws)
-            for metric in plan.metrics
-        }
+        self._classes: dict[str, Cells | BucketClasses] = {}
+        for metric in plan.metrics:
+            by_grid = metric.mechanism.grid is not None
+            of_metric = Cells(metric, self._draws) if by_grid else BucketClasses(metric, self._cohorts)
+            self._classes[metric.name] = of_metric
         self._memos = {metric.name: Memo(metric, self._draws, self._cohorts) for metric in plan.metrics}
 
     def __len__(self) -> int:

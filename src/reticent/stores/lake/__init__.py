@@ -17,7 +17,7 @@ except ImportError as missing:
 from reticent.stores.lake.address import migrate_lake, open_lake, read_lake
 from reticent.stores.lake.counting import Arrow, BadFileError, Engine, Parts, count_round
 from reticent.stores.lake.files import Files, LocalFiles
-from reticent.stores.lake.layout import Columns, Part, bit_place, plan_digest, schema
+from reticent.stores.lake.layout import Columns, Part, bit_place, schema
 from reticent.stores.lake.objects import ObjectFiles
 from reticent.stores.lake.reader import LakeReader
 from reticent.stores.lake.store import LakeStore
@@ -38,7 +38,6 @@ __all__ = [
     "count_round",
     "migrate_lake",
     "open_lake",
-    "plan_digest",
     "read_lake",
     "schema",
 ]

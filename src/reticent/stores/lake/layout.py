@@ -6,10 +6,8 @@ A part is one Parquet file of one round, as a collector wrote it or merged it fr
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,7 +182,7 @@ class Columns:
         self._tags = bits - len(self._largest)
         self.schema = pa.schema([pa.field(each.name, each.type, nullable=False) for each in self.fields])
         self._small = [each.name for each in self.fields if each.type == pa.uint8()]
-        self._digest = plan_digest(plan)
+        self._digest = plan.fingerprint.hex()
 
     def metadata(self, key: RoundKey) -> dict[str, str]:
         """What every segment of a round says about itself."""
@@ -271,13 +269,6 @@ def bit_place(plan: Plan, bit: int) -> tuple[str, int]:
     if not 0 <= bit < plan.bits:
         raise IndexError(f"bit: expected 0 to {plan.bits - 1}, got {bit}")
     return f"bits_{column}", 8 * size - 1 - rest
-
-
-def plan_digest(plan: Plan) -> str:
-    """SHA-256 of what a row means: name, version, metrics in order, segments with their tags."""
-    metrics = [[metric.name, metric.digest.hex(), str(metric.flip.probability)] for metric in plan.metrics]
-    segments = [[segment.name, *segment.tags] for segment in plan.segments]
-    return sha256(json.dumps([plan.name, plan.version, metrics, segments]).encode()).hexdigest()
 
 
 def _typed(column: pa.Field) -> str:

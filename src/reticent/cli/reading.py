@@ -29,10 +29,7 @@ from reticent.cli.output import as_json, console, figure, print_json, table
 from reticent.errors import ParameterError, ReticentError
 
 if TYPE_CHECKING:
-    from reticent.frames import CountsFile
-    from reticent.plan import Plan
     from reticent.results import Result, Results
-    from reticent.stores import CountsByTags, RoundInfo, RoundKey
 
 
 @click.command(short_help="List the rounds of a store, or seal them.")
@@ -180,32 +177,6 @@ def _found(store: str | None, counts: Path | None, **asked: Any) -> list[Result]
             return reader.estimates(plan, **asked)
 
 
-class _CountsFileRounds:
-    """A file of counts, read as the rounds of a store: the same questions, the same answers."""
-
-    def __init__(self, file: CountsFile) -> None:
-        self._file = file
-
-    def plans(self) -> list[Plan]:
-        """The plans that the counts are counts of."""
-        return sorted(self._file.plans, key=lambda plan: (plan.name, plan.version))
-
-    def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
-        """The rounds of a plan, latest first; at most the `last` ones of each plan."""
-        from reticent.stores import RoundInfo, latest
-
-        rounds = []
-        for key in latest((key for key in self._file.counts if plan in (None, key.plan)), last):
-            state: Any = self._file.states.get(key, "open")
-            reports = max((counts.devices for counts in self._file.totals(key).values()), default=0)
-            rounds.append(RoundInfo(key, state, reports))
-        return rounds
-
-    def counts(self, key: RoundKey) -> CountsByTags:
-        """The counts of a round."""
-        return self._file.counts[key]
-
-
 @contextmanager
 def _reader(store: str | None, counts: Path | None) -> Iterator[Results]:
     """What reads the store, or the file: the file, when the store is only a variable of the environment."""
@@ -217,7 +188,7 @@ def _reader(store: str | None, counts: Path | None) -> Iterator[Results]:
     if counts is not None:
         from reticent.frames import read_counts
 
-        yield Results(_CountsFileRounds(read_counts(counts)))
+        yield Results(read_counts(counts))
     elif store is not None:
         with opened_store(store) as opened:
             yield Results(opened)

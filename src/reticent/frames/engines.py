@@ -14,7 +14,7 @@ import pyarrow as pa
 from reticent.errors import MissingExtraError, ParameterError, ReticentError
 from reticent.frames.counting import count
 from reticent.frames.spark import session
-from reticent.stores import CountsByTags, RoundKey
+from reticent.stores import CountsByTags, RoundKey, State
 from reticent.stores.lake import COUNTS, Arrow, Engine, Parts, count_round, folder_of, read_lake
 
 ROWS_PER_SHARE = 1 << 21
@@ -26,7 +26,7 @@ class RoundCount:
     """What a round of a lake comes to."""
 
     key: RoundKey
-    state: str
+    state: State
     """"open": provisional; "closing": which files count is fixed; "sealed": final."""
     counts: CountsByTags
     reports: int

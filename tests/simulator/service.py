@@ -109,8 +109,8 @@ class Service:
         self._messages: asyncio.Queue[Any] = asyncio.Queue()
         self._started: asyncio.Queue[Any] = asyncio.Queue()
         self._life = self._loop.create_task(self._run())
-        said = self._loop.run_until_complete(self._started.get())
-        assert said["type"] == "lifespan.startup.complete", said
+        message = self._loop.run_until_complete(self._started.get())
+        assert message["type"] == "lifespan.startup.complete", message
         gc.unfreeze()  # thousands of collectors live in this process, one after the other
 
     async def _run(self) -> None:
@@ -153,11 +153,11 @@ class Service:
     def answer(self, request: bytes) -> bytes | None:
         """What the collector says to a request; None when it died over it, and was started again."""
         self._dead = None
-        said = self._loop.run_until_complete(self._answer(request))
+        answer = self._loop.run_until_complete(self._answer(request))
         self.store.before = self.store.after = _nothing
         self.store.answer_lost = False
         if self._dead is None:
-            return said
+            return answer
         self.die(self._dead)
         return None
 
@@ -166,9 +166,9 @@ class Service:
         connection = CollectorProtocol(self._config, ServerState(), {}, self._loop)
         connection.connection_made(_Pipe(answered))
         connection.data_received(request)
-        said = await answered
+        answer = await answered
         connection.connection_lost(None)
-        return said
+        return answer
 
     def dies(self, _: RoundKey) -> None:
         """Die here: what is on the disk now is what the next life finds. For `before`, `after`, `between`."""

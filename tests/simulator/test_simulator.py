@@ -21,8 +21,8 @@ from reticent.stores.open_round import OpenRound
 from reticent.stores.sqlite import SqliteStore
 
 
-def budget(examples: int, steps: int = 30, *, found: bool = False) -> settings:
-    """So many sequences of so many steps; `found`: a failure is wanted, and need not be made simple."""
+def budget(examples: int, steps: int = 30, *, to_fail: bool = False) -> settings:
+    """So many sequences of so many steps; `to_fail`: a failure is wanted, and need not be made simple."""
     return settings(
         max_examples=examples,
         stateful_step_count=steps,
@@ -31,13 +31,13 @@ def budget(examples: int, steps: int = 30, *, found: bool = False) -> settings:
         deadline=None,
         print_blob=False,
         report_multiple_bugs=False,
-        phases=[Phase.generate] if found else [Phase.generate, Phase.shrink],
+        phases=[Phase.generate] if to_fail else [Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
 
 
 FAST = budget(60, steps=25)
-FINDS = budget(60, steps=25, found=True)
+FINDS = budget(60, steps=25, to_fail=True)
 
 
 def test_the_laws_hold_whatever_happens() -> None:

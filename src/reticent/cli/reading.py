@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from click.core import ParameterSource
@@ -30,6 +30,7 @@ from reticent.errors import ParameterError, ReticentError
 
 if TYPE_CHECKING:
     from reticent.results import Result, Results
+    from reticent.stores import Store
 
 
 @click.command(short_help="List the rounds of a store, or seal them.")
@@ -186,9 +187,9 @@ def _reader(store: str | None, counts: Path | None) -> Iterator[Results]:
     if counts is not None and source is ParameterSource.COMMANDLINE:
         raise click.UsageError("Give either --store URL or --counts COUNTS.")
     if counts is not None:
-        from reticent.cli.counted import Counted
+        from reticent.frames import read_counts
 
-        yield Results(Counted.read(counts))
+        yield Results(cast("Store", read_counts(counts)))  # it has what is asked for, and no more
     elif store is not None:
         with opened_store(store) as opened:
             yield Results(opened)

@@ -138,6 +138,13 @@ def add_counts(left: CountsByTags, right: CountsByTags) -> CountsByTags:
     return total
 
 
+def reports_of(counts: CountsByTags) -> int:
+    """How many reports there are in all segments together: each report answers every metric."""
+    return sum(
+        max((count.devices for count in by_metric.values()), default=0) for by_metric in counts.values()
+    )
+
+
 def _sum(left: Counts, right: Counts) -> Counts:
     total: Counts = left + right
     return total

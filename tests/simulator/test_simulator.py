@@ -16,13 +16,11 @@ from reticent.collector import Committer
 from reticent.collector.commit import _Group
 from reticent.device import Answer, StateFile, Transport, answer
 from reticent.device.engine import Engine
-from reticent.stores import Appended
-from reticent.stores.open_round import OpenRound
-from reticent.stores.sqlite import SqliteStore
+from reticent.stores import Appended, OpenRound, RoundStore
 
 
-def budget(examples: int, steps: int = 30, *, found: bool = False) -> settings:
-    """So many sequences of so many steps; `found`: a failure is wanted, and need not be made simple."""
+def budget(examples: int, steps: int = 30, *, to_fail: bool = False) -> settings:
+    """So many sequences of so many steps; `to_fail`: a failure is wanted, and need not be made simple."""
     return settings(
         max_examples=examples,
         stateful_step_count=steps,
@@ -31,13 +29,13 @@ def budget(examples: int, steps: int = 30, *, found: bool = False) -> settings:
         deadline=None,
         print_blob=False,
         report_multiple_bugs=False,
-        phases=[Phase.generate] if found else [Phase.generate, Phase.shrink],
+        phases=[Phase.generate] if to_fail else [Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
 
 
 FAST = budget(60, steps=25)
-FINDS = budget(60, steps=25, found=True)
+FINDS = budget(60, steps=25, to_fail=True)
 
 
 def test_the_laws_hold_whatever_happens() -> None:
@@ -118,14 +116,14 @@ def puts_a_value_into_a_tag(patch: Patch) -> None:
 
 def corrects_sealed_rounds(patch: Patch) -> None:
     """A store that mends old results when it starts."""
-    load = SqliteStore.load_open_rounds
+    load = RoundStore.load_open_rounds
 
-    def mending(self: SqliteStore) -> int:
-        with self.writing() as transaction:
+    def mending(self: RoundStore[Any]) -> int:
+        with self.backend.writing() as transaction:
             transaction.execute("UPDATE counts SET ones = reports")
         return load(self)
 
-    patch.setattr(SqliteStore, "load_open_rounds", mending)
+    patch.setattr(RoundStore, "load_open_rounds", mending)
 
 
 FAULTS = {

@@ -8,8 +8,7 @@ from typing import Any
 
 from reticent.errors import ParameterError
 from reticent.estimates import Estimate, HistogramEstimate, Quantile, cumulative
-from reticent.plan import Metric, Plan
-from reticent.plan.card import PrivacyCard, privacy_card
+from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
 from reticent.results import LruCache, Result, Results
 
 MOST_POINTS = 100_000

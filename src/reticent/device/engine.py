@@ -55,7 +55,7 @@ class Engine:
         faults: Faults,
     ) -> None:
         self._plan = plan
-        self._asked = (plan.version, plans.fingerprint(plan)) if plan else None
+        self._asked = (plan.version, plan.fingerprint) if plan else None
         self._segment = dict(segment)
         self._policy = policy or Policy()
         self._clock = clock
@@ -162,7 +162,7 @@ class Engine:
         self.state.wipe_log()
 
     def next_due(self) -> float:
-        """When there is something to do: the round under way ends, or a report is to be sent; unix seconds."""
+        """When the round under way ends or a report is to be sent, whichever is first; unix seconds."""
         with self.state.view() as connection:
             send_at = outbox.next_time(connection)
         end_of_round = (self.current_round + 1) * self.round_seconds
@@ -302,7 +302,7 @@ class Engine:
         if newest is not None and plan.version < newest.version:
             return [f"version {plan.version} is older than version {newest.version}, which this device holds"]
         if newest is not None and plan.version == newest.version:
-            if plans.fingerprint(plan) != newest.fingerprint:
+            if plan.fingerprint != newest.fingerprint:
                 return [f"version {plan.version} is not the version {plan.version} this device holds"]
             if not problems:
                 plans.refresh_text(connection, plan)

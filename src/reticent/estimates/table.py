@@ -134,7 +134,7 @@ def estimates_to_frame(estimates: Iterable[HasEstimate], backend: str = "pyarrow
     """
     Estimates as a frame of `backend` ("pyarrow", "pandas" or "polars"): a row per number.
 
-    Takes what `reticent.results.Results` and `CountsFile.estimates` give.
+    Takes what `estimates` of `reticent.results.Results` gives, and what `estimates_from_frame` read.
     """
     return _frame(table_rows(estimates), backend)
 

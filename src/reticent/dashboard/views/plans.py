@@ -16,9 +16,7 @@ from reticent.dashboard.points import Point, PointReader, comparable, latest
 from reticent.dashboard.views import View, headline, mark
 from reticent.dashboard.views.metric import bars
 from reticent.estimates import HistogramEstimate
-from reticent.plan import Metric, Plan
-from reticent.plan.card import PrivacyCard
-from reticent.plan.lint import lint
+from reticent.plan import Metric, Plan, PrivacyCard, lint
 
 ROUNDS = 60
 CONFIDENCE = 95

@@ -76,9 +76,9 @@ class VectorisedFleet:
     """
     Simulated devices, numbered from `first`, that answer exactly as the SDK does.
 
-    Alphas, remembered answers, cohorts, flips and report ids are a hash of the seed (`HashDraws`), so any round
-    can be asked for at any time, in any order, and gives the same reports each time. Device *i*'s report is,
-    bit for bit, that of `reticent.device.answer` with `HashDraws(seed, i, plan.name)`. This is for
+    Alphas, remembered answers, cohorts, flips and report ids are a hash of the seed (`HashDraws`), so any
+    round can be asked for at any time, in any order, and gives the same reports each time. Device *i*'s
+    report is, bit for bit, that of `reticent.device.answer` with `HashDraws(seed, i, plan.name)`. This is for
     simulation: a real device's chance comes from a secret of its own.
 
     Values are whole numbers; what is out of range is clamped, and groups are scaled to their limits, as on a

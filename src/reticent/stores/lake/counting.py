@@ -22,10 +22,11 @@ from reticent.errors import ReticentError, StoreError
 from reticent.stores.id_set import ID_BYTES
 from reticent.stores.lake.files import Files
 from reticent.stores.lake.layout import Columns, Part, folder_of
-from reticent.stores.records import Count, CountsByTags, Records, RoundKey, add_counts
+from reticent.stores.records import Count, CountsByTags, Records, RoundKey, add_counts, reports_of
+from reticent.stores.store import State
 
 if TYPE_CHECKING:
-    from reticent.stores.lake.reader import LakeReader
+    from reticent.stores.lake.backend import LakeBackend
 
 LOOKS = 50
 """How often a folder is listed anew because parts in it were merged while they were being read."""
@@ -165,17 +166,13 @@ def distinct(records: Records) -> Records:
     if not equal.any():
         return records
     twins = np.concatenate(([False], equal)) | np.concatenate((equal, [False]))
-    return np.concatenate((records[order[~twins]], _smallest(records[order[twins]])))
-
-
-def _smallest(records: Records) -> Records:
-    """The smallest record of each id."""
+    # Only records that share the first half of their id are compared as a whole, which takes longer.
     width = records.shape[1]
-    rows = np.sort(np.ascontiguousarray(records).view(f"V{width}").reshape(-1))
-    ordered: Records = rows.view(np.uint8).reshape(-1, width)
-    first = np.ones(len(ordered), dtype=np.bool_)
-    first[1:] = (ordered[1:, :ID_BYTES] != ordered[:-1, :ID_BYTES]).any(axis=1)
-    return ordered[first]
+    rows = np.sort(np.ascontiguousarray(records[order[twins]]).view(f"V{width}").reshape(-1))
+    sorted_twins = rows.view(np.uint8).reshape(-1, width)
+    smallest = np.ones(len(sorted_twins), dtype=np.bool_)
+    smallest[1:] = (sorted_twins[1:, :ID_BYTES] != sorted_twins[:-1, :ID_BYTES]).any(axis=1)
+    return np.concatenate((records[order[~twins]], sorted_twins[smallest]))
 
 
 class _VanishedError(Exception):
@@ -183,8 +180,8 @@ class _VanishedError(Exception):
 
 
 def count_round(
-    lake: LakeReader, key: RoundKey, engine: Engine, *, skip_bad: bool = False
-) -> tuple[Count, str, int]:
+    lake: LakeBackend, key: RoundKey, engine: Engine, *, skip_bad: bool = False
+) -> tuple[Count, State, int]:
     """
     Count a round: what it comes to, its state, and how many parts were counted.
 
@@ -205,11 +202,11 @@ def count_round(
     raise StoreError(f"{lake.url}: {parts.folder}: segments vanish while they are being counted")
 
 
-def _count_parts(lake: LakeReader, parts: Parts, engine: Engine, skip_bad: bool) -> tuple[Count, str, int]:
+def _count_parts(lake: LakeBackend, parts: Parts, engine: Engine, skip_bad: bool) -> tuple[Count, State, int]:
     key, seals = parts.key, lake.seals
     # Asked before the parts are listed: those of an older list may have been merged before it was frozen.
     frozen = seals.kept(key) is not None
-    state = "closing" if seals.is_closing(key) else "open"
+    state: State = "closing" if seals.is_closing(key) else "open"
     names = lake.countable(key)
 
     def check(names: Sequence[str], pages: bool) -> dict[str, str]:
@@ -242,5 +239,4 @@ def _count_parts(lake: LakeReader, parts: Parts, engine: Engine, skip_bad: bool)
                 ) from error
             bad |= problems
             continue
-        reports = sum(next(iter(by_metric.values())).devices for by_metric in counts.values())
-        return Count(reports, counts, bad), state, len(good)
+        return Count(reports_of(counts), counts, bad), state, len(good)

@@ -6,10 +6,8 @@ A part is one Parquet file of one round, as a collector wrote it or merged it fr
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +19,7 @@ from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores.id_set import ID_BYTES
 from reticent.stores.records import Layout, Records, RoundKey
+from reticent.stores.round_store import Span
 
 FORMAT = 1
 NUMBER_BYTES = 7
@@ -115,6 +114,11 @@ class Part(NamedTuple):
             return None
         return cls(found[1], int(found[2]), int(found[3]), int(found[4]))
 
+    @property
+    def span(self) -> Span:
+        """Which commit groups are in it."""
+        return Span(self.writer, self.first, self.last)
+
     def covers(self, other: Part) -> bool:
         """Whether all that the other one has is in this one."""
         return self.writer == other.writer and self.first <= other.first and other.last <= self.last
@@ -184,7 +188,7 @@ class Columns:
         self._tags = bits - len(self._largest)
         self.schema = pa.schema([pa.field(each.name, each.type, nullable=False) for each in self.fields])
         self._small = [each.name for each in self.fields if each.type == pa.uint8()]
-        self._digest = plan_digest(plan)
+        self._digest = plan.fingerprint.hex()
 
     def metadata(self, key: RoundKey) -> dict[str, str]:
         """What every segment of a round says about itself."""
@@ -271,13 +275,6 @@ def bit_place(plan: Plan, bit: int) -> tuple[str, int]:
     if not 0 <= bit < plan.bits:
         raise IndexError(f"bit: expected 0 to {plan.bits - 1}, got {bit}")
     return f"bits_{column}", 8 * size - 1 - rest
-
-
-def plan_digest(plan: Plan) -> str:
-    """SHA-256 of what a row means: name, version, metrics in order, segments with their tags."""
-    metrics = [[metric.name, metric.digest.hex(), str(metric.flip.probability)] for metric in plan.metrics]
-    segments = [[segment.name, *segment.tags] for segment in plan.segments]
-    return sha256(json.dumps([plan.name, plan.version, metrics, segments]).encode()).hexdigest()
 
 
 def _typed(column: pa.Field) -> str:

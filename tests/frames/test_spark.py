@@ -60,7 +60,7 @@ def _refuses(frame: Any, plan: Plan) -> None:
 
 
 def _names_what_is_damaged(spark: Any, url: str, key: RoundKey) -> None:
-    path = open_lake(url).parts(key)[1]
+    path = open_lake(url).backend.parts(key)[1]
     file = Path(url.removeprefix("lake:///")) / path
     data = bytearray(file.read_bytes())
     data[500] ^= 1
@@ -139,7 +139,8 @@ def _tallied(records: Any, plan: Plan) -> dict[Any, Any]:
     for os_place, os_tag in enumerate(plan.segments[0].tags):
         for place, tag in enumerate(plan.segments[1].tags):
             chosen = records[(records[:, 17] == os_place) & (records[:, 18] == place)]
-            rows = np.array([metric.mechanism.row(cohort) for cohort in chosen[:, 16].tolist()])  # type: ignore[union-attr]
+            cohorts = chosen[:, 16].tolist()
+            rows = np.array([metric.mechanism.row(cohort) for cohort in cohorts])  # type: ignore[union-attr]
             reports = np.bincount(rows, minlength=size)
             ones = np.bincount(rows[chosen[:, 19] >= 128], minlength=size)
             expected[(os_tag, tag), metric.name] = tuple(reports.tolist()), tuple(ones.tolist())

@@ -1,9 +1,9 @@
 """
 Counting a round of a lake from its parts: each id once, by a rule that needs no order of arrival.
 
-`count_round` is the one loop, of a collector that seals and of `reticent count`: it says which parts count and
-which are bad, and looks again when parts vanish. What adds up is an engine: `Arrow`, which every lake has, or
-DuckDB and Spark of `reticent.frames`.
+`count_round` is the one loop, of a collector that seals and of `reticent count`: it says which parts count
+and which are bad, and looks again when parts vanish. What adds up is an engine: `Arrow`, which every lake
+has, or DuckDB and Spark of `reticent.frames`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from reticent.stores.records import Count, CountsByTags, Records, RoundKey, add_
 from reticent.stores.store import State
 
 if TYPE_CHECKING:
-    from reticent.stores.lake.reader import LakeReader
+    from reticent.stores.lake.backend import LakeBackend
 
 LOOKS = 50
 """How often a folder is listed anew because parts in it were merged while they were being read."""
@@ -40,7 +40,7 @@ GONE = "is gone, and its reports with it"
 
 
 class BadFileError(ReticentError):
-    """Parts of a round that cannot be counted; `files` has the reason for each path, `names` for each name."""
+    """Parts of a round that cannot be counted: the reason for each, by path in `files`, by name in `names`."""
 
     def __init__(self, lake: str, folder: str, names: Mapping[str, str]) -> None:
         self.names = dict(names)
@@ -61,7 +61,7 @@ class Parts:
         return sum(part.rows for name in names if (part := Part.parse(name)))
 
     def location(self, name: str) -> tuple[str, Any]:
-        """Where engines find a part: its full name, and a file system of fsspec, or None for this machine's."""
+        """Where engines find a part: its full name, and fsspec's file system, or None for this machine's."""
         return self.files.location(f"{self.folder}/{name}")
 
     def read(self, name: str) -> Records:
@@ -112,7 +112,7 @@ class Engine(Protocol):
 
 
 class Arrow:
-    """PyArrow reads and NumPy counts: what a lake needs anyway, in memory that does not grow with the round."""
+    """PyArrow reads and NumPy counts, in memory that does not grow with the round; a lake needs both anyway."""
 
     checks: Literal["all"] = "all"
 
@@ -180,7 +180,7 @@ class _VanishedError(Exception):
 
 
 def count_round(
-    lake: LakeReader, key: RoundKey, engine: Engine, *, skip_bad: bool = False
+    lake: LakeBackend, key: RoundKey, engine: Engine, *, skip_bad: bool = False
 ) -> tuple[Count, State, int]:
     """
     Count a round: what it comes to, its state, and how many parts were counted.
@@ -202,7 +202,7 @@ def count_round(
     raise StoreError(f"{lake.url}: {parts.folder}: segments vanish while they are being counted")
 
 
-def _count_parts(lake: LakeReader, parts: Parts, engine: Engine, skip_bad: bool) -> tuple[Count, State, int]:
+def _count_parts(lake: LakeBackend, parts: Parts, engine: Engine, skip_bad: bool) -> tuple[Count, State, int]:
     key, seals = parts.key, lake.seals
     # Asked before the parts are listed: those of an older list may have been merged before it was frozen.
     frozen = seals.kept(key) is not None

@@ -72,8 +72,8 @@ def main() -> None:
         packed = DEVICES / best(lambda number: fleet.packed(number, row(number)), 5)  # noqa: B023
         print(f"{name:32}{counts / 1e6:10.1f}{packed / 1e6:10.1f}{counts / rate:24.2f}{built:14.2f}")
     few = {"seconds": values[0, :2000].tolist()}
-    small = SdkFleet(plan_of(MECHANISMS["mean"]), 2000, seed=1)
-    real = 2000 / best(lambda number: list(small.reports(number, few)), 3)
+    fleet_of_sdk = SdkFleet(plan_of(MECHANISMS["mean"]), 2000, seed=1)
+    real = 2000 / best(lambda number: list(fleet_of_sdk.reports(number, few)), 3)
     print(f"{'mean, by the SDK (SdkFleet)':32}{'':10}{real / 1e6:10.3f}")
     print(f"{'drawing app usage':32}{drawn / 1e6:10.1f}")
 

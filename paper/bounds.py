@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from paper.claims import DAY, EPSILONS, Claim, Result, Setting, Table, judge
+from paper.claims import DAY, EPSILONS, Finding, Result, Rows, Setting, Table, claim, table
 from paper.values import generator
 from reticent.estimates import expected_half_width, paper_bound
 from reticent.estimates.interval import clopper_pearson
@@ -37,9 +37,9 @@ def run(setting: Setting) -> Result:
     means, histograms, orders = mean_bounds(setting), histogram_bounds(setting), order_of_magnitude()
     tiny, chosen, grids = tiny_fleet(), chosen_values(setting), any_granularity()
     return Result(
-        name="bounds",
-        title="Bounds",
-        summary="The error bounds of the theorems, errors, and exact intervals beside them, at 95 %.",
+        "bounds",
+        "Bounds",
+        "The error bounds of the theorems, errors, and exact intervals beside them, at 95 %.",
         tables=(means, histograms, tiny, orders, chosen, grids),
         claims=(
             theorem_1(means),
@@ -51,10 +51,14 @@ def run(setting: Setting) -> Result:
     )
 
 
-def mean_bounds(setting: Setting) -> Table:
-    """Theorem 1: exact coverage and widths; errors of rounds in which all devices hold one value."""
+@table("theorem-1")
+def mean_bounds(setting: Setting) -> Rows:
+    """
+    Theorem 1: mean of seconds in a day, all devices at one value
+
+    Coverage and widths are exact, errors those of simulated rounds.
+    """
     draw = generator(setting.seed, "tables", "means")
-    rows = []
     for devices, epsilon, place in product(FLEETS, LOOKED_AT, PLACES):
         metric = Metric("seconds", OneBitMean(epsilon, DAY))
         channel, truth = metric.channel, place * DAY
@@ -62,20 +66,17 @@ def mean_bounds(setting: Setting) -> Table:
         ones = draw.binomial(devices, float(channel.share(place)), setting.repetitions)
         errors = np.abs(DAY * channel.truth(ones / devices) - truth)
         by_bound, by_interval = coverages(metric, devices, place, bound)
-        rows.append(
-            {
-                "devices": devices,
-                "ε": epsilon,
-                "mean / m": place,
-                "mean error (s)": float(errors.mean()),
-                "95 % of errors below (s)": float(np.quantile(errors, CONFIDENCE)),
-                "our half-width (s)": expected_half_width(metric, devices, CONFIDENCE, at=truth),
-                "paper's bound (s)": bound,
-                "bound covers": by_bound,
-                "our interval covers": by_interval,
-            }
-        )
-    return Table.of("theorem-1", "Theorem 1: mean of seconds in a day, all devices at one value", rows)
+        yield {
+            "devices": devices,
+            "ε": epsilon,
+            "mean / m": place,
+            "mean error (s)": float(errors.mean()),
+            "95 % of errors below (s)": float(np.quantile(errors, CONFIDENCE)),
+            "our half-width (s)": expected_half_width(metric, devices, CONFIDENCE, at=truth),
+            "paper's bound (s)": bound,
+            "bound covers": by_bound,
+            "our interval covers": by_interval,
+        }
 
 
 def coverages(metric: Metric, devices: int, place: float, bound: float) -> tuple[float, float]:
@@ -92,9 +93,13 @@ def coverages(metric: Metric, devices: int, place: float, bound: float) -> tuple
     return float(chances[near].sum()), float(chances[inside].sum())
 
 
-def histogram_bounds(setting: Setting) -> Table:
-    """Theorem 2: errors of simulated rounds, for the paper's estimator and for the exact intervals."""
-    rows = []
+@table("theorem-2")
+def histogram_bounds(setting: Setting) -> Rows:
+    """
+    Theorem 2: 32 buckets, dBitFlip as printed, largest error over all buckets
+
+    Errors are those of simulated rounds, for the paper's estimator and for the exact intervals.
+    """
     for devices, bits, epsilon in product((10_000, 300_000), (1, BUCKETS), (0.1, 1.0, 10.0)):
         draw = generator(setting.seed, "tables", "histograms", f"{devices} {bits} {epsilon}")
         mechanism = DBitFlip(epsilon, Buckets.even(DAY, BUCKETS), bits, "paper")
@@ -107,21 +112,17 @@ def histogram_bounds(setting: Setting) -> Table:
         ends = clopper_pearson(ones, asked, CONFIDENCE, together=BUCKETS)
         lower, upper = (channel.truth(end) for end in ends)
         bound = paper_bound(metric, devices, CONFIDENCE)
-        rows.append(
-            {
-                "devices": devices,
-                "d": bits,
-                "ε": epsilon,
-                "mean error": float(worst.mean()),
-                "95 % of errors below": float(np.quantile(worst, CONFIDENCE)),
-                "our half-width": expected_half_width(metric, devices, CONFIDENCE),
-                "paper's bound": bound,
-                "bound covers": float((worst <= bound).mean()),
-                "our intervals cover": float(((lower <= truth) & (truth <= upper)).all(axis=1).mean()),
-            }
-        )
-    title = f"Theorem 2: {BUCKETS} buckets, dBitFlip as printed, largest error over all buckets"
-    return Table.of("theorem-2", title, rows)
+        yield {
+            "devices": devices,
+            "d": bits,
+            "ε": epsilon,
+            "mean error": float(worst.mean()),
+            "95 % of errors below": float(np.quantile(worst, CONFIDENCE)),
+            "our half-width": expected_half_width(metric, devices, CONFIDENCE),
+            "paper's bound": bound,
+            "bound covers": float((worst <= bound).mean()),
+            "our intervals cover": float(((lower <= truth) & (truth <= upper)).all(axis=1).mean()),
+        }
 
 
 def heavy_first(devices: int) -> NDArray[np.int64]:
@@ -151,8 +152,9 @@ def answers(
     return asked, draw.binomial(own, high) + draw.binomial(asked - own, low)
 
 
-def tiny_fleet() -> Table:
-    """Theorem 2 with a single device, over all that can happen; and from which size on it is proved."""
+@table("theorem-2-tiny")
+def tiny_fleet() -> Rows:
+    """Theorem 2 for one device: k = 100, d = 1, ε = 2 ln 3, δ = 0.2, by enumeration"""
     epsilon = Fraction(2 * log(3)).limit_denominator(10**12)
     metric = Metric("seconds", DBitFlip(epsilon, Buckets.even(100, TINY_BUCKETS), 1, "paper"))
     bound = paper_bound(metric, 1, 1 - TINY_MISS)
@@ -165,7 +167,7 @@ def tiny_fleet() -> Table:
         if error > bound:
             miss += Fraction(1, TINY_BUCKETS) * (one if bit else 1 - one)
             worst = max(worst, error)
-    row = {
+    yield {
         "devices": 1,
         "paper's bound": bound,
         "largest error": worst,
@@ -173,30 +175,28 @@ def tiny_fleet() -> Table:
         "misses": float(miss),
         "devices from which it is proved": ceil(log(6 * TINY_BUCKETS / TINY_MISS) / 4 * TINY_BUCKETS),
     }
-    title = "Theorem 2 for one device: k = 100, d = 1, ε = 2 ln 3, δ = 0.2, by enumeration"
-    return Table.of("theorem-2-tiny", title, [row])
 
 
-def order_of_magnitude() -> Table:
-    """Whether the bound of Theorem 2 falls like 1/ε."""
-    bounds = {}
+@table("theorem-2-order")
+def order_of_magnitude() -> Rows:
+    """Theorem 2's bound against its order of magnitude (d = 4, n = 300,000)"""
+    first = 0.0
     for epsilon in EPSILONS:
         metric = Metric("seconds", DBitFlip(epsilon, Buckets.even(DAY, BUCKETS), 4, "paper"))
-        bounds[epsilon] = paper_bound(metric, 300_000, CONFIDENCE)
-    first = bounds[EPSILONS[0]] * EPSILONS[0]
-    return Table(
-        "theorem-2-order",
-        "Theorem 2's bound against its order of magnitude (d = 4, n = 300,000)",
-        ("ε", "bound", "bound · ε", "relative to ε = 0.1"),
-        tuple(
-            (epsilon, bound, bound * epsilon, bound * epsilon / first) for epsilon, bound in bounds.items()
-        ),
-    )
+        bound = paper_bound(metric, 300_000, CONFIDENCE)
+        scaled = bound * epsilon
+        first = first or scaled
+        yield {"ε": epsilon, "bound": bound, "bound · ε": scaled, "relative to ε = 0.1": scaled / first}
 
 
-def chosen_values(setting: Setting) -> Table:
-    """Theorem 1 were values chosen after the coins: each device takes the least value that answers 1."""
-    metric, rows = Metric("part", OneBitMean(1, 1)), []
+@table("chosen-values")
+def chosen_values(setting: Setting) -> Rows:
+    """
+    The error, in parts of the range, were values chosen after the coins (ε = 1)
+
+    Each device then takes the least value that answers 1.
+    """
+    metric = Metric("part", OneBitMean(1, 1))
     channel = metric.channel
     for devices in FLEETS:
         coins = generator(setting.seed, "tables", "chosen", str(devices)).random(devices)
@@ -204,33 +204,21 @@ def chosen_values(setting: Setting) -> Table:
         values = np.where(bits, np.clip(channel.truth(coins), 0, 1), 0)
         error = float(channel.truth(bits.mean()) - values.mean())
         bound = paper_bound(metric, devices, CONFIDENCE)
-        rows.append((devices, error, bound, error / bound))
-    return Table(
-        "chosen-values",
-        "The error, in parts of the range, were values chosen after the coins (ε = 1)",
-        ("devices", "error", "Theorem 1's bound", "error / bound"),
-        tuple(rows),
-    )
+        yield {"devices": devices, "error": error, "Theorem 1's bound": bound, "error / bound": error / bound}
 
 
-def any_granularity() -> Table:
-    """Theorem 3: the chance of a 1 after rounding, by every granularity, against Eq. 1; exact rationals."""
+@table("theorem-3")
+def any_granularity() -> Rows:
+    """Theorem 3: the chance of a 1 after α-point rounding, against Eq. 1 (ε = 1)"""
     values = range(0, DAY + 1, 1_350)
     unrounded = OneBitMean(1, DAY, step=1_350).cell_thresholds
-    rows = []
     for parts in (1, 2, 3, 20):
         mechanism = OneBitMean(1, DAY, Fraction(DAY, parts))
         apart = max(
             abs(chance_after_rounding(mechanism, value) - Fraction(straight, SCALE))
             for value, straight in zip(values, unrounded, strict=True)
         )
-        rows.append((parts, len(values), float(apart)))
-    return Table(
-        "theorem-3",
-        "Theorem 3: the chance of a 1 after α-point rounding, against Eq. 1 (ε = 1)",
-        ("m/s", "values", "largest difference"),
-        tuple(rows),
-    )
+        yield {"m/s": parts, "values": len(values), "largest difference": float(apart)}
 
 
 def chance_after_rounding(mechanism: OneBitMean, value: int) -> Fraction:
@@ -248,63 +236,56 @@ def chance_after_rounding(mechanism: OneBitMean, value: int) -> Fraction:
     return ((1 - up) * mechanism.cell_thresholds[below] + up * above) / SCALE
 
 
-def theorem_1(table: Table) -> Claim:
-    """Theorem 1: the error is within the bound with probability 1 - δ."""
+@claim("§2.1, Theorem 1", "E4")
+def theorem_1(table: Table) -> Finding:
+    """With probability 1 - δ the error of the mean is within the bound."""
     covers, ours = table.numbers("bound covers"), table.numbers("our interval covers")
     bounds, halves = table.numbers("paper's bound (s)"), table.numbers("our half-width (s)")
     ratios = [bound / half for bound, half in zip(bounds, halves, strict=True)]
-    return judge(
-        "§2.1, Theorem 1",
-        "With probability 1 - δ the error of the mean is within the bound.",
+    return Finding(
         f"At 95 % the bound holds with probability {min(covers):.4f} to {max(covers):.4f} in "
         f"{len(covers)} settings, computed exactly; it is {min(ratios):.2f} to {max(ratios):.1f} times "
         f"wider than the exact interval, which holds with {min(ours):.4f} or more.",
         min(covers) >= CONFIDENCE,
         "the bound misses more often than it may",
-        "E4",
     )
 
 
-def theorem_2(table: Table, tiny: Table) -> Claim:
-    """Theorem 2: the error over all buckets is within the bound with probability 1 - δ, for every n."""
+@claim("§2.2, Theorem 2", "E6")
+def theorem_2(table: Table, tiny: Table) -> Finding:
+    """With probability 1 - δ the largest error over all buckets is within the bound, for any n."""
     covers = table.numbers("bound covers")
     (misses,), (allowed,) = tiny.numbers("misses"), tiny.numbers("allowed to miss")
     large, small = min(covers) >= CONFIDENCE, misses <= allowed
-    return judge(
-        "§2.2, Theorem 2",
-        "With probability 1 - δ the largest error over all buckets is within the bound, for any n.",
+    return Finding(
         f"With 10,000 devices and more it held in {100 * min(covers):.1f} % of the runs at worst. With "
         f"one device, k = 100 and δ = {allowed:g} it misses with probability {misses:.3f}.",
         large and small,
         "nd/k ≥ ln(6k/δ)/4",
-        "E6",
         partly=large,
     )
 
 
-def theorem_2_order(table: Table) -> Claim:
-    """Theorem 2, second inequality: the bound is of the order 1/ε."""
+@claim("§2.2, Theorem 2", "E7")
+def theorem_2_order(table: Table) -> Finding:
+    """The bound is O(√(k log(k/δ)/(ε²nd)))."""
     epsilons, relative = table.numbers("ε"), table.numbers("relative to ε = 0.1")
     kept = [epsilon for epsilon, growth in zip(epsilons, relative, strict=True) if growth < 1.1]
-    return judge(
-        "§2.2, Theorem 2",
-        "The bound is O(√(k log(k/δ)/(ε²nd))).",
+    return Finding(
         f"Bound · ε, which should stay put, grows by {relative[-1]:.2f} from ε = 0.1 to ε = "
         f"{epsilons[-1]:g}; up to ε = {max(kept):g} by less than a tenth.",
         len(kept) == len(epsilons),
         "ε = O(1)",
-        "E7",
         partly=True,
     )
 
 
-def worst_case(table: Table) -> Claim:
-    """§1.1: the error is a maximum over all values."""
+@claim("§1.1", "E25")
+def worst_case(table: Table) -> Finding:
+    """The error is the maximum over all vectors of values: a worst-case analysis."""
     errors, ratios = table.numbers("error"), table.numbers("error / bound")
     broken = max(ratios) > 1
-    return judge(
-        "§1.1",
-        "The error is the maximum over all vectors of values: a worst-case analysis.",
+    return Finding(
         f"Were values chosen after the coins the error would be {min(errors):.2f} to {max(errors):.2f} of "
         f"the range for any number of devices, {max(ratios):,.0f} times Theorem 1's bound for the largest "
         "fleet."
@@ -312,20 +293,17 @@ def worst_case(table: Table) -> Claim:
         else "Even values chosen after the coins stay within Theorem 1's bound.",
         not broken,
         "the theorems are for each fixed vector, not for all at once",
-        "E25",
         partly=True,
     )
 
 
-def theorem_3(table: Table) -> Claim:
-    """Theorem 3: rounding costs no accuracy, whatever s is."""
+@claim("§3.1, Theorem 3", "E15")
+def theorem_3(table: Table) -> Finding:
+    """The accuracy with α-point rounding is that of Theorem 1 for any granularity s."""
     apart = max(table.numbers("largest difference"))
-    return judge(
-        "§3.1, Theorem 3",
-        "The accuracy with α-point rounding is that of Theorem 1 for any granularity s.",
+    return Finding(
         f"The chance of a 1, over all 2⁶⁴ alphas, is that of Eq. 1 to {apart:.0e} for s = m, m/2, m/3 and "
         "m/20.",
         apart < 1e-15,
         "rounding is biased",
-        "E15",
     )

@@ -14,7 +14,7 @@ from time import thread_time
 import numpy as np
 from numpy.typing import NDArray
 
-from paper.claims import Progress, Result, Setting, Table, quiet
+from paper.claims import Progress, Result, Rows, Setting, quiet, table
 from paper.histograms import (
     BUCKETS,
     OURS,
@@ -115,7 +115,7 @@ def run(setting: Setting, progress: Progress = quiet) -> Result:
         f"most {BOUND:g} standard errors in {agreeing} of {len(compared)} comparisons (if the laws are the "
         "same, about one in 70,000 differs by more). Times are processor time on the slice and differ from "
         "run to run.",
-        (_agreement(compared), _times(compared, devices, setting)),
+        (agreement(compared), times(compared, devices, setting)),
     )
 
 
@@ -211,9 +211,11 @@ def _chance(exponent: float, truth: NDArray[np.bool_]) -> Errors:
     return np.where(truth, exp(exponent), 1.0) / (exp(exponent) + 1)
 
 
-def _agreement(compared: list[Compared]) -> Table:
-    rows = [
-        {
+@table("check")
+def agreement(compared: list[Compared]) -> Rows:
+    """Errors simulated device by device and as counts"""
+    for comparison in compared:
+        yield {
             "mechanism": comparison.mechanism,
             "ε": comparison.epsilon,
             "mean error, devices": float(comparison.by_device.mean()),
@@ -224,25 +226,21 @@ def _agreement(compared: list[Compared]) -> Table:
             "difference (standard errors) ": comparison.of_deviations,
             "agree": "yes" if comparison.agrees else "no",
         }
-        for comparison in compared
-    ]
-    return Table.of("check", "Errors simulated device by device and as counts", rows)
 
 
-def _times(compared: list[Compared], devices: int, setting: Setting) -> Table:
-    most, rows = max(setting.fleets), []
+@table("check-time")
+def times(compared: list[Compared], devices: int, setting: Setting) -> Rows:
+    """Processor time, extrapolated to full size"""
+    most = max(setting.fleets)
     for comparison in compared:
         per_round = comparison.seconds_by_device / comparison.by_device.size / devices
         plain = per_round * most * setting.repetitions * comparison.days
         counted = comparison.seconds_by_count * comparison.days
-        rows.append(
-            {
-                "mechanism": comparison.mechanism,
-                "ε": comparison.epsilon,
-                "devices: seconds per million": 1e6 * per_round,
-                f"devices: hours for a point of the figure ({most:,} devices)": plain / 3600,
-                "counts: seconds for a point of the figure": counted,
-                "times faster": plain / counted,
-            }
-        )
-    return Table.of("check-time", "Processor time, extrapolated to full size", rows)
+        yield {
+            "mechanism": comparison.mechanism,
+            "ε": comparison.epsilon,
+            "devices: seconds per million": 1e6 * per_round,
+            f"devices: hours for a point of the figure ({most:,} devices)": plain / 3600,
+            "counts: seconds for a point of the figure": counted,
+            "times faster": plain / counted,
+        }

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from functools import wraps
+from inspect import getdoc
+from typing import TYPE_CHECKING, ParamSpec, Protocol
+
+from reticent.plots import drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,35 +23,9 @@ DAY = 86_400
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """The abscissae of Figures 4 to 7."""
 
-ERRATA = (
-    "0.686 should be 0.569",
-    "1.672 should be 1.337",
-    "Weights in the proof of the rounding theorem",
-    "A factor 2 in a tail bound",
-    "The number of answers about a bucket is upside down",
-    "Theorem 2 fails for tiny fleets",
-    "The order of magnitude of Theorem 2 needs small ε",
-    "One bit of dBitFlip uses half of its ε",
-    "Change times are hidden better than printed",
-    "γ = 1/2 is not allowed; the estimator with flips is missing",
-    "ε′ is for a single round",
-    "The loss of several counters, exactly",
-    'The loss of several counters is not "minor"',
-    '"Non-zero" for "non-negative"',
-    "Integer α is biased for real values",
-    "A step that does not divide the range breaks privacy",
-    "The extra cell above m is harmless",
-    "The lifetime bound is loose on fine grids",
-    '"b(U)" for its width',
-    "How many buckets share a response",
-    "γ = 1/3 replaces the value, it does not add to it",
-    "One bit is not always better than Laplace",
-    "BinFlip is not always best",
-    "BinFlip+ is not limited to ε ≤ 2",
-    '"Maximum over x" of the error',
-    "Small things",
-)
-"""The headings of docs/explanation/errata.md, in order: the first is E1."""
+Given = ParamSpec("Given")
+Rows = Iterator[dict[str, object]]
+"""The rows of a table, by the names of the columns, all in the same order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +69,49 @@ class Claim:
     """The row of docs/explanation/errata.md, such as "E22"; several are separated by commas."""
 
 
-def judge(
-    place: str,
-    says: str,
-    measured: str,
-    holds: bool,
-    otherwise: str = "",
-    erratum: str = "",
-    *,
-    partly: bool = False,
-) -> Claim:
-    """
-    A claim that holds, or holds `partly`, or does not; `otherwise` says when it holds, or why it does not.
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was measured about a claim, and whether it holds, or holds partly."""
 
-    >>> judge("§1", "All is well.", "9 of 10 are", False, "not for the tenth", partly=True).verdict.value
-    'holds under a condition'
+    measured: str
+    holds: bool
+    otherwise: str = ""
+    """When it holds, or why it does not."""
+    partly: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """A claim that holds partly holds under a condition."""
+        return Verdict.HOLDS if self.holds else Verdict.CONDITION if self.partly else Verdict.FAILS
+
+
+def claim(place: str, erratum: str = "") -> Callable[[Callable[Given, Finding]], Callable[Given, Claim]]:
     """
-    verdict = Verdict.HOLDS if holds else Verdict.CONDITION if partly else Verdict.FAILS
-    return Claim(place, says, measured, verdict, "" if holds else otherwise, erratum)
+    A claim of the paper: a function that judges it, whose docstring begins with what the paper says.
+
+    >>> @claim("§1", "E26")
+    ... def enough(devices: int) -> Finding:
+    ...     "A hundred devices are enough."
+    ...     return Finding(f"{devices} were needed", devices <= 100, "with more", partly=devices < 1000)
+    >>> enough(300).verdict.value, enough(300).condition
+    ('holds under a condition', 'with more')
+    """
+
+    def decorate(judge: Callable[Given, Finding]) -> Callable[Given, Claim]:
+        @wraps(judge)
+        def judged(*args: Given.args, **kwargs: Given.kwargs) -> Claim:
+            finding = judge(*args, **kwargs)
+            condition = "" if finding.holds else finding.otherwise
+            return Claim(place, _words(judge), finding.measured, finding.verdict, condition, erratum)
+
+        return judged
+
+    return decorate
+
+
+def _words(function: Callable[..., object]) -> str:
+    """The first paragraph of a function's docstring."""
+    return " ".join((getdoc(function) or "").partition("\n\n")[0].split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +133,9 @@ def judge_points(place: str, says: str, what: str, points: Sequence[Measured], e
     """
     failing = [point for point in points if not point.passes]
     measured = f"{what}: {_range(points)} over {len(points)} points"
-    partly = len(failing) < len(points)
-    return judge(
-        place, says, measured, not failing, f"not {_places(points, failing)}", erratum, partly=partly
-    )
+    verdict = Finding(measured, not failing, partly=len(failing) < len(points)).verdict
+    condition = f"not {_places(points, failing)}" if failing else ""
+    return Claim(place, says, measured, verdict, condition, erratum)
 
 
 def _range(points: Sequence[Measured]) -> str:
@@ -167,16 +169,6 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
 
-    @classmethod
-    def of(cls, name: str, title: str, rows: Sequence[Mapping[str, object]]) -> Table:
-        """
-        A table of rows that name their cells, all in the same order.
-
-        >>> Table.of("t", "T", [{"a": 1, "b": 2}, {"a": 3, "b": 4}]).rows
-        ((1, 2), (3, 4))
-        """
-        return cls(name, title, tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
-
     def numbers(self, column: str) -> tuple[float, ...]:
         """
         A column of numbers, for what is computed from them; empty cells are left out.
@@ -201,6 +193,43 @@ class Picture:
     title: str
     caption: str
     draw: Callable[[], Figure]
+
+
+def table(name: str) -> Callable[[Callable[Given, Rows]], Callable[Given, Table]]:
+    """
+    A table: a function that yields its rows, which name their cells, and whose docstring is its title.
+
+    >>> @table("squares")
+    ... def squares(most: int) -> Rows:
+    ...     "Numbers and their squares"
+    ...     for number in range(most):
+    ...         yield {"n": number, "n²": number * number}
+    >>> squares(3).columns, squares(3).rows
+    (('n', 'n²'), ((0, 0), (1, 1), (2, 4)))
+    """
+
+    def decorate(work: Callable[Given, Rows]) -> Callable[Given, Table]:
+        @wraps(work)
+        def made(*args: Given.args, **kwargs: Given.kwargs) -> Table:
+            rows = list(work(*args, **kwargs))
+            return Table(name, _words(work), tuple(rows[0]), tuple(tuple(row.values()) for row in rows))
+
+        return made
+
+    return decorate
+
+
+def picture(name: str, title: str) -> Callable[[Callable[Given, Figure]], Callable[Given, Picture]]:
+    """A picture: a function that draws it, in our look, and whose docstring is its caption."""
+
+    def decorate(draw: Callable[Given, Figure]) -> Callable[Given, Picture]:
+        @wraps(draw)
+        def made(*args: Given.args, **kwargs: Given.kwargs) -> Picture:
+            return Picture(name, title, _words(draw), lambda: drawing(draw)(*args, **kwargs))
+
+        return made
+
+    return decorate
 
 
 @dataclass(frozen=True, slots=True)

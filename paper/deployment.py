@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from paper.claims import DAY, Claim, Picture, Progress, Result, Setting, Table, judge, quiet
+from paper.claims import DAY, Finding, Progress, Result, Rows, Setting, Table, claim, picture, quiet, table
 from paper.losses import DEPLOYED, FLIP, PRINTED_JOINT, PRINTED_ROUND
 from paper.values import generator, rounded_cells
 from reticent.estimates import Estimate, estimate
 from reticent.lab.fleet import EDITOR, FORZA_HORIZON_4, GRAN_TURISMO_SPORT, AppUsage, VectorisedFleet
 from reticent.mechanisms import Grid
 from reticent.plan import Plan
-from reticent.plots import COLOURS, drawing, panels
+from reticent.plots import COLOURS, panels
 from reticent.privacy import (
     Supports,
     compose,
@@ -190,40 +189,16 @@ def run(setting: Setting, progress: Progress = quiet) -> Result:
     fleet = simulate(max(100, setting.fleets[0] // 3), setting, progress)
     losses = losses_table()
     return Result(
-        name="deployment",
-        title="Deployment: 20 apps, every 6 hours",
-        summary=(
-            f"{fleet.devices:,} simulated devices answer examples/windows-deployment.toml for "
-            f"{fleet.rounds} rounds of 6 hours: ε = 1, γ = 0.2, s = m, {len(APPS)} apps that share a "
-            "limit of 6 hours. They answer bit for bit as the SDK does. Their use of apps is invented, as "
-            "no such data are public (and --values, which are daily and of one app, are not used here): "
-            "what depends on it is how many devices are steady, not the losses nor the errors."
-        ),
-        tables=(_apps_table(fleet.months), _moved_table(fleet), losses, _estimates_table(fleet.months)),
-        pictures=(
-            Picture(
-                name="estimates",
-                title="Mean use per 6 hours, estimated and true",
-                caption=(
-                    "Four apps in the last week: the estimate with its interval of 95 % confidence beside "
-                    "the truth. Apps of every day show days and nights; for rare apps the interval is wider "
-                    "than what there is to see."
-                ),
-                draw=lambda: _draw_estimates([month for month in fleet.months if month.app.name in SHOWN]),
-            ),
-            Picture(
-                name="steady",
-                title="Devices that keep one rounded value for a month",
-                caption=(
-                    "Per app, the share of devices whose rounded value never changes: with 6-hour rounds, "
-                    "and with daily values of the same devices. A vertical line marks the devices that are "
-                    "steady in all apps at once. For apps that are used a lot far fewer devices are steady "
-                    "with 6-hour rounds."
-                ),
-                draw=lambda: _draw_steady(fleet),
-            ),
-        ),
-        claims=(
+        "deployment",
+        "Deployment: 20 apps, every 6 hours",
+        f"{fleet.devices:,} simulated devices answer examples/windows-deployment.toml for "
+        f"{fleet.rounds} rounds of 6 hours: ε = 1, γ = 0.2, s = m, {len(APPS)} apps that share a "
+        "limit of 6 hours. They answer bit for bit as the SDK does. Their use of apps is invented, as "
+        "no such data are public (and --values, which are daily and of one app, are not used here): "
+        "what depends on it is how many devices are steady, not the losses nor the errors.",
+        (per_app(fleet), apps_changed(fleet), losses, every_estimate(fleet)),
+        (estimates_of_last_week(fleet), steady_devices(fleet)),
+        (
             mean_every_round(fleet),
             minor_loss(losses),
             any_number_of_apps(losses),
@@ -274,80 +249,82 @@ def simulate(devices: int, setting: Setting, progress: Progress = quiet) -> Depl
     return Deployment(devices, rounds, tuple(months), used.over, fits, moved)
 
 
-def losses_table() -> Table:
-    """What answering costs a device: one app, and all of them."""
+@table("losses")
+def losses_table() -> Rows:
+    """What answering costs a device: one app, and 20 with a joint limit"""
     apps, flips = [DEPLOYED] * len(APPS), [FLIP] * len(APPS)
     rounds = 31 * ROUNDS_PER_DAY
     single = loss_per_round(DEPLOYED, FLIP)
-    switch = loss_of_switch(DEPLOYED, FLIP, rounds // 2, rounds - rounds // 2)
+    steady = loss_of_constant_device(DEPLOYED, FLIP, rounds)
+    all_steady = joint_limit_loss(apps, flips, SIX_HOURS, rounds="all")
     lifetime = loss_by_width(DEPLOYED, DEPLOYED.classes)
-    return Table(
-        "losses",
-        f"What answering costs a device: one app, and {len(APPS)} with a joint limit",
-        ("what", "one app", "all apps", "printed, one app", "printed, any number"),
-        (
-            ("one round", single, joint_limit_loss(apps, flips, SIX_HOURS), PRINTED_ROUND, PRINTED_JOINT),
-            ("one round, without a joint limit", single, compose([single] * len(APPS)), "", ""),
-            ("one round, however many apps", single, paper_joint_limit_loss(DEPLOYED, FLIP), "", ""),
-            (f"{rounds} rounds, steady device", loss_of_constant_device(DEPLOYED, FLIP, rounds),
-             joint_limit_loss(apps, flips, SIX_HOURS, rounds="all"), "", ""),
-            ("any number of rounds, same pattern", lifetime, compose([lifetime] * len(APPS)), "", ""),
-            (f"{rounds} rounds: that it switched half-way", switch.switched_over_constant, "", "", ""),
-        ),
-    )  # fmt: skip
+    switch = loss_of_switch(DEPLOYED, FLIP, rounds // 2, rounds - rounds // 2)
+    for what, one, several, *printed in (
+        ("one round", single, joint_limit_loss(apps, flips, SIX_HOURS), PRINTED_ROUND, PRINTED_JOINT),
+        ("one round, without a joint limit", single, compose([single] * len(APPS)), "", ""),
+        ("one round, however many apps", single, paper_joint_limit_loss(DEPLOYED, FLIP), "", ""),
+        (f"{rounds} rounds, steady device", steady, all_steady, "", ""),
+        ("any number of rounds, same pattern", lifetime, compose([lifetime] * len(APPS)), "", ""),
+        (f"{rounds} rounds: that it switched half-way", switch.switched_over_constant, "", "", ""),
+    ):
+        numbers = {"what": what, "one app": one, "all apps": several}
+        yield numbers | {"printed, one app": printed[0], "printed, any number": printed[1]}
 
 
-def _apps_table(months: Sequence[Month]) -> Table:
-    rows = []
-    for month in months:
+@table("apps")
+def per_app(fleet: Deployment) -> Rows:
+    """Per app: estimates of all rounds, and behaviour patterns of 6-hour rounds and of days"""
+    for month in fleet.months:
         errors = np.abs(np.array([estimate.value for estimate in month.estimates]) - month.truth)
-        rows.append(
-            {
-                "app": month.app.name,
-                "devices that use it": month.used,
-                "mean (s)": float(month.truth.mean()),
-                "mean error (s)": float(errors.mean()),
-                "half-width (s)": month.half_width,
-                "covered at 95 %": float(month.covered.mean()),
-                "patterns": len(month.patterns.counts),
-                "steady, 6-hour rounds": month.patterns.share_constant,
-                "steady, days": month.daily_constant,
-                "lonely": month.patterns.share_lonely,
-            }
-        )
-    title = "Per app: estimates of all rounds, and behaviour patterns of 6-hour rounds and of days"
-    return Table.of("apps", title, rows)
+        yield {
+            "app": month.app.name,
+            "devices that use it": month.used,
+            "mean (s)": float(month.truth.mean()),
+            "mean error (s)": float(errors.mean()),
+            "half-width (s)": month.half_width,
+            "covered at 95 %": float(month.covered.mean()),
+            "patterns": len(month.patterns.counts),
+            "steady, 6-hour rounds": month.patterns.share_constant,
+            "steady, days": month.daily_constant,
+            "lonely": month.patterns.share_lonely,
+        }
 
 
-def _moved_table(fleet: Deployment) -> Table:
+def apps_changed(fleet: Deployment) -> Table:
+    """In how many apps a device's rounded value ever changed."""
     return Table(
         "apps-changed",
         f"In how many of {len(APPS)} apps a device's rounded value changed, over {fleet.rounds} rounds",
         ("apps that changed", "devices", "share"),
         tuple(
-            (a, int(count), float(count / fleet.devices)) for a, count in enumerate(np.bincount(fleet.moved))
+            (apps, int(count), float(count / fleet.devices))
+            for apps, count in enumerate(np.bincount(fleet.moved))
         ),
     )
 
 
-def _estimates_table(months: Sequence[Month]) -> Table:
-    rows = [
-        (month.app.name, number, float(truth), estimate.value, estimate.lower, estimate.upper, bool(inside))
-        for month in months
-        for number, (truth, estimate, inside) in enumerate(
-            zip(month.truth, month.estimates, month.covered, strict=True)
-        )
-    ]
-    columns = ("app", "round", "truth (s)", "estimate (s)", "lower (s)", "upper (s)", "covered")
-    return Table("estimates", "Every estimate", columns, tuple(rows))
+@table("estimates")
+def every_estimate(fleet: Deployment) -> Rows:
+    """Every estimate"""
+    for month in fleet.months:
+        of_rounds = zip(month.truth, month.estimates, month.covered, strict=True)
+        for number, (truth, of_round, covered) in enumerate(of_rounds):
+            yield {
+                "app": month.app.name,
+                "round": number,
+                "truth (s)": float(truth),
+                "estimate (s)": of_round.value,
+                "lower (s)": of_round.lower,
+                "upper (s)": of_round.upper,
+                "covered": bool(covered),
+            }
 
 
-def mean_every_round(fleet: Deployment) -> Claim:
-    """§6: the mean of each app's seconds is collected every 6 hours."""
+@claim("§6")
+def mean_every_round(fleet: Deployment) -> Finding:
+    """Seconds spent in each app are estimated every 6 hours, with ε = 1, memoization and γ = 0.2."""
     widths = [month.half_width for month in fleet.months]
-    return judge(
-        "§6",
-        "Seconds spent in each app are estimated every 6 hours, with ε = 1, memoization and γ = 0.2.",
+    return Finding(
         f"{100 * fleet.covered:.1f} % of {len(fleet.months) * fleet.rounds:,} intervals at 95 % hold the "
         f"truth, with half-widths of {min(widths):.0f} to {max(widths):.0f} s "
         f"({100 * max(widths) / SIX_HOURS:.1f} % of the range) from {fleet.devices:,} devices.",
@@ -356,58 +333,51 @@ def mean_every_round(fleet: Deployment) -> Claim:
     )
 
 
-def minor_loss(table: Table) -> Claim:
-    """§6: several apps lead to a minor additional loss only."""
+@claim("§6", "E13")
+def minor_loss(table: Table) -> Finding:
+    """Collecting usage of several apps from one user only leads to a minor additional privacy loss."""
     single, (joint, separate, *_) = table.numbers("one app")[0], table.numbers("all apps")
-    return judge(
-        "§6",
-        "Collecting usage of several apps from one user only leads to a minor additional privacy loss.",
+    return Finding(
         f"One round costs {single:.3f} for one app and {joint:.3f} for {len(APPS)}, {joint / single:.2f} "
         f"times as much; without the joint limit it would be {separate:.1f}.",
         joint <= MINOR * single,
         "minor beside the sum over apps, not beside one app",
-        "E13",
         partly=joint < separate / 2,
     )
 
 
-def any_number_of_apps(table: Table) -> Claim:
-    """§6: that loss does not depend on the number of apps."""
+@claim("§6", "E12")
+def any_number_of_apps(table: Table) -> Finding:
+    """The additional loss is independent of the actual number of apps."""
     joint, _, limit = table.numbers("all apps")[:3]
     two = joint_limit_loss([DEPLOYED] * 2, [FLIP] * 2, SIX_HOURS)
-    return judge(
-        "§6",
-        "The additional loss is independent of the actual number of apps.",
+    return Finding(
         f"Exactly {two:.3f} for two apps, {joint:.3f} for {len(APPS)} and {limit:.3f} at most.",
         abs(two - limit) < 1e-9,
         "the bound is; the loss grows towards it with the number of apps",
-        "E12",
         partly=joint <= limit,
     )
 
 
-def bounded_total(fleet: Deployment) -> Claim:
-    """§6: the total over apps is bounded, since nobody uses apps for longer than 6 hours in 6 hours."""
-    return judge(
-        "§6",
-        "The seconds a user spends across apps in 6 hours are bounded by a constant.",
+@claim("§6", "E13")
+def bounded_total(fleet: Deployment) -> Finding:
+    """The seconds a user spends across apps in 6 hours are bounded by a constant."""
+    return Finding(
         f"{100 * fleet.over:.2f} % of the device rounds, drawn app by app, sum to more than {SIX_HOURS:,} s; "
         f"{'none does' if fleet.fits else 'some do'} after the joint clamp of the device.",
         fleet.fits and not fleet.over,
         "the limit is enforced on the device, not assumed" if fleet.over else "",
-        "E13",
         partly=fleet.fits,
     )
 
 
-def long_period(fleet: Deployment, table: Table) -> Claim:
-    """§6: formal guarantees even after a long period of time."""
+@claim("§6", "E11")
+def long_period(fleet: Deployment, table: Table) -> Finding:
+    """The mechanisms have formal privacy guarantees even after being executed for a long time."""
     steady, switched = table.numbers("all apps")[3], table.numbers("one app")[-1]
     by_app = [100 * month.patterns.share_constant for month in fleet.months]
     by_day = [100 * month.daily_constant for month in fleet.months]
-    return judge(
-        "§6",
-        "The mechanisms have formal privacy guarantees even after being executed for a long time.",
+    return Finding(
         f"A device whose values never change loses {steady:.3f} for life over {len(APPS)} apps. Over "
         f"{fleet.rounds} rounds {100 * fleet.steady:.1f} % of the devices are like that in every app "
         f"({min(by_app):.0f} to {max(by_app):.0f} % per app; with daily values "
@@ -415,13 +385,17 @@ def long_period(fleet: Deployment, table: Table) -> Claim:
         f"told with a loss of {switched:.0f} in one app alone.",
         fleet.steady > 0.5,
         "between devices with the same pattern of changes; most devices here change in some app",
-        "E11",
         partly=True,
     )
 
 
-@drawing
-def _draw_estimates(months: Sequence[Month]) -> Figure:
+@picture("estimates", "Mean use per 6 hours, estimated and true")
+def estimates_of_last_week(fleet: Deployment) -> Figure:
+    """
+    Four apps in the last week: the estimate with its interval of 95 % confidence beside the truth. Apps of
+    every day show days and nights; for rare apps the interval is wider than what there is to see.
+    """
+    months = [month for month in fleet.months if month.app.name in SHOWN]
     figure, axes = panels(2, -(-len(months) // 2), width=4.6, height=2.5, sharex=True)
     for axis, month in zip(axes, months, strict=True):
         last = slice(-7 * ROUNDS_PER_DAY, None)
@@ -438,8 +412,13 @@ def _draw_estimates(months: Sequence[Month]) -> Figure:
     return figure
 
 
-@drawing
-def _draw_steady(fleet: Deployment) -> Figure:
+@picture("steady", "Devices that keep one rounded value for a month")
+def steady_devices(fleet: Deployment) -> Figure:
+    """
+    Per app, the share of devices whose rounded value never changes: with 6-hour rounds, and with daily values
+    of the same devices. A vertical line marks the devices that are steady in all apps at once. For apps that
+    are used a lot far fewer devices are steady with 6-hour rounds.
+    """
     figure, (axis,) = panels(width=6.4, height=4.6)
     months = sorted(fleet.months, key=lambda month: month.patterns.share_constant)
     places = np.arange(len(months))

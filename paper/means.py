@@ -13,7 +13,7 @@ device-by-device simulation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import pi, sqrt
 
 import numpy as np
@@ -23,11 +23,12 @@ from paper.claims import (
     DAY,
     EPSILONS,
     Claim,
+    Finding,
     Picture,
     Progress,
     Result,
     Setting,
-    judge,
+    claim,
     judge_points,
     quiet,
 )
@@ -166,6 +167,7 @@ def estimated_means(
 
 def usage_claims(panels: Sequence[Panel], max_value: int = DAY) -> tuple[Claim, ...]:
     """What the paragraph "Mean estimation" says, judged by panels on usage data."""
+    judged = partial(judge_points, ON_USAGE)
     largest = max(panels, key=lambda panel: panel.devices)
 
     def deviations(panel: Panel, epsilon: float) -> float:
@@ -175,29 +177,25 @@ def usage_claims(panels: Sequence[Panel], max_value: int = DAY) -> tuple[Claim, 
         return panel.mean("1BitRRPM+OP(1/3)", epsilon) / panel.truth
 
     return (
-        judge_points(
-            ON_USAGE,
+        judged(
             "1BitRRPM is consistently better than Laplace: smaller errors",
             "mean error of 1BitRRPM over that of Laplace",
             ratios(panels, "1BitRRPM", "Laplace", no_worse),
             "E22",
         ),
-        judge_points(
-            ON_USAGE,
+        judged(
             "1BitRRPM is consistently better than Laplace: narrower standard deviations",
             "standard deviation of 1BitRRPM's error over that of Laplace's",
             points(panels, deviations, no_worse),
             "E22",
         ),
-        judge_points(
-            ON_USAGE,
+        judged(
             f"With γ = 1/10 they are comparable (less than {COMPARABLE:g} times Laplace's error)",
             "mean error of 1BitRRPM+OP(1/10) over that of Laplace",
             ratios(panels, "1BitRRPM+OP(1/10)", "Laplace", lambda ratio: ratio <= COMPARABLE),
         ),
         uniform_noise(panels, max_value),
-        judge_points(
-            ON_USAGE,
+        judged(
             "1BitRRPM+OP(1/3) has tolerable accuracy when the number of users is large (largest fleet; error "
             f"at most {TOLERABLE:.0%} of the mean)",
             "mean error over the true mean",
@@ -206,9 +204,10 @@ def usage_claims(panels: Sequence[Panel], max_value: int = DAY) -> tuple[Claim, 
     )
 
 
-def uniform_noise(panels: Sequence[Panel], max_value: int) -> Claim:
+@claim(ON_USAGE, "E21")
+def uniform_noise(panels: Sequence[Panel], max_value: int) -> Finding:
     """
-    Is a flip of 1/3 like *adding* uniform noise on [0, m]?
+    γ = 1/3 is equivalent to adding uniform noise from [0, 24 hours]
 
     Added to each value, such noise has variance m²/12 and the mean error would be √(e² + (2/π)·m²/(12 n)),
     with e that of 1BitRRPM. *Replacing* the value with probability 2/3 multiplies c = (e^ε + 1)/(e^ε - 1)
@@ -226,16 +225,13 @@ def uniform_noise(panels: Sequence[Panel], max_value: int) -> Claim:
             added.append(measured / with_noise)
             replaced.append(measured / with_another)
     as_added, as_replaced = (all(0.9 <= ratio <= 1.1 for ratio in side) for side in (added, replaced))
-    return judge(
-        ON_USAGE,
-        "γ = 1/3 is equivalent to adding uniform noise from [0, 24 hours]",
+    return Finding(
         f"mean error over what adding would give: {min(added):.3g} to {max(added):.3g}; over what replacing "
         f"the value with probability 2/3 would give: {min(replaced):.3g} to {max(replaced):.3g}",
         as_added,
         "the value is replaced with probability 2/3, not added to"
         if as_replaced
         else "neither adding to the value nor replacing it explains the error",
-        "E21",
     )
 
 

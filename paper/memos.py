@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from paper.claims import DAY, EPSILONS, Claim, Picture, Result, Setting, Table, judge
+from paper.claims import DAY, EPSILONS, Finding, Result, Rows, Setting, Table, claim, picture, table
 from paper.values import generator, rounded_cells
 from reticent.counts import MeanCounts
 from reticent.estimates import estimate, paper_bound
@@ -19,7 +19,7 @@ from reticent.lab.baselines import BinFlipPlus, NaiveMemo
 from reticent.lab.fleet import AgeInDays
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric
-from reticent.plots import COLOURS, drawing, panels
+from reticent.plots import COLOURS, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,47 +71,56 @@ class Year:
 def ages(setting: Setting) -> Result:
     """A year of ages, asked every day."""
     year = simulate(setting, min(DEVICES, setting.fleets[0]))
-    counts = {
+    return Result(
+        "age-in-days",
+        "Age in days",
+        f"{year.devices:,} devices report their age in days, s = m = {CENTURY:,}, on {ROUNDS} days.",
+        (answers_of_a_year(year), mean_age(year)),
+        (mean_age_by_day(year),),
+        (form(year), accuracy(year), transition(*every_offset())),
+    )
+
+
+@table("age-in-days")
+def answers_of_a_year(year: Year) -> Rows:
+    """Answers about age in days over a year (ε = 1, no flips)"""
+    for what, count in {
         "all": year.devices,
         "answers z…z z̄…z̄ or z…z": year.of_the_form,
         "rounded value changed": year.rounded_up,
         "of these, answer changed (0 < t < T)": year.shown,
         f"of that form, were answers flipped with γ = {FLIP:g}": year.of_the_form_with_flips,
-    }
-    means = {
+    }.items():
+        yield {"what": what, "devices": count, "share": count / year.devices}
+
+
+@table("mean-age")
+def mean_age(year: Year) -> Rows:
+    """Mean age, estimated every day"""
+    yield {
         "rounds": len(year.errors),
         "mean error (days)": float(year.errors.mean()),
         "largest error (days)": float(year.errors.max()),
         "half-width (days)": float(year.half_widths.mean()),
         "rounds covered at 95 %": float(year.covered.mean()),
     }
-    return Result(
-        name="age-in-days",
-        title="Age in days",
-        summary=f"{year.devices:,} devices report their age in days, s = m = {CENTURY:,}, on {ROUNDS} days.",
-        tables=(
-            Table(
-                "age-in-days",
-                "Answers about age in days over a year (ε = 1, no flips)",
-                ("what", "devices", "share"),
-                tuple((what, count, count / year.devices) for what, count in counts.items()),
-            ),
-            Table.of("mean-age", "Mean age, estimated every day", [means]),
-        ),
-        pictures=(
-            Picture(
-                name="age-in-days",
-                title="Mean age, estimated every day from the same remembered bits",
-                caption=(
-                    "Estimated and true mean age against the day. The estimate with its band of 95 % "
-                    "confidence runs almost parallel to the truth: as bits are remembered, its error stays "
-                    "nearly the same all year."
-                ),
-                draw=lambda: _draw(year),
-            ),
-        ),
-        claims=(form(year), accuracy(year), transition(*every_offset())),
-    )
+
+
+@picture("age-in-days", "Mean age, estimated every day from the same remembered bits")
+def mean_age_by_day(year: Year) -> Figure:
+    """
+    Estimated and true mean age against the day. The estimate with its band of 95 % confidence runs almost
+    parallel to the truth: as bits are remembered, its error stays nearly the same all year.
+    """
+    figure, (axis,) = panels(width=6.0, height=3.0)
+    days = np.arange(1, len(year.truth) + 1)
+    low, high = ((year.estimates + sign * year.half_widths) / YEAR for sign in (-1, 1))
+    axis.fill_between(days, low, high, color=COLOURS[0], alpha=0.18, linewidth=0, label="95 % interval")
+    axis.plot(days, year.estimates / YEAR, color=COLOURS[0], label="estimate")
+    axis.plot(days, year.truth / YEAR, color=COLOURS[1], linestyle="--", label="truth")
+    axis.set(xlabel="day", ylabel="mean age (years)")
+    figure.legend(loc="outside right center", frameon=False)
+    return figure
 
 
 def simulate(setting: Setting, devices: int) -> Year:
@@ -168,11 +177,10 @@ def every_offset(top: int = CENTURY, rounds: int = ROUNDS) -> tuple[bool, tuple[
     return even, looked_at
 
 
-def form(year: Year) -> Claim:
-    """§3.3: each user's answers are z^t followed by z̄^(T-t)."""
-    return judge(
-        "§3.3",
-        "Collecting age in days with s = m, each user answers with a sequence z^t z̄^(T-t).",
+@claim("§3.3")
+def form(year: Year) -> Finding:
+    """Collecting age in days with s = m, each user answers with a sequence z^t z̄^(T-t)."""
+    return Finding(
         f"{year.of_the_form:,} of {year.devices:,} devices do, over {ROUNDS} rounds. {year.rounded_up:,} "
         f"of them passed m - α, and {year.shown:,} of those show it; for the others both remembered bits "
         f"are equal and t = T. With flips of γ = {FLIP:g} the form is gone: "
@@ -182,12 +190,11 @@ def form(year: Year) -> Claim:
     )
 
 
-def accuracy(year: Year) -> Claim:
-    """§3.3: such data can be collected with high accuracy."""
+@claim("§3.3")
+def accuracy(year: Year) -> Finding:
+    """The mean of such a counter is collected for T rounds with high accuracy."""
     worst = float(year.errors.max())
-    return judge(
-        "§3.3",
-        "The mean of such a counter is collected for T rounds with high accuracy.",
+    return Finding(
         f"The largest error of {ROUNDS} rounds with {year.devices:,} devices is {worst / YEAR:.2f} years "
         f"of {CENTURY / YEAR:.0f}; Theorem 1's bound at δ = 1e-6 is {year.bound / YEAR:.2f}. "
         f"{year.covered.sum()} rounds are inside their 95 % intervals: remembered bits make errors last, "
@@ -197,11 +204,10 @@ def accuracy(year: Year) -> Claim:
     )
 
 
-def transition(even: bool, looked_at: tuple[int, ...]) -> Claim:
-    """§3.3: the collector learns the day of change only, which is safe as α is uniform."""
-    return judge(
-        "§3.3",
-        "The collector learns only the day on which age passes m - α, which is safe as α is uniform.",
+@claim("§3.3")
+def transition(even: bool, looked_at: tuple[int, ...]) -> Finding:
+    """The collector learns only the day on which age passes m - α, which is safe as α is uniform."""
+    return Finding(
         f"For each of the ages {', '.join(f'{age / YEAR:.0f}' for age in looked_at)} years, every day of the "
         f"year is the day of change for {'exactly one' if even else 'not exactly one'} of the {CENTURY:,} "
         "alphas: the day has the same law for all ages.",
@@ -210,26 +216,13 @@ def transition(even: bool, looked_at: tuple[int, ...]) -> Claim:
     )
 
 
-@drawing
-def _draw(year: Year) -> Figure:
-    figure, (axis,) = panels(width=6.0, height=3.0)
-    days = np.arange(1, len(year.truth) + 1)
-    low, high = ((year.estimates + sign * year.half_widths) / YEAR for sign in (-1, 1))
-    axis.fill_between(days, low, high, color=COLOURS[0], alpha=0.18, linewidth=0, label="95 % interval")
-    axis.plot(days, year.estimates / YEAR, color=COLOURS[0], label="estimate")
-    axis.plot(days, year.truth / YEAR, color=COLOURS[1], linestyle="--", label="truth")
-    axis.set(xlabel="day", ylabel="mean age (years)")
-    figure.legend(loc="outside right center", frameon=False)
-    return figure
-
-
 def histograms() -> Result:
     """Remembered histograms: who shares a response, what k remembered bits betray, and BinFlip+."""
     shared, naive, plus = sharing(), betrayal(), bin_flip_plus()
     return Result(
-        name="memo",
-        title="Remembered histograms",
-        summary=f"What {BUCKETS} remembered responses tell an observer who once knew the bucket.",
+        "memo",
+        "Remembered histograms",
+        f"What {BUCKETS} remembered responses tell an observer who once knew the bucket.",
         tables=(shared, naive, plus),
         claims=(
             several_share(shared),
@@ -257,77 +250,72 @@ def expected_sharers(mechanism: DBitFlip) -> float:
     return float(unasked * (1 - high) * high ** (mechanism.width - 1))
 
 
-def sharing() -> Table:
-    """Expected sharers by ε and d, against k/2^d."""
-    rows = []
+@table("shared-responses")
+def sharing() -> Rows:
+    """Buckets that share the likeliest response of a bucket asked about (k = 32)"""
     for epsilon in EPSILONS:
         for bits in BITS:
-            paper = DBitFlip(epsilon, Buckets.even(DAY, BUCKETS), bits, "paper")
-            rows.append((epsilon, bits, BUCKETS / 2**bits, expected_sharers(paper), BUCKETS - bits))
-    return Table(
-        "shared-responses",
-        f"Buckets that share the likeliest response of a bucket asked about (k = {BUCKETS})",
-        ("ε", "d", "k/2^d", "expected, one memo per bucket", "unasked buckets, one memo per class"),
-        tuple(rows),
-    )
+            mechanism = DBitFlip(epsilon, Buckets.even(DAY, BUCKETS), bits, "paper")
+            yield {
+                "ε": epsilon,
+                "d": bits,
+                "k/2^d": BUCKETS / 2**bits,
+                "expected, one memo per bucket": expected_sharers(mechanism),
+                "unasked buckets, one memo per class": BUCKETS - bits,
+            }
 
 
-def betrayal() -> Table:
-    """The naive memo of k bits: how sure an observer is."""
-    memos = {epsilon: NaiveMemo(epsilon, BUCKETS) for epsilon in EPSILONS}
-    return Table(
-        "naive-memo",
-        f"k-bit responses remembered per bucket (k = {BUCKETS})",
-        ("ε", "chance that a response betrays its bucket", "expected sharers"),
-        tuple(
-            (epsilon, memo.probability_of_betrayal, memo.expected_sharers) for epsilon, memo in memos.items()
-        ),
-    )
+@table("naive-memo")
+def betrayal() -> Rows:
+    """k-bit responses remembered per bucket (k = 32)"""
+    for epsilon in EPSILONS:
+        memo = NaiveMemo(epsilon, BUCKETS)
+        yield {
+            "ε": epsilon,
+            "chance that a response betrays its bucket": memo.probability_of_betrayal,
+            "expected sharers": memo.expected_sharers,
+        }
 
 
-def bin_flip_plus() -> Table:
-    """BinFlip+ with the right constant: its loss at every ε."""
-    mechanisms = {epsilon: BinFlipPlus(epsilon, BUCKETS) for epsilon in EPSILONS}
-    return Table(
-        "bin-flip-plus",
-        "BinFlip+ with acceptance 1/(2 cosh(ε/2))",
-        ("ε", "exact loss", "accepted", "n·Var of a light bucket"),
-        tuple(
-            (epsilon, plus.loss, plus.acceptance, float(plus.variance(0)))
-            for epsilon, plus in mechanisms.items()
-        ),
-    )
+@table("bin-flip-plus")
+def bin_flip_plus() -> Rows:
+    """BinFlip+ with acceptance 1/(2 cosh(ε/2))"""
+    for epsilon in EPSILONS:
+        plus = BinFlipPlus(epsilon, BUCKETS)
+        yield {
+            "ε": epsilon,
+            "exact loss": plus.loss,
+            "accepted": plus.acceptance,
+            "n·Var of a light bucket": float(plus.variance(0)),
+        }
 
 
-def several_share(table: Table) -> Claim:
-    """§3.4: Ω(k/2^d) buckets share a response."""
+@claim("§3.4", "E20")
+def several_share(table: Table) -> Finding:
+    """Ω(k/2^d) buckets are mapped to the same response, which protects against one known day."""
     columns = (table.numbers(name) for name in ("ε", "d", "k/2^d", "expected, one memo per bucket"))
     rows = list(zip(*columns, strict=True))
     enough = [row for row in rows if row[3] >= row[2] / 2]
     kept = sorted({row[0] for row in rows} - {row[0] for row in rows if row not in enough})
     least = min(rows, key=lambda row: row[3] / row[2])
-    return judge(
-        "§3.4",
-        "Ω(k/2^d) buckets are mapped to the same response, which protects against one known day.",
+    return Finding(
         f"At least half of k/2^d are expected in {len(enough)} of {len(rows)} settings; at ε = "
         f"{least[0]:g} and d = {least[1]:.0f} it is {least[3]:.2g} where k/2^d = {least[2]:g}.",
         len(enough) == len(rows),
         f"ε = O(1): for all d up to ε = {max(kept, default=0):g}",
-        "E20",
         partly=bool(enough),
     )
 
 
-def strongest_with_one_bit(table: Table) -> Claim:
-    """§3.4: the protection is strongest when d = 1."""
+@claim("§3.4")
+def strongest_with_one_bit(table: Table) -> Finding:
+    """The protection by shared responses is strongest when d = 1."""
     best: dict[float, tuple[float, float]] = {}
     columns = (table.numbers(name) for name in ("ε", "d", "expected, one memo per bucket"))
     for epsilon, bits, sharers in zip(*columns, strict=True):
         best[epsilon] = max(best.get(epsilon, (-1.0, 0.0)), (sharers, -bits))
     right = [epsilon for epsilon, (_, bits) in best.items() if bits == -1]
-    return judge(
-        "§3.4",
-        "The protection by shared responses is strongest when d = 1.",
+    return Finding(
         f"Most buckets share with d = 1 at {len(right)} of {len(best)} values of ε.",
         len(right) == len(best),
         f"at ε = {', '.join(f'{epsilon:g}' for epsilon in right)}",
@@ -335,12 +323,11 @@ def strongest_with_one_bit(table: Table) -> Claim:
     )
 
 
-def naive_leaks(table: Table) -> Claim:
-    """§3.4: with k remembered bits the bucket is inferred with almost 100 % probability."""
+@claim("§3.4")
+def naive_leaks(table: Table) -> Finding:
+    """Remembering k bits per bucket, a response seen once with its bucket betrays it with almost 100 %."""
     chances = table.numbers("chance that a response betrays its bucket")
-    return judge(
-        "§3.4",
-        "Remembering k bits per bucket, a response seen once with its bucket betrays it with almost 100 %.",
+    return Finding(
         f"{100 * min(chances):.6f} % to {100 * max(chances):.6f} % for ε = {EPSILONS[0]:g} to "
         f"{EPSILONS[-1]:g}.",
         min(chances) > 0.99,
@@ -349,19 +336,17 @@ def naive_leaks(table: Table) -> Claim:
     )
 
 
-def only_small_epsilon(table: Table) -> Claim:
-    """§2.2, footnote: the one-bit protocol works for ε ≤ 2 only."""
+@claim("§2.2, footnote", "E24")
+def only_small_epsilon(table: Table) -> Finding:
+    """The generic one-bit protocol on BinFlip only works for ε ≤ 2."""
     epsilons, losses = table.numbers("ε"), table.numbers("exact loss")
     private = [
         epsilon for epsilon, loss in zip(epsilons, losses, strict=True) if loss <= epsilon * (1 + 1e-9)
     ]
     beyond = ", ".join(f"{epsilon:g}" for epsilon in private if epsilon > 2)
-    return judge(
-        "§2.2, footnote",
-        "The generic one-bit protocol on BinFlip only works for ε ≤ 2.",
+    return Finding(
         f"With the acceptance constant 1/(2 cosh(ε/2)) its exact loss is at most ε at {len(private)} of "
         f"{len(epsilons)} values, among them ε = {beyond or 'none above 2'}.",
         not beyond,
         "the constant can be chosen so that it works for every ε",
-        "E24",
     )

@@ -107,21 +107,26 @@ def on_synthetic_data(
 
 def error_table(name: str, title: str, measured: Sequence[Panel], unit: str, abscissa: str = "ε") -> Table:
     """All numbers of some panels, one row per point."""
-    rows = [
-        {
-            "panel": panel.title,
-            "devices": panel.devices,
-            "mechanism": mechanism,
-            abscissa: epsilon,
-            f"mean error ({unit})": spread.mean,
-            f"standard deviation ({unit})": spread.deviation,
-            f"standard error of the mean ({unit})": spread.uncertainty,
-        }
-        for panel in measured
-        for mechanism, line in panel.lines.items()
-        for epsilon, spread in line.items()
-    ]
-    return Table.of(name, title, rows)
+    errors = ("mean error", "standard deviation", "standard error of the mean")
+    return Table(
+        name,
+        title,
+        ("panel", "devices", "mechanism", abscissa, *(f"{error} ({unit})" for error in errors)),
+        tuple(
+            (
+                panel.title,
+                panel.devices,
+                mechanism,
+                epsilon,
+                spread.mean,
+                spread.deviation,
+                spread.uncertainty,
+            )
+            for panel in measured
+            for mechanism, line in panel.lines.items()
+            for epsilon, spread in line.items()
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)

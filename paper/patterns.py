@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from paper.claims import Claim, Picture, Progress, Result, Setting, Table, judge, quiet
+from paper.claims import Finding, Progress, Result, Rows, Setting, claim, picture, quiet, table
 from paper.values import daily_values, generator, rounded_cells
 from reticent.lab.fleet import FORZA_HORIZON_4, GRAN_TURISMO_SPORT, Population
 from reticent.mechanisms import Grid
-from reticent.plots import COLOURS, drawing, panels
+from reticent.plots import COLOURS, panels
 from reticent.privacy import Supports, supports
 
 if TYPE_CHECKING:
@@ -121,30 +121,15 @@ def run(setting: Setting, progress: Progress = quiet) -> Result:
             progress(number + len(cases), total)  # the first case of an app waits for its values too
     plain = [case for case in cases if not case.never]
     return Result(
-        name="fig3",
-        title="Figure 3: distribution of pattern supports",
-        summary=(
-            f"{plain[0].devices:,} users of {' and '.join(app.name for app in apps)}, {setting.days} days, "
-            "rounded to s = m, m/2 and m/3 by each user's own α with the integer rule that devices use. "
-            + (STAND_IN if setting.population is None else "The values are those given with --values.")
-            + " The same figures with 30 % and 60 % of never-users show what hangs on them."
-        ),
-        tables=(_supports_table(cases), _days_off_table(plain)),
-        pictures=(
-            Picture(
-                name="fig3",
-                title="Distribution of pattern supports",
-                caption=(
-                    "One row of panels per app and one column per granularity: the support of a pattern on a "
-                    "logarithmic axis against the share of users in patterns with at least that support. "
-                    "Each curve starts with the most common pattern and falls to those that one or two users "
-                    "have; more never-users move the fall to the right. The horizontal axis does not start "
-                    "at 0: what lies left of it is the most common pattern alone."
-                ),
-                draw=lambda: _draw(cases),
-            ),
-        ),
-        claims=(
+        "fig3",
+        "Figure 3: distribution of pattern supports",
+        f"{plain[0].devices:,} users of {' and '.join(app.name for app in apps)}, {setting.days} days, "
+        "rounded to s = m, m/2 and m/3 by each user's own α with the integer rule that devices use. "
+        + (STAND_IN if setting.population is None else "The values are those given with --values.")
+        + " The same figures with 30 % and 60 % of never-users show what hangs on them.",
+        (patterns_and_supports(cases), days_off(plain)),
+        (distribution(cases),),
+        (
             majority(cases),
             always_constant(cases),
             lonely_users(cases),
@@ -190,10 +175,13 @@ def with_never_users(shared: Supports, never: int) -> Supports:
     return Supports(counts[order], patterns[order])
 
 
-def _supports_table(cases: Sequence[Case]) -> Table:
+@table("supports")
+def patterns_and_supports(cases: Sequence[Case]) -> Rows:
+    """Patterns and their supports"""
     most = max(len(case.by_width) for case in cases)
-    rows = [
-        {
+    for case in cases:
+        widths = (*case.by_width, *[0.0] * (most - len(case.by_width)))
+        yield {
             "app": case.app,
             "s": case.step,
             "never-users": case.never,
@@ -204,27 +192,22 @@ def _supports_table(cases: Sequence[Case]) -> Table:
             "is constant": case.largest_is_constant,
             "constant": case.constant,
             "lonely": case.lonely,
-        }
-        | {f"width {width + 1}": dict(enumerate(case.by_width)).get(width, 0.0) for width in range(most)}
-        for case in cases
-    ]
-    return Table.of("supports", "Patterns and their supports", rows)
+        } | {f"width {width}": share for width, share in enumerate(widths, start=1)}
 
 
-def _days_off_table(cases: Sequence[Case]) -> Table:
-    rows = [
-        {
-            "app": case.app,
-            "s": case.step,
-            "days off": f"{off}{' or more' * (off == MOST_DAYS_OFF)}",
-            "patterns": patterns,
-            "users": users,
-            "users per pattern": users / patterns if patterns else 0.0,
-        }
-        for case in cases
-        for off, (patterns, users) in enumerate(case.days_off)
-    ]
-    return Table.of("days-off", "Patterns by the days on which the main value is left", rows)
+@table("days-off")
+def days_off(cases: Sequence[Case]) -> Rows:
+    """Patterns by the days on which the main value is left"""
+    for case in cases:
+        for off, (patterns, users) in enumerate(case.days_off):
+            yield {
+                "app": case.app,
+                "s": case.step,
+                "days off": f"{off}{' or more' * (off == MOST_DAYS_OFF)}",
+                "patterns": patterns,
+                "users": users,
+                "users per pattern": users / patterns if patterns else 0.0,
+            }
 
 
 def _listed(cases: Sequence[Case], field: str) -> str:
@@ -235,15 +218,14 @@ def _listed(cases: Sequence[Case], field: str) -> str:
     return "; ".join(f"{app}: {', '.join(shares)}" for app, shares in by_app.items())
 
 
-def majority(cases: Sequence[Case]) -> Claim:
-    """§3.2.2: one pattern holds more than 2 of 3 million users, for each app and granularity."""
+@claim("§3.2.2, Figure 3")
+def majority(cases: Sequence[Case]) -> Finding:
+    """For each app and s there is one pattern that blends the majority of users (> 2 of 3 million)."""
     plain = [case for case in cases if not case.never]
     holding = [case for case in plain if case.largest_share > MAJORITY]
     needed = max(0.0, *((MAJORITY - case.constant) / (1 - case.constant + 1e-300) for case in plain))
     crowded = [case for case in cases if case.never == max(NEVER)]
-    return judge(
-        "§3.2.2, Figure 3",
-        "For each app and s there is one pattern that blends the majority of users (> 2 of 3 million).",
+    return Finding(
         f"The largest pattern holds {_listed(plain, 'largest_share')}; two thirds are "
         f"{MAJORITY * plain[0].devices:,.0f} users.",
         len(holding) == len(plain),
@@ -253,21 +235,17 @@ def majority(cases: Sequence[Case]) -> Claim:
     )
 
 
-def always_constant(cases: Sequence[Case]) -> Claim:
-    """§3.2.2: that pattern is the constant one."""
+@claim("§3.2.2, Figure 3")
+def always_constant(cases: Sequence[Case]) -> Finding:
+    """The most common pattern is the one with a single rounded value on all days."""
     right = sum(case.largest_is_constant for case in cases)
-    return judge(
-        "§3.2.2, Figure 3",
-        "The most common pattern is the one with a single rounded value on all days.",
-        f"It is in {right} of {len(cases)} cases (apps, s, shares of never-users).",
-        right == len(cases),
-        "where enough users are steady",
-        partly=right > 0,
-    )
+    measured = f"It is in {right} of {len(cases)} cases (apps, s, shares of never-users)."
+    return Finding(measured, right == len(cases), "where enough users are steady", partly=right > 0)
 
 
-def lonely_users(cases: Sequence[Case]) -> Claim:
-    """§3.2.2: 1 to 5 % of users have a pattern of support one or two."""
+@claim("§3.2.2, Figure 3")
+def lonely_users(cases: Sequence[Case]) -> Finding:
+    """There always are some lonely users, 1 to 5 % depending on s, in patterns of support one or two."""
     low, high = LONELY_SHARE
     plain, others = ([case for case in cases if bool(case.never) is never] for never in (False, True))
     right, right_others = (
@@ -280,9 +258,7 @@ def lonely_users(cases: Sequence[Case]) -> Claim:
         shares = [100 * case.lonely for case in others]
         measured += f"; with never-users {min(shares):.1f} to {max(shares):.1f} %"
         condition += f"; with never-users in {len(right_others)} of {len(others)}"
-    return judge(
-        "§3.2.2, Figure 3",
-        "There always are some lonely users, 1 to 5 % depending on s, in patterns of support one or two.",
+    return Finding(
         f"{measured}.",
         len(right) == len(plain),
         condition,
@@ -290,13 +266,12 @@ def lonely_users(cases: Sequence[Case]) -> Claim:
     )
 
 
-def simple_is_common(cases: Sequence[Case]) -> Claim:
-    """§3.2.2: patterns that mostly stick to one rounded value are shared by more users."""
+@claim("§3.2.2")
+def simple_is_common(cases: Sequence[Case]) -> Finding:
+    """Simpler patterns, which mostly stick to one rounded value, are shared by more users."""
     right = sum(none > one > more for none, one, more in (case.users_per_pattern for case in cases))
     none, one, more = cases[0].users_per_pattern
-    return judge(
-        "§3.2.2",
-        "Simpler patterns, which mostly stick to one rounded value, are shared by more users.",
+    return Finding(
         "Patterns with no day off the main value have more users each than those with one, and these more "
         f"than others, in {right} of {len(cases)} cases ({cases[0].app}, s = {cases[0].step}: "
         f"{none:,.0f}, {one:,.1f}, {more:,.2f}).",
@@ -306,21 +281,25 @@ def simple_is_common(cases: Sequence[Case]) -> Claim:
     )
 
 
-def width_limit(cases: Sequence[Case]) -> Claim:
-    """§3.2.1: no pattern is wider than m/s + 1."""
+@claim("§3.2.1", "E19")
+def width_limit(cases: Sequence[Case]) -> Finding:
+    """The width of every pattern is at most m/s + 1."""
     wider = sum(any(case.by_width[case.parts + 1 :]) for case in cases)
-    return judge(
-        "§3.2.1",
-        "The width of every pattern is at most m/s + 1.",
+    return Finding(
         f"There are wider ones in {wider} of {len(cases)} cases, {sum(case.patterns for case in cases):,} "
         "patterns in all.",
         not wider,
-        erratum="E19",
     )
 
 
-@drawing
-def _draw(cases: Sequence[Case]) -> Figure:
+@picture("fig3", "Distribution of pattern supports")
+def distribution(cases: Sequence[Case]) -> Figure:
+    """
+    One row of panels per app and one column per granularity: the support of a pattern on a logarithmic axis
+    against the share of users in patterns with at least that support. Each curve starts with the most common
+    pattern and falls to those that one or two users have; more never-users move the fall to the right. The
+    horizontal axis does not start at 0: what lies left of it is the most common pattern alone.
+    """
     apps = list(dict.fromkeys(case.app for case in cases))
     columns = sorted({case.parts for case in cases})
     left = max(0, 10 * int(10 * min(case.largest_share for case in cases)) - 10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,12 +13,15 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from paper.claims import ERRATA, Claim, Run, Table, Verdict
+from paper.claims import Claim, Run, Table, Verdict
 from reticent.errors import ReticentError
 from reticent.plots import save
 
 PAGES = {"index.html": "report.html.j2", "report.md": "report.md.j2"}
 """What is written, and its template: the same content as HTML and as Markdown."""
+
+ERRATA = Path(__file__).parents[1] / "docs" / "explanation" / "errata.md"
+"""The errata of the paper, with a heading each."""
 
 WRITTEN_BY = "python -m paper"
 RESULTS = "results.json"
@@ -126,13 +130,7 @@ def to_dict(run: Run) -> dict[str, Any]:
                 "summary": result.summary,
                 "claims": [asdict(claim) for claim in result.claims],
                 "tables": [
-                    {
-                        "name": table.name,
-                        "title": table.title,
-                        "columns": list(table.columns),
-                        "rows": [cells(row) for row in table.rows],
-                    }
-                    for table in result.tables
+                    asdict(table) | {"rows": [cells(row) for row in table.rows]} for table in result.tables
                 ],
                 "pictures": [
                     {"name": picture.name, "title": picture.title, "caption": picture.caption}
@@ -161,10 +159,12 @@ def page(run: Run, name: str) -> str:
     )
     environment.filters |= {"shown": shown, "errata": errata, "tally": tally, "cell": markdown_cell}
     claims = [*run.of_the_paper, *run.of_reticent]
+    headings = re.findall(r"^## (\d+)\. (.+)$", ERRATA.read_text(encoding="utf-8"), re.MULTILINE)
+    titles = {f"E{number}": heading for number, heading in headings}
     return environment.get_template(PAGES[name]).render(
         run=run,
         facts=facts(run),
-        errata={erratum: ERRATA[int(erratum[1:]) - 1] for erratum in errata(claims)},
+        errata={erratum: titles[erratum] for erratum in errata(claims)},
         classes={Verdict.HOLDS: "holds", Verdict.CONDITION: "condition", Verdict.FAILS: "fails"},
         marks=MARKS,
         most_rows=MOST_ROWS,

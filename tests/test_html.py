@@ -23,7 +23,7 @@ from reticent.estimates import cumulative, estimate
 from reticent.html import Safe, bar, figure, folded, note, page, safe, table, under
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Group, Metric, Plan, Segment
-from reticent.plan.html import duration
+from reticent.plan.card import duration
 
 ROOT = Path(__file__).parents[1]
 EVIL = "</td></table><script>alert('1')</script><img src=x onerror=\"alert(2)\"> & <b>"

@@ -28,8 +28,7 @@ from reticent.mechanisms import (
     Table,
     add_mechanism,
 )
-from reticent.plan import Plan
-from reticent.plan.card import privacy_card
+from reticent.plan import Plan, privacy_card
 from reticent.privacy import loss_by_width
 from reticent.testing import sandbox
 

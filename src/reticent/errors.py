@@ -20,7 +20,8 @@ A message says where, what was expected and what to do. None ever carries a priv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import asdict, dataclass
+from typing import Literal
 
 
 class ReticentError(Exception):
@@ -43,14 +44,34 @@ class ParameterError(ReticentError, ValueError):
         super().__init__(f"{name}: expected {expected}, got {got}." + (f"\n  Hint: {hint}" if hint else ""))
 
 
-class _Printable(Protocol):
-    def __str__(self) -> str: ...
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """
+    A rule that a plan breaks: its place, what stands there and what to do.
+
+    >>> print(Problem("metrics.app.epsilon", "range", "expected a number > 0, got 0.", "try 1.0"))
+    metrics.app.epsilon: expected a number > 0, got 0.
+      Hint: try 1.0
+    """
+
+    where: str
+    rule: str
+    message: str
+    hint: str = ""
+    severity: Literal["error", "warning"] = "error"
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}" + (f"\n  Hint: {self.hint}" if self.hint else "")
+
+    def to_dict(self) -> dict[str, str]:
+        """Ready for JSON."""
+        return asdict(self)
 
 
 class PlanError(ReticentError):
     """A plan breaks at least one rule; `problems` lists all of them, not only the first."""
 
-    def __init__(self, problems: Sequence[_Printable]) -> None:
+    def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 

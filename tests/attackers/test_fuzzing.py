@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from reticent.collector import Batch, Wire
 from reticent.errors import PlanError, ReportError, ReticentError
-from reticent.plan import Plan
-from reticent.plan.lint import lint
+from reticent.plan import Plan, lint
 from reticent.reports import (
     Intake,
     Report,

@@ -15,7 +15,7 @@ from reticent.dashboard import login_page
 from reticent.estimates import cumulative
 from reticent.estimates.postprocess import norm_sub
 from reticent.lab.fleet import SdkFleet
-from reticent.plan.card import privacy_card
+from reticent.plan import privacy_card
 from reticent.reports import Report
 from reticent.stores import Layout, RoundKey
 

@@ -89,6 +89,21 @@ def test_versions_without_a_segment_are_left_out_of_a_comparison(make_world: Cal
     assert world.get("/plans/app-usage.json").json()["versions"] == [2, 1]
 
 
+def test_a_round_of_another_unit_is_shown_with_its_like(make_world: Callable[..., World]) -> None:
+    text = MINUTES.replace(
+        'kind = "mean"', 'kind = "histogram"\nmechanism = "hadamard-bit"\nbuckets = 4\nunit = "minute"'
+    )
+    world = make_world(text)
+    newer = Plan.from_toml(text.replace("version = 1", "version = 2").replace('minute"', 'hour"'))
+    world.store.register(newer)
+    now = world.plan.round_at(world.now)
+    for plan, number in ((world.plan, now - 4), (world.plan, now - 3), (newer, now - 2)):
+        world.answer(SdkFleet(plan, 40, seed=1), number, {"minutes": [100] * 40})
+    for query, rounds in (("", [now - 2]), (f"?round={now - 4}", [now - 3, now - 4])):
+        twin = world.get(f"{METRIC}/minutes.json{query}").json()
+        assert [point["round"] for point in twin["medians"]] == rounds
+
+
 @pytest.mark.parametrize(
     ("reports", "behind", "hint"),
     [

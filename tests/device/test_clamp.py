@@ -68,9 +68,8 @@ class Hostile(int):
         (object(), 0, "not-a-number"),
         (Hostile(5), 0, "not-a-number"),
     ],
-    ids=lambda each: (
-        "object" if type(each) is object else repr(each)
-    ),  # no address: names are the same in every run
+    # No address: names are the same in every run.
+    ids=lambda value: "object" if type(value) is object else repr(value),
 )
 def test_what_a_value_becomes(value: object, expected: object, kind: str | None) -> None:
     assert clamped(value, 100) == (expected, kind)

@@ -15,7 +15,6 @@ from tests.shared.devices import HERE, Make
 
 from reticent.device import Accepted, Device, HttpTransport, Rejected, Retry
 from reticent.device.outbox import FIRST_BACK_OFF, LONGEST_BACK_OFF, back_off
-from reticent.device.transport import outcome
 from reticent.errors import ParameterError
 from reticent.plan import Plan
 from reticent.reports import from_json
@@ -284,17 +283,20 @@ def test_a_key_cannot_smuggle_headers() -> None:
         (b'{"code": "unknown-plan"}', "unknown-plan"),
     ],
 )
-def test_only_a_plausible_code_is_kept(content: bytes, code: str) -> None:
-    assert outcome(400, None, content) == Rejected(code)
+def test_only_a_plausible_code_is_kept(collector: Collector, content: bytes, code: str) -> None:
+    collector.answers = [(400, {}, content)]
+    assert HttpTransport(collector.address).send(b"{}", timeout=5) == Rejected(code)
 
 
-def test_retry_after_as_a_date_and_as_nonsense() -> None:
+def test_retry_after_as_a_date_and_as_nonsense(collector: Collector) -> None:
     soon = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 100))
-    answer = outcome(503, soon, b"")
-    assert isinstance(answer, Retry)
-    assert answer.after is not None
-    assert 90 < answer.after <= 100
-    assert outcome(503, "soon", b"") == Retry(None)
+    collector.answers = [(503, {"Retry-After": text}, b"") for text in (soon, "soon")]
+    transport = HttpTransport(collector.address)
+    outcome = transport.send(b"{}", timeout=5)
+    assert isinstance(outcome, Retry)
+    assert outcome.after is not None
+    assert 90 < outcome.after <= 100
+    assert transport.send(b"{}", timeout=5) == Retry(None)
 
 
 def test_back_off_is_full_jitter_with_a_ceiling() -> None:

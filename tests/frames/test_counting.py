@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.shared.reports import forged, make_reports, smallest
 
 from reticent.counts import MeanCounts, count_reports
 from reticent.errors import ParameterError, ReportError
@@ -20,9 +21,6 @@ from reticent.frames import FrameError, count, to_arrow
 from reticent.frames.counting import shares
 from reticent.plan import Plan
 from reticent.reports import Report, to_packed
-
-Counted = Callable[..., dict[Any, Any]]
-Made = Callable[..., list[Report]]
 
 SMALL = Plan.from_toml(
     '[plan]\nname = "small"\nversion = 3\nround = "1h"\n'
@@ -50,10 +48,8 @@ def kind(request: pytest.FixtureRequest) -> Callable[[pa.Table], Any]:
     return KINDS[request.param]
 
 
-def test_counts_as_the_standard_library_does(
-    kind: Callable[[pa.Table], Any], plan: Plan, reports_on: Made
-) -> None:
-    reports = reports_on(plan, 400, 1, (7, 8, 9_000_000))
+def test_counts_as_the_standard_library_does(kind: Callable[[pa.Table], Any], plan: Plan) -> None:
+    reports = make_reports(plan, 400, 1, (7, 8, 9_000_000))
     expected = count_reports(reports, plan)
     assert sum(counts[plan.metrics[0].name].devices for counts in expected.values()) == 400
     frame = kind(to_arrow(reports, plan))
@@ -62,9 +58,9 @@ def test_counts_as_the_standard_library_does(
 
 
 def test_of_different_reports_with_one_id_the_smallest_counts(
-    kind: Callable[[pa.Table], Any], plan: Plan, reports_on: Made, forged: Any, smallest: Counted
+    kind: Callable[[pa.Table], Any], plan: Plan
 ) -> None:
-    reports = forged(reports_on(plan, 300, 2), plan)
+    reports = forged(make_reports(plan, 300, 2), plan)
     expected = smallest(reports, plan)
     assert expected != count_reports(reports, plan)  # the first would not do
     assert count(kind(to_arrow(reports, plan)), plan) == expected
@@ -170,8 +166,8 @@ def test_passes_are_at_least_one() -> None:
         count(to_arrow([], SMALL), SMALL, passes=0)
 
 
-def test_each_id_is_in_one_share(reports_on: Made) -> None:
-    table = nw.from_native(to_arrow(reports_on(SMALL, 3000, 5), SMALL))
+def test_each_id_is_in_one_share() -> None:
+    table = nw.from_native(to_arrow(make_reports(SMALL, 3000, 5), SMALL))
     rows = [table.filter(share).to_arrow() for share in shares(4)]
     assert sum(map(len, rows)) == len(table)
     ids = [{(row["id_high"], row["id_low"]) for row in part.to_pylist()} for part in rows]
@@ -180,8 +176,8 @@ def test_each_id_is_in_one_share(reports_on: Made) -> None:
     assert all(abs(len(share) - 750) < 150 for share in ids)
 
 
-def test_reports_and_packed_batches_make_the_same_table(plan: Plan, reports_on: Made) -> None:
-    reports = reports_on(plan, 50, 3)
+def test_reports_and_packed_batches_make_the_same_table(plan: Plan) -> None:
+    reports = make_reports(plan, 50, 3)
     table = to_arrow(reports, plan)
     assert table.equals(to_arrow(to_packed(reports, plan), plan))
     assert len(table) == 52

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.shared.reports import PLANS, by_tags, fill, forged, make_reports
 
 from reticent.counts import count_reports
 from reticent.errors import ParameterError, ReticentError
@@ -27,12 +28,8 @@ from reticent.frames import (
     lake_rounds,
 )
 from reticent.plan import Plan
-from reticent.reports import Report
 from reticent.stores import RoundKey, open_store
 from reticent.stores.lake import Parts, open_lake
-
-Made = Callable[..., list[Report]]
-Fill = Callable[..., RoundKey]
 
 ENGINES: dict[str, Callable[[], Engine]] = {
     "duckdb": DuckDB,
@@ -51,10 +48,8 @@ def only(url: str, key: RoundKey, chosen: Engine, **options: Any) -> RoundCount:
     return counted
 
 
-def test_every_store_and_engine_comes_to_the_same(
-    tmp_path: Path, plan: Plan, reports_on: Made, fill: Fill, by_tags: Any, postgres: Any
-) -> None:
-    reports = reports_on(plan, 600, 4)
+def test_every_store_and_engine_comes_to_the_same(tmp_path: Path, plan: Plan, postgres: Any) -> None:
+    reports = make_reports(plan, 600, 4)
     expected = by_tags(count_reports(reports, plan))
     lake = f"lake:///{tmp_path / 'lake'}"
     for url in (f"sqlite:///{tmp_path / 'store.db'}", postgres.new_database(), lake):
@@ -71,19 +66,16 @@ def test_every_store_and_engine_comes_to_the_same(
 def test_a_sealed_round_is_what_it_was_sealed_as(
     tmp_path: Path,
     plan: Plan,
-    reports_on: Made,
-    fill: Fill,
-    forged: Any,
     chosen: Engine,
 ) -> None:
-    reports = forged(reports_on(plan, 300, 5), plan)
+    reports = forged(make_reports(plan, 300, 5), plan)
     url = f"lake:///{tmp_path / 'lake'}"
     key = fill(url, plan, reports, group=50)
     before = only(url, key, chosen)
     store = open_lake(url)
-    assert before.counts == store.count(key).counts  # the lake's own way, with NumPy
-    store.seals.close(key)
-    store.seals.frozen(key)
+    assert before.counts == store.backend.count(key).counts  # the lake's own way, with NumPy
+    store.backend.seals.close(key)
+    store.backend.seals.frozen(key)
     closing = only(url, key, chosen)
     assert (closing.state, closing.counts) == ("closing", before.counts)
     assert store.seal(key)
@@ -91,13 +83,11 @@ def test_a_sealed_round_is_what_it_was_sealed_as(
     assert (after.state, after.counts, after.files) == ("sealed", before.counts, 0)
 
 
-def test_rounds_are_chosen_by_plan_version_number_and_state(
-    tmp_path: Path, all_plans: list[Plan], reports_on: Made, fill: Fill
-) -> None:
+def test_rounds_are_chosen_by_plan_version_number_and_state(tmp_path: Path) -> None:
     url = f"lake:///{tmp_path / 'lake'}"
     keys = [
-        fill(url, plan, reports_on(plan, 20, number, (number,)))
-        for plan in all_plans[:2]
+        fill(url, plan, make_reports(plan, 20, number, (number,)))
+        for plan in (PLANS["mean"], PLANS["hadamard"])
         for number in (5, 6)
     ]
     store = open_lake(url)
@@ -115,14 +105,12 @@ def test_rounds_are_chosen_by_plan_version_number_and_state(
 
 
 @pytest.fixture
-def lake(
-    tmp_path: Path, all_plans: list[Plan], reports_on: Made, fill: Fill
-) -> tuple[str, RoundKey, list[Path]]:
+def lake(tmp_path: Path) -> tuple[str, RoundKey, list[Path]]:
     """A lake with the files of four groups."""
-    plan = all_plans[3]
+    plan = PLANS["segments"]
     url = f"lake:///{tmp_path / 'lake'}"
-    key = fill(url, plan, reports_on(plan, 400, 6))
-    return url, key, [tmp_path / "lake" / path for path in open_lake(url).parts(key)]
+    key = fill(url, plan, make_reports(plan, 400, 6))
+    return url, key, [tmp_path / "lake" / path for path in open_lake(url).backend.parts(key)]
 
 
 def truncated(path: Path) -> None:
@@ -214,8 +202,8 @@ def test_a_file_that_was_frozen_and_is_gone_is_named(
 ) -> None:
     url, key, paths = lake
     store = open_lake(url)
-    store.seals.close(key)
-    store.seals.frozen(key)
+    store.backend.seals.close(key)
+    store.backend.seals.frozen(key)
     paths[2].unlink()
     with pytest.raises(BadFileError, match=f"{paths[2].name}: is gone, and its reports with it"):
         only(url, key, chosen)
@@ -247,15 +235,15 @@ def test_files_that_are_merged_meanwhile_are_listed_anew(
     store = open_lake(url)
 
     def merge() -> None:
-        parts = Parts(store.files, store.columns(key), key)
+        parts = Parts(store.backend.files, store.backend.columns(key), key)
         whole = np.concatenate([parts.read(path.name) for path in paths])
         name = f"{'0' * 32}-00000001-00000001-{len(whole)}.parquet"
         paths[0].with_name(name).write_bytes(parts.columns.encode(key, whole))
         for path in paths:
             path.unlink()
         if state == "closing":
-            store.seals.close(key)
-            store.seals.frozen(key)
+            store.backend.seals.close(key)
+            store.backend.seals.frozen(key)
 
     meddling = Meddling(chosen, merge)
     counted = only(url, key, meddling)
@@ -296,11 +284,9 @@ def bucket() -> Iterator[str]:
     filesystem.rm("/frames", recursive=True)
 
 
-def test_a_lake_in_a_bucket(
-    bucket: str, all_plans: list[Plan], reports_on: Made, fill: Fill, by_tags: Any, chosen: Engine
-) -> None:
-    plan = all_plans[1]
-    reports = reports_on(plan, 300, 7)
+def test_a_lake_in_a_bucket(bucket: str, chosen: Engine) -> None:
+    plan = PLANS["hadamard"]
+    reports = make_reports(plan, 300, 7)
     key = fill(bucket, plan, reports)
     assert only(bucket, key, chosen).counts == by_tags(count_reports(reports, plan))
     with pytest.raises(ReticentError, match="spark: expected a lake in a folder"):
@@ -308,11 +294,9 @@ def test_a_lake_in_a_bucket(
 
 
 @pytest.mark.parametrize("name", ["with space", "a[b]c", "star*", "what?", "{x,y}", "ü"])
-def test_folders_with_odd_names(
-    tmp_path: Path, name: str, all_plans: list[Plan], reports_on: Made, fill: Fill, by_tags: Any
-) -> None:
-    plan = all_plans[0]
-    reports = reports_on(plan, 40, 8)
+def test_folders_with_odd_names(tmp_path: Path, name: str) -> None:
+    plan = PLANS["mean"]
+    reports = make_reports(plan, 40, 8)
     url = f"lake:///{tmp_path / name}"
     key = fill(url, plan, reports)
     for make in ENGINES.values():

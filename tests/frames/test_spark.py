@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from pyspark.sql.functions import lit
+from tests.shared.reports import PLANS, by_tags, fill, forged, make_reports, smallest
 
 from reticent.cli.count import count as command
 from reticent.counts import count_reports
@@ -22,42 +22,31 @@ from reticent.errors import ReticentError
 from reticent.frames import BadFileError, FrameError, Spark, count, count_lake, to_arrow
 from reticent.frames.spark import java_home, session, version_of
 from reticent.plan import Plan
-from reticent.reports import Report
 from reticent.stores import RoundKey
 from reticent.stores.lake import Columns, Part, open_lake
-from reticent.stores.lake.layout import folder_of
 
 pytestmark = pytest.mark.timeout(300)
-
-Made = Callable[..., list[Report]]
-Fill = Callable[..., RoundKey]
 
 
 def test_frames_and_lakes_on_the_cluster(
     cluster: Any,
     tmp_path: Path,
-    all_plans: list[Plan],
-    reports_on: Made,
-    forged: Any,
-    smallest: Any,
-    by_tags: Any,
-    fill: Fill,
 ) -> None:
     """One session for all: frames in one word and in several, errors, a lake, a damaged page."""
     with session(cluster.url, cluster.settings) as spark:
-        for plan in (all_plans[2], all_plans[4]):
-            reports = forged(reports_on(plan, 100, 11, (7, 8)), plan)
+        for plan in (PLANS["d-bit"], PLANS["wide"]):
+            reports = forged(make_reports(plan, 100, 11, (7, 8)), plan)
             path = tmp_path / f"{plan.name}.parquet"
             pq.write_table(to_arrow(reports, plan), path)
             frame = spark.read.parquet(str(path))
             assert count(frame, plan) == smallest(reports, plan), plan.name
         _refuses(frame, plan)
-        plan = all_plans[3]
-        reports = reports_on(plan, 400, 12)
+        plan = PLANS["segments"]
+        reports = make_reports(plan, 400, 12)
         url = f"lake:///{tmp_path / 'a {lake} [of] ours'}"
         key = fill(url, plan, reports)
-        (found,) = count_lake(url, [key], Spark(spark))
-        assert found.counts == by_tags(count_reports(reports, plan))
+        (counted,) = count_lake(url, [key], Spark(spark))
+        assert counted.counts == by_tags(count_reports(reports, plan))
         _names_what_is_damaged(spark, url, key)
 
 
@@ -71,20 +60,20 @@ def _refuses(frame: Any, plan: Plan) -> None:
 
 
 def _names_what_is_damaged(spark: Any, url: str, key: RoundKey) -> None:
-    path = open_lake(url).parts(key)[1]
+    path = open_lake(url).backend.parts(key)[1]
     file = Path(url.removeprefix("lake:///")) / path
     data = bytearray(file.read_bytes())
     data[500] ^= 1
     file.write_bytes(data)
     with pytest.raises(BadFileError, match=f"{file.name}: cannot be read as Parquet"):
         list(count_lake(url, [key], Spark(spark)))
-    (found,) = count_lake(url, [key], Spark(spark), skip_bad=True)
-    assert list(found.skipped) == [path]
+    (counted,) = count_lake(url, [key], Spark(spark), skip_bad=True)
+    assert list(counted.skipped) == [path]
 
 
-def test_a_worker_is_killed_in_the_middle(cluster: Any, tmp_path: Path, all_plans: list[Plan]) -> None:
+def test_a_worker_is_killed_in_the_middle(cluster: Any, tmp_path: Path) -> None:
     """The results of the dead worker's tasks are lost, and made again: the integers are the same."""
-    plan = all_plans[3]
+    plan = PLANS["segments"]
     url, key, expected = _large(tmp_path / "lake", plan)
     out = tmp_path / "counts.json"
     done, killed = threading.Event(), threading.Event()
@@ -111,10 +100,10 @@ def test_a_worker_is_killed_in_the_middle(cluster: Any, tmp_path: Path, all_plan
         killer.join()
     assert killed.is_set()
     assert result.exit_code == 0, result.output
-    (found,) = json.loads(result.stdout)["rounds"]
+    (counted,) = json.loads(result.stdout)["rounds"]
     assert {
         (tuple(row["tags"]), row["metric"]): (tuple(row["reports"]), tuple(row["ones"]))
-        for row in found["counts"]
+        for row in counted["counts"]
     } == expected
     assert json.loads(out.read_text())["rounds"] == [{**key._asdict(), "state": "open"}]
 
@@ -135,7 +124,7 @@ def _large(folder: Path, plan: Plan) -> tuple[str, RoundKey, dict[Any, Any]]:
             records[:, 18] %= 2
         parts.append(records)
         segment = Part(f"{number % 2:032x}", number + 1, number + 1, len(records))
-        path = folder / folder_of(key) / segment.name
+        path = folder / f"reports/plan={key.plan}/version=1/round=5" / segment.name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(columns.encode(key, records))
     distinct = [records for number, records in enumerate(parts) if number % 5 != 4]
@@ -150,7 +139,8 @@ def _tallied(records: Any, plan: Plan) -> dict[Any, Any]:
     for os_place, os_tag in enumerate(plan.segments[0].tags):
         for place, tag in enumerate(plan.segments[1].tags):
             chosen = records[(records[:, 17] == os_place) & (records[:, 18] == place)]
-            rows = np.array([metric.mechanism.row(cohort) for cohort in chosen[:, 16].tolist()])  # type: ignore[union-attr]
+            cohorts = chosen[:, 16].tolist()
+            rows = np.array([metric.mechanism.row(cohort) for cohort in cohorts])  # type: ignore[union-attr]
             reports = np.bincount(rows, minlength=size)
             ones = np.bincount(rows[chosen[:, 19] >= 128], minlength=size)
             expected[(os_tag, tag), metric.name] = tuple(reports.tolist()), tuple(ones.tolist())

@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from tests.shared.reports import PLANS, by_tags, fill, make_reports
 
 from reticent.counts import HistogramCounts, MeanCounts, count_reports
 from reticent.errors import ParameterError, ReticentError
@@ -29,9 +29,9 @@ from reticent.frames import (
     write_counts,
 )
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
-from reticent.plan import Metric, Plan
+from reticent.plan import Metric
 from reticent.results import Results
-from reticent.stores import RoundKey, open_store
+from reticent.stores import RoundKey, Store, open_store
 
 NAMES = [column.name for column in COLUMNS]
 
@@ -124,12 +124,10 @@ def test_what_is_no_estimate_is_refused() -> None:
         MEAN.to_frame("excel")
 
 
-def test_results_of_a_store_fit_too(
-    tmp_path: Path, all_plans: list[Plan], reports_on: Any, fill: Any
-) -> None:
-    plan = all_plans[1]
+def test_results_of_a_store_fit_too(tmp_path: Path) -> None:
+    plan = PLANS["hadamard"]
     url = f"sqlite:///{tmp_path / 'store.db'}"
-    fill(url, plan, reports_on(plan, 200, 9))
+    fill(url, plan, make_reports(plan, 200, 9))
     store = open_store(url)
     results = Results(store).estimates(plan.name)
     back = estimates_from_frame(estimates_to_frame(results, "pandas"))
@@ -144,14 +142,14 @@ def test_results_of_a_store_fit_too(
 
 
 @pytest.fixture
-def counts(all_plans: list[Plan], reports_on: Any, by_tags: Callable[..., Any]) -> CountsFile:
+def counts() -> CountsFile:
     counts = {}
-    for plan in all_plans:
+    for plan in PLANS.values():
         for number in (7, 8):
-            reports = reports_on(plan, 60, number, (number,))
+            reports = make_reports(plan, 60, number, (number,))
             counts[RoundKey(plan.name, 1, number)] = by_tags(count_reports(reports, plan))
     states = {key: "open" if key.round == 7 else "sealed" for key in counts}
-    return CountsFile(tuple(all_plans), counts, states, {"reports/a.parquet": "cannot be read"})
+    return CountsFile(tuple(PLANS.values()), counts, states, {"reports/a.parquet": "cannot be read"})
 
 
 @pytest.mark.parametrize("name", ["counts.parquet", "counts.json"])
@@ -164,7 +162,7 @@ def test_counts_come_back_as_they_were(tmp_path: Path, counts: CountsFile, name:
 def test_what_the_rows_of_counts_say(counts: CountsFile, tmp_path: Path) -> None:
     table = counts_table(counts)
     (row,) = [row for row in table.to_pylist() if (row["plan"], row["round"]) == ("mean", 7)]
-    total = counts.counts[RoundKey("mean", 1, 7)][()]["minutes"]
+    total = counts.counts(RoundKey("mean", 1, 7))[()]["minutes"]
     assert list(row.items()) == [
         ("plan", "mean"), ("version", 1), ("round", 7), ("tags", []), ("metric", "minutes"), ("row", 0),
         ("reports", total.reports), ("ones", total.ones),
@@ -173,16 +171,18 @@ def test_what_the_rows_of_counts_say(counts: CountsFile, tmp_path: Path) -> None
     assert json.loads((tmp_path / "counts.json").read_text())["counts"] == table.to_pylist()
 
 
-def test_estimates_from_a_file_alone(tmp_path: Path, counts: CountsFile, all_plans: list[Plan]) -> None:
+def test_estimates_from_a_file_alone(tmp_path: Path, counts: CountsFile) -> None:
     write_counts(tmp_path / "counts.parquet", counts)
-    estimates = read_counts(tmp_path / "counts.parquet").estimates(0.9)
-    assert len(estimates) == 2 * sum(len(plan.metrics) for plan in all_plans)
-    by_round = {(estimated.plan, estimated.round): estimated for estimated in estimates}
-    of_mean, asked = by_round["mean", 8], all_plans[0].round(8)
-    total = counts.counts[RoundKey("mean", 1, 8)][()]["minutes"]
-    assert of_mean.estimate == estimate(all_plans[0].metrics[0], total, 0.9)
-    assert (of_mean.start, of_mean.end, of_mean.state) == (asked.start, asked.end, "sealed")
-    assert by_round["segments", 8].estimate.reports == 60  # over all tags
+    results = Results(cast(Store, read_counts(tmp_path / "counts.parquet")))
+    for name, plan in PLANS.items():
+        assert [result.round for result in results.estimates(name)] == [8] * len(plan.metrics) + [7] * len(
+            plan.metrics
+        )
+    newest, asked = results.estimates("mean", confidence=0.9)[0], PLANS["mean"].round(8)
+    total = counts.counts(RoundKey("mean", 1, 8))[()]["minutes"]
+    assert newest.estimate == estimate(PLANS["mean"].metrics[0], total, 0.9)
+    assert (newest.start, newest.end, newest.state) == (asked.start, asked.end, "sealed")
+    assert results.estimates("segments")[0].estimate.reports == 60  # over all tags
 
 
 def test_other_files_are_refused(tmp_path: Path, counts: CountsFile) -> None:
@@ -199,5 +199,3 @@ def test_other_files_are_refused(tmp_path: Path, counts: CountsFile) -> None:
     for path in sorted(tmp_path.iterdir()):
         with pytest.raises(ReticentError, match=f"{path.name}: expected a file of reticent count"):
             read_counts(path)
-    with pytest.raises(ParameterError, match="a plan of these counts, got usage version 1"):
-        counts.plan(RoundKey("usage", 1, 7))

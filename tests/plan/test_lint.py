@@ -6,8 +6,7 @@ from datetime import date
 
 import pytest
 
-from reticent.plan import Plan
-from reticent.plan.lint import lint, lint_succession
+from reticent.plan import Plan, lint, lint_succession
 
 CLEAN = """
 [plan]

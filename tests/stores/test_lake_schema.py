@@ -13,7 +13,7 @@ from tests.shared.lakes import Memory
 
 from reticent.plan import Plan
 from reticent.stores import RoundKey
-from reticent.stores.lake import Arrow, Columns, Part, Parts, bit_place, plan_digest, schema
+from reticent.stores.lake import Arrow, Columns, Part, Parts, bit_place, schema
 from reticent.stores.lake.counting import distinct
 from reticent.stores.records import Records
 
@@ -121,15 +121,16 @@ def test_a_tag_beyond_the_last_one_is_other() -> None:
 
 def test_a_digest_is_of_what_rows_mean() -> None:
     plan = make_plan(2, 1, True)
-    same = Plan.from_toml("# a note\n" + plan.text.replace('round = "1h"', 'round = "2h"'))
-    assert plan_digest(plan) == plan_digest(same)
+    same = Plan.from_toml("# a note\n" + plan.text.replace('round = "1h"', 'round = "1h"\nowner = "ada"'))
+    assert plan.fingerprint == same.fingerprint
     others = [
         make_plan(3, 1, True), make_plan(2, 2, True), make_plan(2, 1), make_plan(2, 1, True, version=2),
         Plan.from_toml(plan.text.replace("max_value = 60", "max_value = 61")),
         Plan.from_toml(plan.text.replace('"linux"', '"plan9"')),
+        Plan.from_toml(plan.text.replace('round = "1h"', 'round = "2h"')),
         Plan.from_toml(plan.text.replace('kind = "mean"', 'flip = 0.1\nkind = "mean"')),
     ]  # fmt: skip
-    assert len({plan_digest(each) for each in [plan, *others]}) == 8
+    assert len({each.fingerprint for each in [plan, *others]}) == 9
 
 
 def test_distinct_against_a_dictionary() -> None:

@@ -13,11 +13,8 @@ from rich.markup import escape
 from reticent.cli.options import confidence_option
 from reticent.cli.output import as_json, console, figure, found_problems, plan_file, print_json, table
 from reticent.errors import PlanError
-from reticent.plan import Metric, Plan
-from reticent.plan.card import PrivacyCard, privacy_card
-from reticent.plan.diff import diff as diff_plans
-from reticent.plan.lint import lint, lint_succession
-from reticent.plan.problems import Problem
+from reticent.plan import Metric, Plan, PrivacyCard, Problem, lint, lint_succession, privacy_card
+from reticent.plan import diff as diff_plans
 from reticent.privacy import losses
 
 NOT_COVERED = """\

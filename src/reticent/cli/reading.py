@@ -184,9 +184,9 @@ def _results(store: str | None, counts: Path | None) -> Iterator[Results]:
     if counts is not None and source is ParameterSource.COMMANDLINE:
         raise click.UsageError("Give either --store URL or --counts COUNTS.")
     if counts is not None:
-        from reticent.cli.counted import Counted
+        from reticent.frames import read_counts
 
-        yield Results(Counted.read(counts))
+        yield Results(read_counts(counts))
     elif store is not None:
         with opened_store(store) as opened:
             yield Results(opened)

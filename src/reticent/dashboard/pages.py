@@ -53,29 +53,21 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= {"path": "", "twin": "", "logged_in": False, "refresh": False}
     environment.globals["asset"] = lambda file: f"/static/{_assets()[file].name}"
     return environment
 
 
-def render(
-    template: str,
-    title: str,
-    path: str = "",
-    twin: str = "",
-    logged_in: bool = False,
-    refresh: bool = False,
-    **shown: Any,
-) -> str:
-    """A page: `path` is its own address and `twin` that of its JSON, where it has one."""
-    frame = {"title": title, "path": path, "twin": twin, "logged_in": logged_in, "refresh": refresh}
-    return _environment().get_template(template).render(**frame, **shown)
+def render(template: str, **shown: Any) -> str:
+    """A page: `title`, `path` (its own address), `twin` (that of its JSON), and what its template shows."""
+    return _environment().get_template(template).render(**shown)
 
 
 def login_page(message: str = "", next_path: str = "/") -> str:
     """The page that asks for a key: a form that POSTs `key` and `next`, a path on this server, to /login."""
-    return render("login.html", "Log in", message=message, next_path=next_path)
+    return render("login.html", title="Log in", message=message, next_path=next_path)
 
 
 def problem_page(title: str, message: str, instead: str = "/", logged_in: bool = False) -> str:
     """A page that says what is wrong, in words for the person who asked, and where to go on."""
-    return render("problem.html", title, logged_in=logged_in, message=message, instead=instead)
+    return render("problem.html", title=title, message=message, instead=instead, logged_in=logged_in)

@@ -8,8 +8,7 @@ from typing import Any
 
 from reticent.errors import ParameterError
 from reticent.estimates import Estimate, HistogramEstimate, Quantile, cumulative
-from reticent.plan import Metric, Plan
-from reticent.plan.card import PrivacyCard, privacy_card
+from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
 from reticent.results import LruCache, Result, Results
 
 MOST_POINTS = 100_000
@@ -145,15 +144,10 @@ class PointReader:
         return [point for info in rounds for point in known.get((info["version"], info["round"]), ())]
 
     def histogram(
-        self,
-        plan: Plan,
-        metric: str,
-        point: Point,
-        confidence: int,
-        segment: Mapping[str, str] | None = None,
+        self, plan: Plan, point: Point, confidence: int, segment: Mapping[str, str] | None = None
     ) -> Result | None:
         """The whole histogram behind a point; None when its round has gone since."""
-        tags = tuple(sorted((segment or {}).items()))
+        metric, tags = point.metric.name, tuple(sorted((segment or {}).items()))
         key = (plan.name, point.version, point.round, metric, tags, confidence)
         result = self._histograms.get(key)
         if result is None:

@@ -67,7 +67,7 @@ def _pair(path: str, twin: str, build: Callable[[Request], View]) -> list[BaseRo
         query = f"?{request.url.query}" if request.url.query else ""
         body = render(
             view.template,
-            view.title,
+            title=view.title,
             path=address,
             twin=f"{address if address != '/' else '/index'}.json{query}",
             logged_in=logged_in(request),

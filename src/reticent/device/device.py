@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from threading import Lock, Thread
+from threading import Event, Lock, Thread, current_thread
 from typing import TYPE_CHECKING
 
 from reticent.device import fork
@@ -14,7 +14,6 @@ from reticent.device.faults import Faults
 if TYPE_CHECKING:
     from reticent.device.clamp import Value
     from reticent.device.engine import Engine
-    from reticent.device.outbox import Background, Sender
     from reticent.device.policy import Policy
     from reticent.device.receipt import Receipt, Status
     from reticent.device.transport import Transport
@@ -99,18 +98,15 @@ class Device:
         self._clock = clock
         self._faults = Faults()
         self._engine: Engine | None = None
-        self._sender: Sender | None = None
+        self._transport = transport
         self._started = False
         self._closed = False
-        self._background: tuple[int, Background] | None = None
+        self._background: tuple[int, Thread, Event] | None = None
         self._starting = Lock()
         if plan is None or not _do_not_track():
             from reticent.device.engine import Engine
-            from reticent.device.outbox import Sender
 
             self._engine = Engine(plan, state, segment, policy, clock, self._faults)
-            if transport is not None:
-                self._sender = Sender(self._engine.state, transport, clock, self._faults)
             fork.watch(self)
 
     def __repr__(self) -> str:
@@ -183,18 +179,18 @@ class Device:
         accepted: list[int] = []
         deadline = time.monotonic() + max(0.0, timeout)
         with self._faults:
-            if not self._work_on_state():
+            engine, transport = self._work_on_state(), self._transport
+            if engine is None or transport is None:
                 return 0
-            if self._sender is not None:
-                # Neither name resolution nor a dripping server can be timed out from within.
-                worker = Thread(
-                    target=self._send_early,
-                    args=(self._sender, deadline, accepted),
-                    name="reticent-flush",
-                    daemon=True,
-                )
-                worker.start()
-                worker.join(max(0.0, deadline - time.monotonic()))
+
+            def send() -> None:
+                with self._faults:
+                    accepted.append(engine.send_due(transport, deadline, early=True))
+
+            # Neither name resolution nor a dripping server can be timed out from within.
+            worker = Thread(target=send, name="reticent-flush", daemon=True)
+            worker.start()
+            worker.join(max(0.0, deadline - time.monotonic()))
         return sum(accepted)
 
     # The person's wishes
@@ -249,16 +245,11 @@ class Device:
             if self._engine is not None:
                 problem = "the state file cannot be read"
                 return self._engine.status(do_not_track=_do_not_track())
-        refused = self._engine.refused if self._engine else ()
         return Status(
-            plan=self._name,
-            version=None,
-            paused=False,
+            self._name,
             do_not_track=_do_not_track() or self._engine is None,
-            refused=refused,
-            epoch=0,
+            refused=self._engine.refused if self._engine else (),
             current_round=self.current_round,
-            answers_from=None,
             notes=self._faults.all(None),
             problem=problem,
         )
@@ -277,7 +268,10 @@ class Device:
             self._started = False
             background, self._background = self._background, None
             if background is not None and background[0] == os.getpid():
-                background[1].stop()
+                _, thread, stop = background
+                stop.set()
+                if thread is not current_thread():
+                    thread.join(timeout=0.1)  # only as long as it takes when it is idle
             if self._engine is not None and not self._closed:
                 try:
                     if self._answering_engine() is not None:
@@ -317,25 +311,27 @@ class Device:
 
     def _keep_running(self) -> None:
         """Start the background thread if there should be one and there is none in this process."""
-        if not self._started or self._sender is None or self._answering_engine() is None:
+        if not self._started or self._transport is None or self._answering_engine() is None:
             return
         with self._starting:
             if self._background is None or self._background[0] != os.getpid():
-                from reticent.device.outbox import Background
+                stop = Event()
+                thread = Thread(target=self._work_until, args=(stop,), name="reticent", daemon=True)
+                self._background = os.getpid(), thread, stop
+                thread.start()
 
-                self._background = os.getpid(), Background(self._work)
-                self._background[1].start()
-
-    def _work(self) -> float:
-        """One turn of the background thread; returns in how many seconds the next one is due."""
-        with self._faults:
-            engine = self._work_on_state()
-            if engine is None:
-                return _LONGEST_SLEEP
-            if self._sender is not None:
-                self._sender.send_due(time.monotonic() + 60.0, early=False)
-            return min(max(engine.next_due() - self._clock(), _SHORTEST_SLEEP), _LONGEST_SLEEP)
-        return _SLEEP_IN_TROUBLE
+    def _work_until(self, stop: Event) -> None:
+        """In the background: do what is due, and sleep until there is something again."""
+        seconds = 0.0
+        while not stop.wait(seconds):
+            seconds = _SLEEP_IN_TROUBLE
+            with self._faults:
+                engine, transport = self._work_on_state(), self._transport
+                if engine is None or transport is None:
+                    seconds = _LONGEST_SLEEP
+                else:
+                    engine.send_due(transport, time.monotonic() + 60.0, early=False)
+                    seconds = min(max(engine.next_due() - self._clock(), _SHORTEST_SLEEP), _LONGEST_SLEEP)
 
     def _work_on_state(self) -> Engine | None:
         """Write what waits in memory, then answer what is due; None where nothing is answered."""
@@ -344,10 +340,6 @@ class Device:
             engine.write_pending()
             engine.answer_due()
         return engine
-
-    def _send_early(self, sender: Sender, deadline: float, accepted: list[int]) -> None:
-        with self._faults:
-            accepted.append(sender.send_due(deadline, early=True))
 
 
 def _do_not_track() -> bool:

@@ -1,11 +1,12 @@
 """
-What a device does, on its state file: record, answer, pause, forget, account.
+What a device does, on its state file: record, answer, send, pause, forget, account.
 
 Everything here may raise; `Device` is the quiet shell around it.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -24,16 +25,21 @@ from reticent.device.quarantine import Identity
 from reticent.device.schema import DeviceRow, device_row
 from reticent.device.statefile import Opened, StateFile
 from reticent.device.totals import Change, Pending
+from reticent.reports import to_json
 
 if TYPE_CHECKING:
     import sqlite3
 
+    from reticent.device.outbox import Kept
     from reticent.device.receipt import Receipt, Status
+    from reticent.device.transport import Transport
     from reticent.plan import Metric, Plan
     from reticent.reports import Report
 
 MOST_ROUNDS_AT_ONCE = 64
 """How many missed rounds are answered at most, the latest ones."""
+LONGEST_SEND = 10.0
+"""How long one attempt to send a report may take, s."""
 
 
 class Engine:
@@ -49,7 +55,7 @@ class Engine:
         faults: Faults,
     ) -> None:
         self._plan = plan
-        self._asked = (plan.version, plans.fingerprint(plan)) if plan else None
+        self._asked = (plan.version, plan.fingerprint) if plan else None
         self._segment = dict(segment)
         self._policy = policy or Policy()
         self._clock = clock
@@ -77,8 +83,7 @@ class Engine:
         """Add to a total or set it; returns once it is in the file, or safe in memory."""
         current = self.current_round
         number = current if round_number is None else round_number
-        if not _is_round(number) or number > current:
-            self._faults.add("future-round" if _is_round(number) else "bad-round")
+        if not self._has_begun(number, current):
             return
         metric = self._metric(name, number) if isinstance(name, str) else None
         if metric is None:
@@ -91,6 +96,14 @@ class Engine:
             self._faults.add(fault)
         self._pending.put(number, name, Change(value, max_value, replaces))
         self.write_pending()
+
+    def _has_begun(self, number: object, current: int) -> bool:
+        """Whether this is the number of a round that has begun; what is not is noted."""
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**53:
+            self._faults.add("bad-round")
+            return False
+        self._faults.add("future-round", number > current)
+        return number <= current
 
     def write_pending(self) -> None:
         """Bring what waits in memory into the file."""
@@ -110,8 +123,7 @@ class Engine:
         """The report of a round, made now unless it was made before; None where there is none to make."""
         current = self.current_round
         number = current - 1 if round_number is None else round_number
-        if not _is_round(number) or number > current:
-            self._faults.add("future-round" if _is_round(number) else "bad-round")
+        if not self._has_begun(number, current):
             return None
         with self._writing(durable=True, patience=2.0) as connection:
             me = device_row(connection)
@@ -124,41 +136,37 @@ class Engine:
         self.state.wipe_log()
         return report
 
-    def answer_due(self) -> int:
+    def answer_due(self) -> None:
         """
         Answer every finished round that is still open at the collector, also those nothing was recorded in.
 
         A device answers each round from the first full one after it was enrolled: whether a program was
-        used must not show in whether it answers. Returns how many rounds were answered.
+        used must not show in whether it answers.
         """
-        if not self._is_anything_due():
-            return 0
+        now = self._clock()
+        with self.state.view() as connection:  # a look first: usually there is nothing to write
+            me = device_row(connection)
+            expired = "SELECT EXISTS (SELECT 1 FROM reports WHERE state = 'waiting' AND closes <= ?)"
+            [(is_stale,)] = connection.execute(expired, (now,))
+            [(oldest,)] = connection.execute("SELECT min(round) FROM totals")
+            is_left = oldest is not None and oldest <= self._last_closed(connection, me, now)
+            if not (is_stale or is_left or self._due(connection, me, now)):
+                return
         with self._writing(durable=True, patience=2.0) as connection:
             me, now = device_row(connection), self._clock()
-            numbers = self._due(connection, me, now)
-            answers = [self._answer(connection, me, number, told=False) for number in numbers]
+            for number in self._due(connection, me, now):
+                self._answer(connection, me, number, told=False)
             # Too late: reports that no collector takes any more, and values that will not be answered.
             outbox.expire(connection, now)
             totals.erase(connection, -1, self._last_closed(connection, me, now))
         self.state.wipe_log()
-        return sum(report is not None for report in answers)
 
     def next_due(self) -> float:
-        """When there is something to do: the round under way ends, or a report is to be sent; unix seconds."""
+        """When the round under way ends or a report is to be sent, whichever is first; unix seconds."""
         with self.state.view() as connection:
             send_at = outbox.next_time(connection)
         end_of_round = (self.current_round + 1) * self.round_seconds
         return end_of_round if send_at is None else min(end_of_round, send_at)
-
-    def _is_anything_due(self) -> bool:
-        now = self._clock()
-        with self.state.view() as connection:
-            me = device_row(connection)
-            expired = "SELECT EXISTS (SELECT 1 FROM reports WHERE state = 'waiting' AND closes <= ?)"
-            [(stale,)] = connection.execute(expired, (now,))
-            [(oldest,)] = connection.execute("SELECT min(round) FROM totals")
-            forgotten = oldest is not None and oldest <= self._last_closed(connection, me, now)
-            return bool(stale or forgotten or self._due(connection, me, now))
 
     def _due(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> list[int]:
         if me.enrolled_from is None or plans.is_paused(connection):
@@ -218,11 +226,53 @@ class Engine:
     def _answerable(self, connection: sqlite3.Connection, number: int, now: float) -> Plan | None:
         """The plan of a round, unless it has expired or cannot be read any more."""
         plan = self._plan_for(connection, number)
-        if plan is None:
-            return None
-        if plan.expires is not None and datetime.fromtimestamp(now, UTC).date() > plan.expires:
-            return None
-        return plan
+        today = datetime.fromtimestamp(now, UTC).date()
+        return None if plan is None or (plan.expires and today > plan.expires) else plan
+
+    # Sending
+
+    def send_due(self, transport: Transport, deadline: float, *, early: bool) -> int:
+        """
+        Send what is due, in the order of rounds, until `deadline` (of `time.monotonic`).
+
+        `early`: also reports that wait for their place in the round. Returns how many were accepted.
+        """
+        now = self._clock()
+        with self.state.view() as connection:
+            paused, plan = plans.is_paused(connection), device_row(connection).plan
+            waiting = [] if paused else outbox.due(connection, plan, now, early=early)
+        accepted = 0
+        for kept in waiting:
+            timeout = min(deadline - time.monotonic(), LONGEST_SEND)
+            if timeout <= 0:
+                break
+            # Claimed on the disk before a byte leaves: no other process sends it now, and after a crash the
+            # receipt lists what may have been told.
+            with self.state.transaction(durable=True, patience=2.0) as connection:
+                until = now + 2 * LONGEST_SEND
+                claimed = not plans.is_paused(connection) and outbox.claim(connection, kept, until)
+            if claimed:
+                accepted += self._send(transport, kept, timeout)
+        return accepted
+
+    def _send(self, transport: Transport, kept: Kept, timeout: float) -> bool:
+        """Hand a report to the transport and enter what came of it; returns whether it was accepted."""
+        from reticent.device.transport import Accepted, Outcome, Rejected, Retry
+
+        try:
+            outcome: Outcome = transport.send(to_json(kept.report), timeout)
+        except Exception:  # a transport of the host's own may raise anything
+            self._faults.add("transport")
+            outcome = Retry()
+        with self.state.transaction(patience=2.0) as connection:
+            if isinstance(outcome, Accepted):
+                outbox.settle(connection, kept, "accepted")
+            elif isinstance(outcome, Rejected):
+                outbox.settle(connection, kept, "rejected", outcome.code)
+            else:
+                wait = outbox.back_off(kept.attempts, self.round_seconds, outcome.after)
+                outbox.postpone(connection, kept, self._clock() + wait)
+        return isinstance(outcome, Accepted)
 
     # Plans
 
@@ -252,7 +302,7 @@ class Engine:
         if newest is not None and plan.version < newest.version:
             return [f"version {plan.version} is older than version {newest.version}, which this device holds"]
         if newest is not None and plan.version == newest.version:
-            if plans.fingerprint(plan) != newest.fingerprint:
+            if plan.fingerprint != newest.fingerprint:
                 return [f"version {plan.version} is not the version {plan.version} this device holds"]
             if not problems:
                 plans.refresh_text(connection, plan)
@@ -303,7 +353,7 @@ class Engine:
             )
             connection.execute("DELETE FROM totals")
             outbox.drop_waiting(connection)
-            ledger.begin_epoch(connection, me.epoch + 1, current, "forgotten")
+            connection.execute("INSERT INTO epochs VALUES (?, ?, 'forgotten')", (me.epoch + 1, current))
             if self._plan is not None:
                 self.refused = tuple(self._consider(connection, self._plan))
         self.state.epoch = me.epoch + 1
@@ -362,7 +412,3 @@ class Engine:
             raise
         self._faults.written(noted)
         self._faults.add("late-value", late)
-
-
-def _is_round(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**53

@@ -67,11 +67,6 @@ def count_lost(connection: sqlite3.Connection, plan: Plan, epochs: Iterable[int]
             _enter(connection, metric, epoch, [], lifetime_loss(metric), lost=True)
 
 
-def begin_epoch(connection: sqlite3.Connection, number: int, current_round: int, reason: str) -> None:
-    """Enter a new epoch."""
-    connection.execute("INSERT INTO epochs VALUES (?, ?, ?)", (number, current_round, reason))
-
-
 def entries(connection: sqlite3.Connection) -> list[Entry]:
     """Everything that was ever answered."""
     rows = connection.execute(

@@ -1,33 +1,23 @@
-"""
-The reports of a device: waiting, or kept as receipts of what it has told.
-
-What waits is sent in the background, spread out, and without ever standing in the host's way.
-"""
+"""The reports of a device: waiting, or kept as receipts of what it has told."""
 
 from __future__ import annotations
 
 import json
 import os
-import threading
-import time
-from collections.abc import Callable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from reticent.device import plans
-from reticent.device.schema import device_row
 from reticent.reports import Report, to_json
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from reticent.device.faults import Faults
-    from reticent.device.statefile import StateFile
-    from reticent.device.transport import Transport
-
 _COLUMNS = (
     "round, version, epoch, id, cohort, bits, segment, checksum, state, code, attempts, next_try, closes"
 )
+
+FIRST_BACK_OFF = 15.0
+LONGEST_BACK_OFF = 3600.0
 
 
 class Kept(NamedTuple):
@@ -168,13 +158,6 @@ def _checksum(report: Report) -> bytes:
     return blake2b(to_json(report), digest_size=8).digest()
 
 
-LONGEST_SEND = 10.0
-"""How long one attempt may take, s."""
-
-FIRST_BACK_OFF = 15.0
-LONGEST_BACK_OFF = 3600.0
-
-
 def back_off(attempts: int, round_seconds: int, after: float | None = None) -> float:
     """
     Seconds to the next attempt: uniform in [0, ceiling], where the ceiling doubles ("full jitter").
@@ -185,90 +168,3 @@ def back_off(attempts: int, round_seconds: int, after: float | None = None) -> f
     ceiling = min(min(FIRST_BACK_OFF, round_seconds / 16) * (1 << min(attempts, 20)), LONGEST_BACK_OFF)
     jitter = ceiling * int.from_bytes(os.urandom(8), "big") / 2**64
     return jitter if after is None else after + jitter
-
-
-class Sender:
-    """Takes reports from the outbox to the transport, in the order of their rounds."""
-
-    def __init__(
-        self, state: StateFile, transport: Transport, clock: Callable[[], float], faults: Faults
-    ) -> None:
-        self._state = state
-        self._transport = transport
-        self._clock = clock
-        self._faults = faults
-
-    def send_due(self, deadline: float, *, early: bool) -> int:
-        """
-        Send what is due until `deadline` (of `time.monotonic`); returns how many were accepted.
-
-        `early`: also reports that wait for their place in the round.
-        """
-        now = self._clock()
-        with self._state.view() as connection:
-            me = device_row(connection)
-            paused = plans.is_paused(connection)
-            waiting = [] if paused else due(connection, me.plan, now, early=early)
-        accepted = 0
-        for kept in waiting:
-            timeout = min(deadline - time.monotonic(), LONGEST_SEND)
-            if timeout <= 0:
-                break
-            # Claimed on the disk before a byte leaves: another process sends another report, and after a
-            # crash the receipt lists what may have been told.
-            with self._state.transaction(durable=True, patience=2.0) as connection:
-                claimed = not plans.is_paused(connection) and claim(connection, kept, now + 2 * LONGEST_SEND)
-            if claimed:
-                accepted += self._send(kept, timeout, me.round_seconds)
-        return accepted
-
-    def _send(self, kept: Kept, timeout: float, round_seconds: int) -> bool:
-        """Hand a report to the transport and enter what came of it; returns whether it was accepted."""
-        from reticent.device.transport import Accepted, Outcome, Rejected, Retry
-
-        try:
-            outcome: Outcome = self._transport.send(to_json(kept.report), timeout)
-        except Exception:  # a transport of the host's own may raise anything
-            self._faults.add("transport")
-            outcome = Retry()
-        with self._state.transaction(patience=2.0) as connection:
-            if isinstance(outcome, Accepted):
-                settle(connection, kept, "accepted")
-            elif isinstance(outcome, Rejected):
-                settle(connection, kept, "rejected", outcome.code)
-            else:
-                wait = back_off(kept.attempts, round_seconds, outcome.after)
-                postpone(connection, kept, self._clock() + wait)
-        return isinstance(outcome, Accepted)
-
-
-class Background:
-    """
-    A daemon thread that works now and then.
-
-    `work` does what is due and returns in how many seconds it wants to be called again; it must not raise.
-    """
-
-    def __init__(self, work: Callable[[], float]) -> None:
-        self._work = work
-        self._thread: threading.Thread | None = None
-        self._stop = threading.Event()
-
-    def start(self) -> None:
-        """Start, unless it runs already; a forked child has to start its own."""
-        if self._thread is None or not self._thread.is_alive():
-            self._stop = threading.Event()
-            self._thread = threading.Thread(
-                target=self._run, args=(self._stop,), name="reticent", daemon=True
-            )
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Ask the thread to end, and wait only as long as it takes when it is idle."""
-        self._stop.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout=0.1)
-
-    def _run(self, stop: threading.Event) -> None:
-        while not stop.wait(self._work()):
-            pass

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from reticent.errors import ReticentError
@@ -32,25 +31,6 @@ class HeldPlan(NamedTuple):
     from_round: int
     layout: Layout
     text: str
-
-
-def fingerprint(plan: Plan) -> bytes:
-    """
-    SHA-256 of all that decides what a report of this plan means and costs.
-
-    Wider than a metric's digest (the flip, the groups and the segments are in it), and like it without
-    words: a better description, another owner or a later expiry is no new plan.
-    """
-    parts = [
-        plan.name,
-        plan.version,
-        plan.round_seconds,
-        plan.grace_seconds,
-        [[metric.name, metric.digest.hex(), str(metric.flip.threshold)] for metric in plan.metrics],
-        [[group.name, list(group.metrics), str(group.max_total)] for group in plan.groups],
-        [[segment.name, list(segment.values)] for segment in plan.segments],
-    ]
-    return sha256(json.dumps(parts, separators=(",", ":")).encode()).digest()
 
 
 def latest(connection: sqlite3.Connection) -> HeldPlan | None:
@@ -89,7 +69,7 @@ def take_up(connection: sqlite3.Connection, plan: Plan, first: int) -> None:
     )
     connection.execute(
         "INSERT INTO plans (version, fingerprint, from_round, layout, text) VALUES (?, ?, ?, ?, ?)",
-        (plan.version, fingerprint(plan), first, layout, plan.text),
+        (plan.version, plan.fingerprint, first, layout, plan.text),
     )
     connection.execute("UPDATE device SET enrolled_from = coalesce(enrolled_from, ?)", (first,))
     if anew:

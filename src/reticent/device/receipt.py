@@ -171,15 +171,15 @@ class Status:
     """How a device is doing. Nothing in it is a value or comes from one, except `notes`, which stay here."""
 
     plan: str
-    version: int | None
+    version: int | None = None
     """The newest version held."""
-    paused: bool
-    do_not_track: bool
-    refused: tuple[str, ...]
+    paused: bool = False
+    do_not_track: bool = False
+    refused: tuple[str, ...] = ()
     """Why the plan is not answered."""
-    epoch: int
-    current_round: int
-    answers_from: int | None
+    epoch: int = 0
+    current_round: int = -1
+    answers_from: int | None = None
     """The first round this device answers by itself."""
     waiting: int = 0
     accepted: int = 0

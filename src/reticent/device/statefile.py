@@ -96,9 +96,8 @@ class StateFile:
             with self.transaction(patience=patience):
                 pass
         except sqlite3.Error as error:  # found whole, but locked or full when the plan was to be taken up
-            fault = _sorted(path, error)
-            unreadable = StateError(f"{path}: cannot be read as a state file ({fault}).")
-            raise fault if isinstance(fault, StateError) else unreadable from None
+            unreadable = StateError(f"{path}: cannot be read as a state file (corrupt).")
+            raise _momentary(path, error) or unreadable from None
 
     @staticmethod
     def connect(path: Path, patience: float) -> sqlite3.Connection:
@@ -229,9 +228,22 @@ class StateFile:
         fault = ""
         try:
             if not _is_absent(path):
-                return Opened(self._open_existing(identity, patience), range(0), tightened)
+                _check_header(path)  # before SQLite may touch the file
+                connection = self.connect(path, patience)
+                try:
+                    _check_content(path, connection, identity)
+                except BaseException:
+                    connection.close()
+                    raise
+                return Opened(connection, range(0), tightened)
         except _BrokenError as broken:
             fault = str(broken)
+        except (sqlite3.Error, ValueError) as error:
+            # A `ValueError`: SQLite quotes damaged text in its messages, which Python then cannot decode.
+            momentary = _momentary(path, error)
+            if momentary is not None:
+                raise momentary from None
+            fault = "corrupt"
         if identity is None and not fault:
             raise StateError(f"{path}: there is no state file here.")
         if identity is None:
@@ -244,20 +256,6 @@ class StateFile:
             return Opened(self.connect(path, patience), range(epoch), False)
         except (sqlite3.Error, OSError) as error:
             raise StateError(f"{path}: cannot be made ({error}).") from None
-
-    def _open_existing(self, identity: Identity | None, patience: float) -> sqlite3.Connection:
-        connection = None
-        try:
-            _check_header(self.path)  # before SQLite may touch the file
-            connection = self.connect(self.path, patience)
-            _check_content(self.path, connection, identity)
-        except BaseException as error:
-            if connection is not None:
-                connection.close()
-            if isinstance(error, sqlite3.Error | ValueError):
-                raise _sorted(self.path, error) from None
-            raise
-        return connection
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         try:
@@ -408,12 +406,8 @@ def _check_content(path: Path, connection: sqlite3.Connection, identity: Identit
         )
 
 
-def _sorted(path: Path, error: Exception) -> Exception:
-    """
-    A fault of the moment is the caller's to solve; a fault of the content is quarantined.
-
-    So is a `ValueError`: SQLite quotes damaged text in its messages, which Python then cannot decode.
-    """
+def _momentary(path: Path, error: Exception) -> StateError | None:
+    """A fault of the moment, the caller's to solve; None for one of the content, which is quarantined."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StateError(f"{path}: locked by another process.")
@@ -421,4 +415,4 @@ def _sorted(path: Path, error: Exception) -> Exception:
         return StateError(f"{path}: cannot be written.")
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM):
         return StateError(f"{path}: the disk is full or failing ({error}).")
-    return _BrokenError("corrupt")
+    return None

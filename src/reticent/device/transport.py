@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from reticent.errors import ParameterError
 
 if TYPE_CHECKING:
-    from http.client import HTTPConnection, HTTPResponse
+    from http.client import HTTPConnection
 
 _LARGEST_ANSWER = 4096
 _TEMPORARY = {401, 403, 408, 425, 429}
@@ -102,7 +102,8 @@ class HttpTransport:
         try:
             connection.request("POST", self._path, body, self._headers)
             response = connection.getresponse()
-            return outcome(response.status, response.getheader("Retry-After"), _content(response))
+            content = b"" if response.status == 202 else response.read(_LARGEST_ANSWER)
+            return outcome(response.status, response.getheader("Retry-After"), content)
         except (OSError, HTTPException):
             return Retry()
         finally:
@@ -143,10 +144,6 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _content(response: HTTPResponse) -> bytes:
-    return b"" if response.status == 202 else response.read(_LARGEST_ANSWER)
 
 
 def _code(content: bytes) -> str:

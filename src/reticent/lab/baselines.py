@@ -319,19 +319,11 @@ class BinFlipPlus(Frequencies):
         kept = self.acceptance
         return (self.accepted.variance(frequency) + (1 - kept) * frequency * (1 - frequency)) / kept
 
-    def publish(self, random: Random) -> tuple[int, ...]:
-        """Draw the public string of one device."""
-        low = float(self.channel.low)
-        return tuple(int(random.random() < low) for _ in range(self.buckets))
-
-    def accept(self, bucket: int, public: tuple[int, ...], random: Random) -> bool:
-        """Draw the one bit that a device whose value is in `bucket` sends about its public string."""
-        return bool(random.random() < self.probability_of_acceptance(public[bucket]))
-
     def answer(self, bucket: int, random: Random) -> tuple[int, ...] | None:
         """Draw a public string and return it if a device whose value is in `bucket` accepts it."""
-        public = self.publish(random)
-        return public if self.accept(bucket, public, random) else None
+        low = float(self.channel.low)
+        public = tuple(int(random.random() < low) for _ in range(self.buckets))
+        return public if random.random() < self.probability_of_acceptance(public[bucket]) else None
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from reticent.plan.model import Group, Plan
+from reticent.html import Safe, figure, note, page, table, under
 from reticent.privacy import Losses, compose, joint_limit_loss, losses
+
+if TYPE_CHECKING:
+    from reticent.plan.metric import Metric
+    from reticent.plan.plan import Plan
+
+WHAT_HOLDS = (
+    "Per round holds for any two values. Steady is a device whose values never change, over all rounds. "
+    "For life holds between devices that change at the same times. That a device changed, and when, is "
+    "hidden by flips only: each round by which a change moves costs the last figure."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +59,14 @@ def privacy_card(plan: Plan) -> PrivacyCard:
     limit lose less in a round than their sum. Over changing values there is no such discount.
     """
     of_metric = {metric.name: losses(metric.mechanism, metric.flip) for metric in plan.metrics}
-    of_group = {group.name: _group_losses(plan, group) for group in plan.groups}
+    of_group = {}
+    for group in plan.groups:
+        members = [plan.by_name[name] for name in group.metrics]
+        mechanisms, flips = [metric.mechanism for metric in members], [metric.flip for metric in members]
+        of_group[group.name] = GroupLosses(
+            round=joint_limit_loss(mechanisms, flips, group.max_total, rounds="one"),
+            constant=joint_limit_loss(mechanisms, flips, group.max_total, rounds="all"),
+        )
     grouped = {name for group in plan.groups for name in group.metrics}
     alone = [loss for name, loss in of_metric.items() if name not in grouped]
     together = list(of_group.values())
@@ -60,11 +79,76 @@ def privacy_card(plan: Plan) -> PrivacyCard:
     )
 
 
-def _group_losses(plan: Plan, group: Group) -> GroupLosses:
-    members = [plan.by_name[name] for name in group.metrics]
-    mechanisms = [metric.mechanism for metric in members]
-    flips = [metric.flip for metric in members]
-    return GroupLosses(
-        round=joint_limit_loss(mechanisms, flips, group.max_total, rounds="one"),
-        constant=joint_limit_loss(mechanisms, flips, group.max_total, rounds="all"),
+def plan_html(plan: Plan) -> Safe:
+    """A plan in a notebook, in two tables: the metrics as the plan has them, and the privacy card."""
+    report = f"one report of {plan.bits} bit{'s' * (plan.bits > 1)} every {duration(plan.round_seconds)}"
+    asked = table(
+        f"Plan {plan.name}, version {plan.version}: {report}",
+        ["metric", "asks for", "range", "mechanism", "epsilon", "flip"],
+        (
+            [
+                under(metric.name, metric.description),
+                _asks_for(metric),
+                f"0 to {_number(metric.max_value)} {metric.unit}".strip(),
+                metric.mechanism.title,
+                f"{float(metric.mechanism.epsilon):g}",
+                f"{float(metric.flip.probability):g}",
+            ]
+            for metric in plan.metrics
+        ),
     )
+    return page(asked, *_terms(plan), _cost(privacy_card(plan)), note(WHAT_HOLDS))
+
+
+def duration(seconds: int) -> str:
+    """
+    A length of time as a plan would write it.
+
+    >>> [duration(seconds) for seconds in (21_600, 86_400, 90, 61)]
+    ['6h', '1d', '90s', '61s']
+    """
+    for sign, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds and seconds % size == 0:
+            return f"{seconds // size}{sign}"
+    return f"{seconds}s"
+
+
+def _asks_for(metric: Metric) -> str:
+    parts = len(metric.mechanism.points) - 1
+    if metric.kind == "mean":
+        return metric.kind if parts == 1 else f"{metric.kind}, {parts} steps"
+    return f"{metric.kind}, {parts} buckets"
+
+
+def _terms(plan: Plan) -> Iterator[Safe]:
+    """What the plan says beside its metrics: groups, segments, who answers for it and until when."""
+    for group in plan.groups:
+        yield note(f"group {group.name}: {' + '.join(group.metrics)} ≤ {_number(group.max_total)}")
+    for segment in plan.segments:
+        yield note(f"segment {segment.name}, sent in the clear: {', '.join(segment.tags)}")
+    terms = [f"late reports count for {duration(plan.grace_seconds)}"]
+    terms += [f"owner {plan.owner}"] if plan.owner else []
+    terms += [f"expires {plan.expires.isoformat()}"] if plan.expires else []
+    yield note("; ".join(terms))
+
+
+def _cost(card: PrivacyCard) -> Safe:
+    rows: list[list[object]] = [
+        [name, *map(figure, (loss.round, loss.constant, loss.lifetime, loss.change_per_round))]
+        for name, loss in card.metrics.items()
+    ]
+    rows += [
+        [f"group {name}", figure(loss.round), figure(loss.constant), "", ""]
+        for name, loss in card.groups.items()
+    ]
+    whole = ["whole plan", figure(card.round), figure(card.constant), figure(card.lifetime), ""]
+    return table(
+        "What answering it costs a device",
+        ["epsilon spent", "per round", "steady", "for life", "change, per round"],
+        rows,
+        totals=[whole],
+    )
+
+
+def _number(number: int | Fraction) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{float(number):,.6g}"

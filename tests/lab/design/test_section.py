@@ -9,9 +9,7 @@ import pytest
 
 from reticent.estimates import expected_half_width
 from reticent.lab.design import Wish, check_command, choose, plan_text, section
-from reticent.plan import Plan
-from reticent.plan.card import privacy_card
-from reticent.plan.lint import lint
+from reticent.plan import Plan, lint, privacy_card
 
 HEAD = '[plan]\nname = "another-plan"\nversion = 3\nround = "6h"\nowner = "o"\nexpires = 2099-01-01\n\n'
 

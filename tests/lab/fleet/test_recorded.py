@@ -22,15 +22,6 @@ cid,2021-07-10,61
 TABLE = [[0, 7, 0], [30, 0, 0], [0, 0, 61]]
 
 
-@pytest.fixture(scope="module")
-def recordings() -> Path:
-    """The folder of recordings, which are not part of the project."""
-    folder = Path(__file__).parents[3].parent / "shared" / "data"
-    if not list(folder.glob("*_daily_seconds.csv.gz")):
-        pytest.skip("the recordings are not here")
-    return folder
-
-
 def csv(folder: Path, text: str, name: str = "some.csv") -> Path:
     path = folder / name
     path.write_text(text)

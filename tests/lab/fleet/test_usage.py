@@ -27,15 +27,6 @@ DAY = 86_400
 FITTED = (GRAN_TURISMO_SPORT, FORZA_HORIZON_4, THE_CREW_2)
 
 
-@pytest.fixture(scope="module")
-def recordings() -> Path:
-    """The folder of recordings, which are not part of the project."""
-    folder = Path(__file__).parents[3].parent / "shared" / "data"
-    if not list(folder.glob("*_daily_seconds.csv.gz")):
-        pytest.skip("the recordings are not here")
-    return folder
-
-
 def patterns(values: np.ndarray, steps: int, seed: int = 1) -> Supports:
     """Behaviour patterns after rounding on a grid of so many steps, each device with an alpha of its own."""
     plan = Plan("patterns", 1, DAY, 0, (Metric("seconds", OneBitMean(1, DAY, DAY // steps)),))

@@ -17,8 +17,7 @@ from reticent.cli.doctor.machine import Area, Check, installation, machine, tls
 from reticent.cli.options import given_store
 from reticent.cli.output import as_json, console, counted, found_problems, print_json
 from reticent.errors import PlanError
-from reticent.plan import Plan
-from reticent.plan.lint import lint
+from reticent.plan import Plan, lint
 
 MARKS = {"ok": "[green]ok[/green]", "note": "[yellow]note[/yellow]", "problem": "[red]problem[/red]"}
 _file = click.Path(path_type=Path)

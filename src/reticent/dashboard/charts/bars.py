@@ -101,10 +101,9 @@ def histogram(edges: Sequence[float], bars: Sequence[Bar], label: str, unit: str
     return both(draw, _WIDE, _NARROW)
 
 
-def small_histogram(
-    edges: Sequence[float], bars: Sequence[Bar], label: str, frame: Frame = HALF_SPARK
-) -> Markup:
+def small_histogram(edges: Sequence[float], bars: Sequence[Bar], label: str) -> Markup:
     """The shape of a histogram, Norm-Sub, with the raw intervals: for a card."""
+    frame = HALF_SPARK
     axis = BucketAxis(edges, frame)
     levels = frame.vertical(0, 100 * max(max(bar.upper, bar.projected) for bar in bars))
     parts = [

@@ -51,8 +51,10 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
         "confidence": params.confidence / 100,
         "rounds": params.rounds,
     }
-    build = _mean if mean else _histogram
-    more_shown, more_twin = build(reader, plan, metric, params, chosen, same)
+    if mean:
+        more_shown, more_twin = _mean(reader, plan, metric, params, same)
+    else:
+        more_shown, more_twin = _histogram(reader, plan, metric, params, chosen, same)
     return View(
         template="mean.html" if mean else "histogram.html",
         title=f"{metric.name} · {plan.name}",
@@ -66,14 +68,8 @@ Parts = tuple[dict[str, Any], dict[str, Any]]
 """What is shown, and what is in the twin."""
 
 
-def _mean(
-    reader: PointReader,
-    plan: Plan,
-    metric: Metric,
-    params: Params,
-    last: Point | None,
-    points: Sequence[Point],
-) -> Parts:
+def _mean(reader: PointReader, plan: Plan, metric: Metric, params: Params, points: Sequence[Point]) -> Parts:
+    last = latest(points)
     by_tag = _by_tag(reader, plan, metric, params, last) if params.by else {}
     lines = by_tag or {"": list(points)}
     twin: dict[str, Any] = {
@@ -187,7 +183,7 @@ def _histogram(
         "histogram": None,
         "medians": [point.to_dict() for point in points],
     }
-    result = chosen and reader.histogram(plan, metric.name, chosen, params.confidence, segment)
+    result = chosen and reader.histogram(plan, chosen, params.confidence, segment)
     if not chosen or not result or not isinstance(result.estimate, HistogramEstimate):
         return {}, twin
     place = points.index(chosen)

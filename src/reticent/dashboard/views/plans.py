@@ -16,9 +16,7 @@ from reticent.dashboard.points import Point, PointReader, comparable, latest
 from reticent.dashboard.views import View, headline, mark
 from reticent.dashboard.views.metric import bars
 from reticent.estimates import HistogramEstimate
-from reticent.plan import Metric, Plan
-from reticent.plan.card import PrivacyCard
-from reticent.plan.lint import lint
+from reticent.plan import Metric, Plan, PrivacyCard, lint
 
 ROUNDS = 60
 CONFIDENCE = 95
@@ -121,7 +119,7 @@ def _metric_card(
     marks, shape = [mark(point) for point in reversed(same)], Markup()
     what, frame = ("mean", charts.SPARK) if metric.kind == "mean" else ("median", charts.HALF_SPARK)
     if metric.kind == "histogram":
-        result = reader.histogram(plan, metric.name, last, CONFIDENCE)
+        result = reader.histogram(plan, last, CONFIDENCE)
         if result is not None and isinstance(result.estimate, HistogramEstimate):
             label = f"how {metric.name} is spread over devices, latest round"
             shape = charts.small_histogram(result.estimate.edges, bars(result.estimate), label)

@@ -24,8 +24,7 @@ from reticent.lab.audit.exact import (
     widths_of,
 )
 from reticent.mechanisms import SCALE, Mechanism
-from reticent.plan import Group, Metric, Plan
-from reticent.plan.card import privacy_card
+from reticent.plan import Group, Metric, Plan, privacy_card
 from reticent.privacy import loss_by_width, loss_of_constant_device
 from reticent.privacy import loss_of_switch as claim_of_switch
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 from reticent.errors import ParameterError
 from reticent.estimates.interval import check_confidence
 from reticent.mechanisms import Number, exact
-from reticent.plan.lint import LARGE_EPSILON
-from reticent.plan.reading import MAX_NUMBER, MIN_NUMBER
+from reticent.plan.linter import LARGE_EPSILON
+from reticent.plan.parse import MAX_NUMBER, MIN_NUMBER
 
 LEAST_EPSILON, MOST_EPSILON = Fraction(1, 1000), Fraction(20)
 """What a plan takes for epsilon."""

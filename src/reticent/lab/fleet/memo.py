@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import ParameterError
-from reticent.lab.fleet.draws import FleetDraws, Scratch, Words, blocks, each_block
+from reticent.lab.fleet.draws import FleetDraws, Words, blocks, each_block
 from reticent.mechanisms import COHORTS
 from reticent.plan import Group, Metric, Plan
 
@@ -113,15 +113,11 @@ class Limit:
         return {name: Ratios(places, of[places] * self._limit, under) for name, of in units.items()}
 
 
-# Classes
+# Classes: what `memo_class` of a mechanism does, for many devices
 
 
-class Classes:
-    """
-    The remembered class of each device's value: what `memo_class` of a mechanism does, for many devices.
-
-    Points of a grid and edges of buckets alike are integers here, over one denominator.
-    """
+class _Scale:
+    """The points of a grid or the edges of buckets, as integers over one denominator."""
 
     def __init__(self, metric: Metric) -> None:
         points = metric.mechanism.points
@@ -137,14 +133,6 @@ class Classes:
                 "a fleet of real devices (SdkFleet) can answer this plan",
             )
 
-    def of(self, values: Whole, part: slice) -> NDArray[Any]:
-        """For whole values of the devices of a block."""
-        raise NotImplementedError
-
-    def of_ratios(self, ratios: Ratios, devices: NDArray[np.intp]) -> NDArray[Any]:
-        """For values that were scaled, of the devices with these numbers."""
-        raise NotImplementedError
-
     def _below(self, inside: Whole) -> NDArray[np.intp]:
         """The number of the last point but one that is not above each value in range."""
         return np.minimum(np.searchsorted(self._ceilings, inside, side="right") - 1, self._last)
@@ -158,7 +146,7 @@ class Classes:
         return np.minimum(places - 1, self._last)
 
 
-class Cells(Classes):
+class Cells(_Scale):
     """The cell of a grid that a value goes to, with each device's own alpha."""
 
     def __init__(self, metric: Metric, draws: FleetDraws) -> None:
@@ -177,7 +165,7 @@ class Cells(Classes):
                 np.subtract(self._top, self._lift, out=self._lift)  # the smallest value that goes up
 
     def of(self, values: Whole, part: slice) -> NDArray[Any]:
-        """For whole values."""
+        """The class of each value, for the devices of a block."""
         if self._lift is None:
             inside = clamp(values, self._top, np.int64)
             below = self._below(inside)
@@ -192,7 +180,7 @@ class Cells(Classes):
         return lifted
 
     def of_ratios(self, ratios: Ratios, devices: NDArray[np.intp]) -> NDArray[Any]:
-        """For values that were scaled."""
+        """The same for values that were scaled, of the devices with these numbers."""
         below = self._below_ratios(ratios)
         rights = np.array(self._points[1:], dtype=ratios.over.dtype)[below]
         widths = self._widths.astype(ratios.over.dtype)[below] * ratios.under
@@ -201,7 +189,7 @@ class Cells(Classes):
         return np.asarray(below + (lift.astype(missing.dtype) >= missing))
 
 
-class BucketClasses(Classes):
+class BucketClasses(_Scale):
     """The class of a value's bucket, from a table of buckets where the range is small enough for one."""
 
     def __init__(self, metric: Metric, cohorts: NDArray[np.uint8]) -> None:
@@ -212,7 +200,7 @@ class BucketClasses(Classes):
             self._table = self._below(np.arange(self._top + 1)).astype(np.uint8)
 
     def of(self, values: Whole, part: slice) -> NDArray[Any]:
-        """For whole values."""
+        """The class of each value, for the devices of a block."""
         if self._table is None:
             buckets = self._below(clamp(values, self._top, np.int64)).astype(np.uint8)
         else:
@@ -220,7 +208,7 @@ class BucketClasses(Classes):
         return np.asarray(self._mechanism.bucket_class(buckets, self._cohorts[part]))
 
     def of_ratios(self, ratios: Ratios, devices: NDArray[np.intp]) -> NDArray[Any]:
-        """For values that were scaled."""
+        """The same for values that were scaled, of the devices with these numbers."""
         buckets = self._below_ratios(ratios).astype(np.uint8)
         return np.asarray(self._mechanism.bucket_class(buckets, self._cohorts[devices]))
 
@@ -257,7 +245,7 @@ class Memo:
         kept = np.zeros(len(self._draws.states), np.min_scalar_type((1 << self._bits * self._classes) - 1))
 
         def work(part: slice) -> None:
-            scratch = Scratch(part.stop - part.start)
+            scratch = np.empty((2, part.stop - part.start), np.uint64)
             for number in range(self._classes):
                 for bit in range(self._bits):
                     words = self._draws.words(int(self._places[bit, number]), part, scratch)
@@ -267,7 +255,7 @@ class Memo:
         each_block(work, len(kept))
         return kept
 
-    def answers(self, classes: NDArray[Any], part: slice, scratch: Scratch) -> list[NDArray[Any]]:
+    def answers(self, classes: NDArray[Any], part: slice, scratch: Words) -> list[NDArray[Any]]:
         """The remembered bit of each device's class, one array (of 0 and 1, or booleans) per answer bit."""
         if self._kept is None:
             slots = classes.astype(np.intp)

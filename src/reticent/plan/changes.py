@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from reticent.plan.model import Metric, Plan
+from reticent.plan.plan import Plan
 from reticent.privacy import compose, losses
 
 
@@ -70,18 +70,15 @@ def _of_metrics(before: Plan, after: Plan) -> Iterator[Change]:
         elif old.digest != metric.digest:
             message = "has other privacy parameters: a new memo epoch"
             yield Change(f"metrics.{metric.name}", message, new_memo=True, loss=full)
-        if old is not None:
-            yield from _of_words(old, metric)
-
-
-def _of_words(old: Metric, new: Metric) -> Iterator[Change]:
-    where = f"metrics.{new.name}"
-    if old.flip != new.flip:
-        change = f"{old.flip.probability} → {new.flip.probability}"
-        yield Change(f"{where}.flip", f"{change}: same memo, other loss per round")
-    for name in ("unit", "description"):
-        if getattr(old, name) != getattr(new, name):
-            yield Change(f"{where}.{name}", f"{_shown(getattr(old, name))} → {_shown(getattr(new, name))}")
+        if old is None:
+            continue
+        if old.flip != metric.flip:
+            change = f"{old.flip.probability} → {metric.flip.probability}"
+            yield Change(f"metrics.{metric.name}.flip", f"{change}: same memo, other loss per round")
+        for name in ("unit", "description"):
+            was, now = getattr(old, name), getattr(metric, name)
+            if was != now:
+                yield Change(f"metrics.{metric.name}.{name}", f"{_shown(was)} → {_shown(now)}")
 
 
 def _of_rest(before: Plan, after: Plan) -> Iterator[Change]:

@@ -7,8 +7,9 @@ from datetime import date
 from fractions import Fraction
 from math import prod
 
-from reticent.plan.model import Group, Metric, Plan
-from reticent.plan.problems import Problem
+from reticent.errors import Problem
+from reticent.plan.metric import Group, Metric
+from reticent.plan.plan import Plan
 
 LARGE_EPSILON = Fraction(4)
 MANY_TAGS = 50
@@ -17,23 +18,23 @@ SHORT_ROUND = 60
 
 def lint(plan: Plan, today: date | None = None) -> list[Problem]:
     """Every warning about a plan, in the order of the plan."""
-    found = list(_of_plan(plan, today))
+    problems = list(_of_plan(plan, today))
     for metric in plan.metrics:
-        found += _of_metric(metric)
+        problems += _of_metric(metric)
     for group in plan.groups:
-        found += _of_group(plan, group)
-    return found
+        problems += _of_group(plan, group)
+    return problems
 
 
 def lint_succession(previous: Plan, plan: Plan) -> list[Problem]:
     """What breaks when `plan` follows `previous`: parameters must not change under one version."""
     if plan.name != previous.name:
         return [
-            _error("plan.name", "succession", f'expected "{previous.name}", the name of the earlier plan.')
+            Problem("plan.name", "succession", f'expected "{previous.name}", the name of the earlier plan.')
         ]
     if plan.round_seconds != previous.round_seconds:
         return [
-            _error(
+            Problem(
                 "plan.round",
                 "succession",
                 f"expected {previous.round_seconds} seconds, the length of the earlier plan's rounds.",
@@ -42,11 +43,13 @@ def lint_succession(previous: Plan, plan: Plan) -> list[Problem]:
         ]
     if plan.version < previous.version:
         return [
-            _error("plan.version", "succession", f"expected at least {previous.version}, got {plan.version}.")
+            Problem(
+                "plan.version", "succession", f"expected at least {previous.version}, got {plan.version}."
+            )
         ]
-    if plan.version == previous.version and asked(plan) != asked(previous):
+    if plan.version == previous.version and plan.fingerprint != previous.fingerprint:
         return [
-            _error(
+            Problem(
                 "plan.version",
                 "succession",
                 f"what is asked has changed, but the version is still {plan.version}.",
@@ -54,16 +57,6 @@ def lint_succession(previous: Plan, plan: Plan) -> list[Problem]:
             )
         ]
     return []
-
-
-def asked(plan: Plan) -> tuple[object, ...]:
-    """Everything about a plan that changes what a report says."""
-    metrics = tuple((metric.name, metric.digest, metric.flip) for metric in plan.metrics)
-    return (plan.round_seconds, metrics, plan.groups, plan.segments)
-
-
-def _error(where: str, rule: str, message: str, hint: str = "") -> Problem:
-    return Problem(where, rule, message, hint)
 
 
 def _warning(where: str, rule: str, message: str, hint: str) -> Problem:

@@ -1,4 +1,4 @@
-"""Plan, Metric, Group, Segment, Round: what is asked, of whom, how often and how privately."""
+"""Plan and Round: what is asked, of whom, how often and how privately."""
 
 from __future__ import annotations
 
@@ -10,82 +10,11 @@ from datetime import date
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
+from pathlib import Path
 
-from reticent.mechanisms import Channel, Flip, Kind, Mechanism
-
-OTHER = "other"
-"""The tag of a device whose own tag is not in the plan's closed set."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """
-    One counter: its name, unit, range and the mechanism that answers for it.
-
-    Everything that a remembered answer depends on is inside `mechanism`; `flip` is drawn anew each round.
-    """
-
-    name: str
-    mechanism: Mechanism
-    flip: Flip = field(default_factory=Flip)
-    unit: str = ""
-    description: str = ""
-
-    @property
-    def kind(self) -> Kind:
-        """What is asked about the counter: its "mean" or its "histogram"."""
-        return self.mechanism.kind
-
-    @property
-    def bits(self) -> int:
-        """Answer bits per report."""
-        return self.mechanism.bits
-
-    @property
-    def max_value(self) -> int | Fraction:
-        """The top of the range; larger values are clamped to it on the device."""
-        return self.mechanism.max_value
-
-    @cached_property
-    def digest(self) -> bytes:
-        """
-        SHA-256 of everything a remembered answer depends on, and of nothing else.
-
-        The same digest means the same memo. A new one is a fresh memo, which costs privacy anew: hence no
-        description, date or unit in it, and not the flip probability, whose noise is fresh every round.
-        """
-        return sha256(json.dumps(self.mechanism.parameters, separators=(",", ":")).encode()).digest()
-
-    @property
-    def channel(self) -> Channel:
-        """What the collector sees of a truth: the mechanism's channel after the flip."""
-        return self.mechanism.channel(self.flip)
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Mean metrics whose values share a limit: their sum is clamped to `max_total` on the device."""
-
-    name: str
-    metrics: tuple[str, ...]
-    max_total: int | Fraction
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A public tag with a closed set of values; anything else becomes "other"."""
-
-    name: str
-    values: tuple[str, ...]
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Every tag that may stand in a report: the declared ones, then "other"."""
-        return (*self.values, OTHER)
-
-    def tag(self, value: object) -> str:
-        """The tag for what a device calls itself."""
-        return value if isinstance(value, str) and value in self.values else OTHER
+from reticent.errors import PlanError, Problem
+from reticent.plan.metric import Group, Metric, Segment
+from reticent.plan.parse import MAX_TEXT, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +51,19 @@ class Plan:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Plan:
         """Read a plan.toml file; raises `PlanError` with every problem in it."""
-        from reticent.plan.reading import load_plan
-
-        return load_plan(path)
+        try:
+            text = Path(path).read_bytes()[: MAX_TEXT + 1].decode()
+        except UnicodeDecodeError as error:
+            problem = Problem(str(path), "syntax", f"is not UTF-8 text (byte {error.start}).")
+            raise PlanError([problem]) from None
+        except OSError as error:
+            raise PlanError([Problem(str(path), "file", f"cannot be read: {error.strerror}.")]) from None
+        return cls.from_toml(text)
 
     @classmethod
     def from_toml(cls, text: str) -> Plan:
         """Read a plan from the text of a plan.toml; raises `PlanError` with every problem in it."""
-        from reticent.plan.reading import read_plan
-
-        return read_plan(text)
+        return cls(**parse(text))
 
     @cached_property
     def by_name(self) -> Mapping[str, Metric]:
@@ -177,14 +109,30 @@ class Plan:
         end = start + self.round_seconds
         return Round(number, start, end, end + self.grace_seconds)
 
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """
+        SHA-256 of all that decides what a report of this plan means and costs.
+
+        Wider than a metric's digest (the flip, the groups and the segments are in it), and like it without
+        words: a better description, another owner, a later expiry or a longer grace is no new plan. Under
+        one name and version it must never change.
+        """
+        parts = [
+            self.name,
+            self.version,
+            self.round_seconds,
+            [[metric.name, metric.digest.hex(), str(metric.flip.threshold)] for metric in self.metrics],
+            [[group.name, list(group.metrics), str(group.max_total)] for group in self.groups],
+            [[segment.name, list(segment.values)] for segment in self.segments],
+        ]
+        return sha256(json.dumps(parts, separators=(",", ":")).encode()).digest()
+
+    def tags(self, values: Mapping[str, object]) -> dict[str, str]:
+        """The public tags of a device, one per declared segment, in plan order."""
+        return {segment.name: segment.tag(values.get(segment.name)) for segment in self.segments}
+
     def _repr_html_(self) -> str:
-        from reticent.plan.html import plan_html
+        from reticent.plan.card import plan_html
 
         return plan_html(self)
-
-    def tags(self, segment: Mapping[str, object]) -> dict[str, str]:
-        """The public tags of a device, one per declared segment, in plan order."""
-        return {each.name: each.tag(segment.get(each.name)) for each in self.segments}
-
-
-__all__ = ["OTHER", "Group", "Metric", "Plan", "Round", "Segment"]

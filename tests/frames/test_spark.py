@@ -60,7 +60,7 @@ def _refuses(frame: Any, plan: Plan) -> None:
 
 
 def _names_what_is_damaged(spark: Any, url: str, key: RoundKey) -> None:
-    path = open_lake(url).parts(key)[1]
+    path = open_lake(url).backend.parts(key)[1]
     file = Path(url.removeprefix("lake:///")) / path
     data = bytearray(file.read_bytes())
     data[500] ^= 1

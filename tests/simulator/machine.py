@@ -148,7 +148,7 @@ class System(RuleBasedStateMachine):
         answer = self.service.answer(request)
         self.witness.hear(report, answer)
         if answer is None and self.store_full:
-            self.service.store.limit(full=True)
+            self.service.store.backend.limit(full=True)
         return answer
 
     # Life on the devices
@@ -271,7 +271,7 @@ class System(RuleBasedStateMachine):
                 self.service.restart(min(self.service.versions + 1, len(PLANS)))
             case CollectorEvent.DISK:
                 self.store_full = not self.store_full
-        self.service.store.limit(full=self.store_full)
+        self.service.store.backend.limit(full=self.store_full)
 
     @invariant()
     def the_laws_hold(self) -> None:
@@ -287,7 +287,7 @@ class System(RuleBasedStateMachine):
 
     def heal(self) -> None:
         """All faults end: the next round of every device is accepted, all is sealed, nothing is amiss."""
-        self.service.store.limit(full=False)
+        self.service.store.backend.limit(full=False)
         self.store_full = False
         newest = max(phone.version for phone in self.phones)
         if newest > self.service.versions:

@@ -16,8 +16,7 @@ from reticent.collector import Committer
 from reticent.collector.commit import _Group
 from reticent.device import Answer, HttpTransport, Outcome, StateFile, answer
 from reticent.reports import from_json, to_json
-from reticent.stores import Appended, OpenRound
-from reticent.stores.sqlite import SqliteStore
+from reticent.stores import Appended, OpenRound, RoundStore
 
 
 def budget(examples: int, steps: int = 30, *, to_fail: bool = False) -> settings:
@@ -119,14 +118,14 @@ def puts_a_value_into_a_tag(patch: Patch) -> None:
 
 def corrects_sealed_rounds(patch: Patch) -> None:
     """A store that mends old results when it starts."""
-    load = SqliteStore.load_open_rounds
+    load = RoundStore.load_open_rounds
 
-    def mending(self: SqliteStore) -> int:
-        with self.writing() as transaction:
+    def mending(self: RoundStore[Any]) -> int:
+        with self.backend.writing() as transaction:
             transaction.execute("UPDATE counts SET ones = reports")
         return load(self)
 
-    patch.setattr(SqliteStore, "load_open_rounds", mending)
+    patch.setattr(RoundStore, "load_open_rounds", mending)
 
 
 FAULTS = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -30,7 +30,6 @@ from reticent.errors import ParameterError, ReticentError
 
 if TYPE_CHECKING:
     from reticent.results import Result, Results
-    from reticent.stores import Store
 
 
 @click.command(short_help="List the rounds of a store, or seal them.")
@@ -189,7 +188,7 @@ def _reader(store: str | None, counts: Path | None) -> Iterator[Results]:
     if counts is not None:
         from reticent.frames import read_counts
 
-        yield Results(cast("Store", read_counts(counts)))  # it has what is asked for, and no more
+        yield Results(read_counts(counts))
     elif store is not None:
         with opened_store(store) as opened:
             yield Results(opened)

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from reticent.collector.problems import ProblemError
 from reticent.errors import StoreError
-from reticent.stores import Key, Store
+from reticent.stores import Key, Keys
 
 REFRESH_SECONDS = 5.0
 SESSION_SECONDS = 12 * 3600
@@ -36,7 +36,7 @@ class Access:
     nor the comparison takes a time that tells of the right key.
     """
 
-    def __init__(self, store: Store, rate: float = 0.0, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: Keys, rate: float = 0.0, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self.rate = rate
         """Reports a second that each key may send; 0 for as many as it likes."""

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from reticent.collector.log import log, log_fault
 from reticent.errors import StoreError
-from reticent.stores import Appended, RoundKey, Store
+from reticent.stores import Appended, RoundKey, RoundWriter
 
 Records: TypeAlias = Mapping[RoundKey, Sequence[bytes]]
 Done: TypeAlias = Callable[[bool | StoreError], None]
@@ -62,7 +62,7 @@ class Committer:
     when one of their rounds was sealed meanwhile, or with the `StoreError` of a commit that failed.
     """
 
-    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, most_waiting: int) -> None:
+    def __init__(self, store: RoundWriter, loop: asyncio.AbstractEventLoop, most_waiting: int) -> None:
         self._store = store
         self._loop = loop
         self._most = most_waiting

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.counts import Counts
+from reticent.counts import Counts, counts_from_rows
 from reticent.counts.arrays import count_arrays
 from reticent.errors import ParameterError
 from reticent.plan import Plan
@@ -76,19 +76,6 @@ class Layout:
             raise ParameterError("records", f"whole records of {self.width} bytes", f"{len(records)} bytes")
         return np.frombuffer(records, dtype=np.uint8).reshape(-1, self.width)
 
-    def batches(self, groups: Iterable[bytes]) -> Iterator[Records]:
-        """Many groups as few arrays of some megabytes: the same records, whatever size groups have."""
-        waiting: list[bytes] = []
-        size = 0
-        for group in groups:
-            waiting.append(group)
-            size += len(group)
-            if size >= _BATCH_BYTES:
-                yield self.array(b"".join(waiting))
-                waiting, size = [], 0
-        if waiting:
-            yield self.array(b"".join(waiting))
-
     def ids(self, records: Records) -> NDArray[np.uint8]:
         """The ids of records."""
         return records[:, :ID_BYTES]
@@ -125,6 +112,55 @@ class Layout:
     def _tags_of(self, key: int) -> Tags:
         codes = key.to_bytes(len(self.plan.segments), "big")
         return tuple(segment.tags[code] for segment, code in zip(self.plan.segments, codes, strict=True))
+
+
+def batches(groups: Iterable[Records]) -> Iterator[Records]:
+    """Many groups as few arrays of some megabytes: the same records, whatever size groups have."""
+    waiting: list[Records] = []
+    size = 0
+    for group in groups:
+        waiting.append(group)
+        size += group.nbytes
+        if size >= _BATCH_BYTES:
+            yield np.concatenate(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield np.concatenate(waiting)
+
+
+def latest(keys: Iterable[RoundKey], last: int | None = None) -> list[RoundKey]:
+    """
+    Rounds in the order in which they are listed: by plan, the latest first, at most `last` of each plan.
+
+    >>> [key.round for key in latest([RoundKey("b", 1, 7), RoundKey("b", 1, 9), RoundKey("b", 1, 8)], last=2)]
+    [9, 8]
+    """
+    by_plan: dict[str, list[RoundKey]] = {}
+    for key in sorted(keys, key=lambda key: (key.plan, -key.round, -key.version)):
+        by_plan.setdefault(key.plan, []).append(key)
+    return [key for of_plan in by_plan.values() for key in of_plan[:last]]
+
+
+def counts_in_rows(count: Count) -> Iterator[tuple[Tags, str, tuple[int, ...], tuple[int, ...]]]:
+    """Counts as rows to keep: tags, metric, and per row of the metric the reports and the ones."""
+    for tags, by_metric in sorted(count.counts.items()):
+        for metric, counts in by_metric.items():
+            _, reports, ones = zip(*counts.rows(), strict=True)
+            yield tags, metric, reports, ones
+
+
+def counts_of_rows(
+    plan: Plan, rows: Iterable[tuple[Iterable[str], str, Iterable[int], Iterable[int]]]
+) -> CountsByTags:
+    """The counts that were kept as such rows; raises `ParameterError` when they do not fit the plan."""
+    by_tags: CountsByTags = {}
+    for tags, metric, reports, ones in rows:
+        names = tuple(tags)
+        if len(names) != len(plan.segments):
+            raise ParameterError("tags", f"one per segment ({len(plan.segments)})", len(names))
+        cells = ((row, *cell) for row, cell in enumerate(zip(reports, ones, strict=True)))
+        by_tags.setdefault(names, {})[metric] = counts_from_rows(plan.by_name[metric], cells)
+    return by_tags
 
 
 def add_counts(left: CountsByTags, right: CountsByTags) -> CountsByTags:

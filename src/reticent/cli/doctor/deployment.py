@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from reticent.cli.doctor.machine import Area, Check, open_to_others
 from reticent.device import HttpTransport
@@ -23,7 +23,7 @@ from reticent.errors import ParameterError, ReticentError
 from reticent.plan import Plan
 
 if TYPE_CHECKING:
-    from reticent.cli.readonly import Looked
+    from reticent.stores import RoundStore
 
 STORE, DEVICE, ENDPOINT = Area("store"), Area("device"), Area("endpoint")
 LITTLE, SCARCE = 1 << 30, 100 << 20
@@ -35,9 +35,9 @@ PATIENCE = 300
 def store(url: str) -> Iterator[Check]:
     """Everything about one store; nothing in it changes."""
     try:
-        from reticent.cli.readonly import read_only
+        from reticent.stores import open_store
 
-        with read_only(url) as looked:
+        with closing(open_store(url, readonly=True)) as looked:
             yield STORE.ok("reachable", looked.url)
             yield from _place(url, looked)
             yield from _content(looked)
@@ -45,7 +45,7 @@ def store(url: str) -> Iterator[Check]:
         yield STORE.failure("reachable", error, "check the address, and that the server runs")
 
 
-def _place(url: str, looked: Looked) -> Iterator[Check]:
+def _place(url: str, looked: RoundStore[Any]) -> Iterator[Check]:
     """Where it is kept: only a file or a folder of this machine can be looked at from outside."""
     if url.startswith("sqlite:///"):
         file = Path(url.removeprefix("sqlite:///"))
@@ -56,10 +56,7 @@ def _place(url: str, looked: Looked) -> Iterator[Check]:
         yield _writable(os.access(folder, os.W_OK | os.X_OK) and not _read_only(folder))
         yield disk(shutil.disk_usage(folder).free)
     elif url.startswith(("postgresql://", "postgres://")):
-        from reticent.cli.readonly_postgres import LookedPostgres
-
-        if isinstance(looked, LookedPostgres):
-            yield _writable(looked.writable())
+        yield _writable(looked.backend.writable())
         yield STORE.note("disk", "of the server: not seen from here")
     else:
         yield STORE.note("writable", "whether the bucket can be written is not tried: that would write to it")
@@ -102,7 +99,7 @@ def disk(free: int) -> Check:
     return STORE.ok("disk", message)
 
 
-def _content(looked: Looked) -> Iterator[Check]:
+def _content(looked: RoundStore[Any]) -> Iterator[Check]:
     """What is in it. A damaged store is not asked further."""
     problems = looked.verify()
     if problems:
@@ -156,23 +153,15 @@ def overdue(closings: list[int], now: float, url: str) -> Check:
     )
 
 
-def _closings(looked: Looked) -> list[int]:
+def _closings(looked: RoundStore[Any]) -> list[int]:
     """When each open round may be sealed, in unix seconds."""
     plans = {(plan.name, plan.version): plan for plan in looked.plans()}
     return [plans[key[:2]].round(key.round).closes for key in looked.unsealed() if key[:2] in plans]
 
 
-def open_reports(looked: Looked) -> int:
+def open_reports(looked: RoundStore[Any]) -> int:
     """Reports of open rounds, as stored."""
-    from reticent.stores import SqlStore
-
-    if isinstance(looked, SqlStore):
-        return sum(info.reports for info in looked.rounds() if info.state != "sealed")
-    from reticent.stores.lake import LakeReader, Part
-
-    assert isinstance(looked, LakeReader)  # noqa: S101
-    names = [name for key in looked.unsealed() for name in looked.countable(key)]
-    return sum(part.rows for name in names if (part := Part.parse(name)) is not None)
+    return sum(info.reports for info in looked.rounds() if info.state != "sealed")
 
 
 BYTES_PER_REPORT = 80
@@ -282,9 +271,10 @@ def _whole(file: Path, plan: Plan | None) -> Check:
 
 
 def _inside(file: Path, plan: Plan | None) -> Check:
-    from reticent.cli.sqlite_unchanged import connect_unchanged
-
-    with closing(connect_unchanged(file)) as connection:
+    # While a program has the file open its log is beside it, and is read too. Otherwise the file is all there
+    # is, and SQLite is told so: else it would make an index of a log that does not exist.
+    how = "mode=ro" if Path(f"{file}-wal").exists() else "mode=ro&immutable=1"
+    with closing(sqlite3.connect(f"file:{quote(str(file))}?{how}", uri=True, timeout=2.0)) as connection:
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         if verdict != "ok" or not names >= TABLES.keys():

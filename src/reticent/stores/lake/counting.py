@@ -26,7 +26,7 @@ from reticent.stores.records import Count, CountsByTags, Records, RoundKey, add_
 from reticent.stores.store import State
 
 if TYPE_CHECKING:
-    from reticent.stores.lake.reader import LakeReader
+    from reticent.stores.lake.backend import LakeBackend
 
 LOOKS = 50
 """How often a folder is listed anew because parts in it were merged while they were being read."""
@@ -180,7 +180,7 @@ class _VanishedError(Exception):
 
 
 def count_round(
-    lake: LakeReader, key: RoundKey, engine: Engine, *, skip_bad: bool = False
+    lake: LakeBackend, key: RoundKey, engine: Engine, *, skip_bad: bool = False
 ) -> tuple[Count, State, int]:
     """
     Count a round: what it comes to, its state, and how many parts were counted.
@@ -202,7 +202,7 @@ def count_round(
     raise StoreError(f"{lake.url}: {parts.folder}: segments vanish while they are being counted")
 
 
-def _count_parts(lake: LakeReader, parts: Parts, engine: Engine, skip_bad: bool) -> tuple[Count, State, int]:
+def _count_parts(lake: LakeBackend, parts: Parts, engine: Engine, skip_bad: bool) -> tuple[Count, State, int]:
     key, seals = parts.key, lake.seals
     # Asked before the parts are listed: those of an older list may have been merged before it was frozen.
     frozen = seals.kept(key) is not None

@@ -19,6 +19,7 @@ from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores.id_set import ID_BYTES
 from reticent.stores.records import Layout, Records, RoundKey
+from reticent.stores.round_store import Span
 
 FORMAT = 1
 NUMBER_BYTES = 7
@@ -112,6 +113,11 @@ class Part(NamedTuple):
         if found is None or int(found[2]) > int(found[3]):
             return None
         return cls(found[1], int(found[2]), int(found[3]), int(found[4]))
+
+    @property
+    def span(self) -> Span:
+        """Which commit groups are in it."""
+        return Span(self.writer, self.first, self.last)
 
     def covers(self, other: Part) -> bool:
         """Whether all that the other one has is in this one."""

@@ -1,21 +1,22 @@
-"""A bucket as a place for a lake: S3, Google Cloud Storage, Azure, through fsspec."""
+"""Object stores as a place for a lake: S3, Google Cloud Storage, Azure, through fsspec."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
-from reticent.errors import StoreError
-from reticent.stores.lake.files import TEMPORARY, Files
+from reticent.errors import MissingExtraError, StoreError
+from reticent.stores.lake.files import TEMPORARY, Files, LocalFiles
 
 Result = TypeVar("Result")
 
 
 class ObjectFiles(Files):
     """
-    A prefix of a bucket, as a file system of fsspec.
+    A prefix of an object store, as a file system of fsspec.
 
     One `put` is one upload: there when it is complete, or not at all. `put_new` is a conditional upload
     (`If-None-Match: *` on S3), which the file system must offer as `pipe_file(…, mode="create")`; whether the
@@ -136,3 +137,26 @@ class ObjectFiles(Files):
 def _protocol(filesystem: Any) -> str:
     protocol = filesystem.protocol
     return str(protocol if isinstance(protocol, str) else protocol[0])
+
+
+def files_at(url: str) -> Files:
+    """The files at an address."""
+    if url.startswith("lake:///") and len(url) > len("lake:///"):
+        return LocalFiles(Path(url.removeprefix("lake:///")))
+    if url.startswith("lake+file:///"):
+        return LocalFiles(Path(url.removeprefix("lake+file://")))
+    inner = url.removeprefix("lake+")
+    shown = f"lake+{inner.partition('://')[0]}://{inner.partition('://')[2].rpartition('@')[2]}"
+    if "://" not in inner or inner.startswith("lake://"):
+        raise StoreError(f"store: expected lake:///folder or lake+s3://bucket/prefix, got {shown}")
+    try:
+        from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+    except ImportError as missing:
+        raise MissingExtraError("lake", "fsspec") from missing
+    try:
+        filesystem, prefix = url_to_fs(inner, use_listings_cache=False, skip_instance_cache=True)
+    except ImportError as missing:
+        raise StoreError(f"{shown}: {missing}") from missing
+    except ValueError as unknown:
+        raise StoreError(f"{shown}: expected a protocol that fsspec knows: {unknown}") from unknown
+    return ObjectFiles(filesystem, prefix, shown)

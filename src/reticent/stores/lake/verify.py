@@ -11,10 +11,10 @@ from reticent.stores.lake.layout import COUNTS, LAKE, REPORTS, Part, folder_of
 from reticent.stores.records import Count, RoundKey
 
 if TYPE_CHECKING:
-    from reticent.stores.lake.reader import LakeReader
+    from reticent.stores.lake.backend import LakeBackend
 
 
-def problems_of(lake: LakeReader) -> list[str]:
+def problems_of(lake: LakeBackend) -> list[str]:
     """
     What is wrong, a sentence each. Every segment that counts is read, with its checksums.
 
@@ -31,7 +31,7 @@ def problems_of(lake: LakeReader) -> list[str]:
     return problems
 
 
-def _said(lake: LakeReader, work: Callable[[], object]) -> list[str]:
+def _said(lake: LakeBackend, work: Callable[[], object]) -> list[str]:
     """What work complains of, on one line and without the address."""
     try:
         work()
@@ -40,7 +40,7 @@ def _said(lake: LakeReader, work: Callable[[], object]) -> list[str]:
     return []
 
 
-def _sealed(lake: LakeReader, key: RoundKey) -> Iterator[str]:
+def _sealed(lake: LakeBackend, key: RoundKey) -> Iterator[str]:
     """A round of counts: every metric was answered by all its reports."""
     where = f"round {key.round} of {key.plan} version {key.version}"
     found: list[Count | None] = []
@@ -54,7 +54,7 @@ def _sealed(lake: LakeReader, key: RoundKey) -> Iterator[str]:
                 yield f"{where}: {metric}: expected the counts of {count.reports} reports, got {devices}"
 
 
-def _open(lake: LakeReader, key: RoundKey) -> Iterator[str]:
+def _open(lake: LakeBackend, key: RoundKey) -> Iterator[str]:
     """A round with reports: each segment that counts is there, whole, and of this round."""
     problems = _said(lake, lambda: lake.columns(key))
     if problems:

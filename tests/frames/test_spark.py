@@ -139,7 +139,8 @@ def _tallied(records: Any, plan: Plan) -> dict[Any, Any]:
     for os_place, os_tag in enumerate(plan.segments[0].tags):
         for place, tag in enumerate(plan.segments[1].tags):
             chosen = records[(records[:, 17] == os_place) & (records[:, 18] == place)]
-            rows = np.array([metric.mechanism.row(cohort) for cohort in chosen[:, 16].tolist()])  # type: ignore[union-attr]
+            cohorts = chosen[:, 16].tolist()
+            rows = np.array([metric.mechanism.row(cohort) for cohort in cohorts])  # type: ignore[union-attr]
             reports = np.bincount(rows, minlength=size)
             ones = np.bincount(rows[chosen[:, 19] >= 128], minlength=size)
             expected[(os_tag, tag), metric.name] = tuple(reports.tolist()), tuple(ones.tolist())

@@ -67,7 +67,7 @@ ABOUT = ("plan", "version", "metric", "round", "start", "end", "state", "segment
 
 
 class HasEstimate(Protocol):
-    """An estimate and what it is of: a `Result` of `reticent.results`, or an `Estimated` of `reticent.frames`."""
+    """An estimate and what it is of: a `Result` of `reticent.results`, an `Estimated` of `reticent.frames`."""
 
     @property
     def plan(self) -> str: ...  # noqa: D102

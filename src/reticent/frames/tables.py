@@ -178,7 +178,7 @@ class Estimated:
 
 
 def estimates_from_frame(frame: Any) -> list[Estimated]:
-    """The estimates of a frame that `estimates_to_frame` made, in the order in which they first stand there."""
+    """The estimates of a frame that `estimates_to_frame` made, in the order of their first rows."""
     required = [name for name in ABOUT if name != "segment"]  # which is empty for the whole fleet
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in frame_rows(frame):

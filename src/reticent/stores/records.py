@@ -90,11 +90,11 @@ class Layout:
 
     def count(self, answers: Answers) -> CountsByTags:
         """The counts of distinct records without their ids, apart by tags."""
-        return {tags: self._count(chosen) for tags, chosen in self._by_tags(answers)} if len(answers) else {}
-
-    def _count(self, answers: Answers) -> dict[str, Counts]:
-        cohorts = np.ascontiguousarray(answers[:, 0]) if self.plan.uses_cohort else None
-        return count_arrays(self.plan, cohorts, np.ascontiguousarray(answers[:, self._bits :]))
+        counts: CountsByTags = {}
+        for tags, chosen in self._by_tags(answers) if len(answers) else ():
+            cohorts = np.ascontiguousarray(chosen[:, 0]) if self.plan.uses_cohort else None
+            counts[tags] = count_arrays(self.plan, cohorts, np.ascontiguousarray(chosen[:, self._bits :]))
+        return counts
 
     def _by_tags(self, answers: Answers) -> Iterator[tuple[Tags, Answers]]:
         """Answers apart by their combination of tags: those that occur, of however many there might be."""
@@ -105,13 +105,11 @@ class Layout:
         for place, segment in enumerate(self.plan.segments, self._tags):
             keys = keys << np.uint64(8) | np.minimum(answers[:, place], len(segment.tags) - 1)
         order = np.argsort(keys.astype(np.uint16) if len(self.plan.segments) <= 2 else keys, kind="stable")
-        found, starts = np.unique(keys[order], return_index=True)
-        for key, chosen in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
-            yield self._tags_of(key), answers[chosen]
-
-    def _tags_of(self, key: int) -> Tags:
-        codes = key.to_bytes(len(self.plan.segments), "big")
-        return tuple(segment.tags[code] for segment, code in zip(self.plan.segments, codes, strict=True))
+        occurring, starts = np.unique(keys[order], return_index=True)
+        for key, chosen in zip(occurring.tolist(), np.split(order, starts[1:]), strict=True):
+            codes = key.to_bytes(len(self.plan.segments), "big")
+            tags = zip(self.plan.segments, codes, strict=True)
+            yield tuple(segment.tags[code] for segment, code in tags), answers[chosen]
 
 
 def batches(groups: Iterable[Records]) -> Iterator[Records]:

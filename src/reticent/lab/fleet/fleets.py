@@ -20,7 +20,7 @@ from reticent.counts.model import fold
 from reticent.counts.reports import Slice
 from reticent.device import SecretDraws, answer
 from reticent.errors import ParameterError
-from reticent.lab.fleet.draws import FleetDraws, Places, Scratch, blocks, each_block
+from reticent.lab.fleet.draws import FleetDraws, Places, blocks, each_block
 from reticent.lab.fleet.memo import BucketClasses, Cells, Limit, Memo, Ratios, Whole
 from reticent.mechanisms import COHORTS
 from reticent.plan import Metric, Plan
@@ -206,7 +206,7 @@ class VectorisedFleet:
     ) -> list[NDArray[Any]]:
         """The bits that a block sends, one array per answer bit of the metrics."""
         asked = list(self.plan.metrics) if metrics is None else metrics
-        scratch = Scratch(part.stop - part.start)
+        scratch = np.empty((2, part.stop - part.start), np.uint64)
         sent: list[NDArray[Any]] = []
         for metric, classes in zip(asked, self._classified(values, part, asked), strict=True):
             bits = self._memos[metric.name].answers(classes, part, scratch)

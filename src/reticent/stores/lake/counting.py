@@ -1,9 +1,9 @@
 """
 Counting a round of a lake from its parts: each id once, by a rule that needs no order of arrival.
 
-`count_round` is the one loop, of a collector that seals and of `reticent count`: it says which parts count and
-which are bad, and looks again when parts vanish. What adds up is an engine: `Arrow`, which every lake has, or
-DuckDB and Spark of `reticent.frames`.
+`count_round` is the one loop, of a collector that seals and of `reticent count`: it says which parts count
+and which are bad, and looks again when parts vanish. What adds up is an engine: `Arrow`, which every lake
+has, or DuckDB and Spark of `reticent.frames`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ GONE = "is gone, and its reports with it"
 
 
 class BadFileError(ReticentError):
-    """Parts of a round that cannot be counted; `files` has the reason for each path, `names` for each name."""
+    """Parts of a round that cannot be counted: the reason for each, by path in `files`, by name in `names`."""
 
     def __init__(self, lake: str, folder: str, names: Mapping[str, str]) -> None:
         self.names = dict(names)
@@ -61,7 +61,7 @@ class Parts:
         return sum(part.rows for name in names if (part := Part.parse(name)))
 
     def location(self, name: str) -> tuple[str, Any]:
-        """Where engines find a part: its full name, and a file system of fsspec, or None for this machine's."""
+        """Where engines find a part: its full name, and fsspec's file system, or None for this machine's."""
         return self.files.location(f"{self.folder}/{name}")
 
     def read(self, name: str) -> Records:
@@ -112,7 +112,7 @@ class Engine(Protocol):
 
 
 class Arrow:
-    """PyArrow reads and NumPy counts: what a lake needs anyway, in memory that does not grow with the round."""
+    """PyArrow reads and NumPy counts, in memory that does not grow with the round; a lake needs both anyway."""
 
     checks: Literal["all"] = "all"
 
@@ -207,7 +207,7 @@ def _count_parts(lake: LakeBackend, parts: Parts, engine: Engine, skip_bad: bool
     # Asked before the parts are listed: those of an older list may have been merged before it was frozen.
     frozen = seals.kept(key) is not None
     state: State = "closing" if seals.is_closing(key) else "open"
-    names = lake.countable(key)
+    names = seals.countable(key)
 
     def check(names: Sequence[str], pages: bool) -> dict[str, str]:
         problems = parts.problems(names, pages)

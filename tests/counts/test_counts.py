@@ -99,7 +99,6 @@ def test_only_counts_of_a_kind_add(other: object) -> None:
         other + MeanCounts(1, 1)  # type: ignore[operator]
 
 
-HOURS = Buckets.even(24, 5)
 PLAN = Plan(
     "app",
     2,

@@ -211,7 +211,7 @@ def test_counts_of_another_metric_are_refused() -> None:
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "attackers.md"
-ROWS = re.findall(
+TABLE = re.findall(
     r"^\| (\d+) buckets, (\d+) bits? \| ([\d.]+) % \| ([\d.]+) % \| ([\d.]+) % \|$", PAGE.read_text(), re.M
 )
 
@@ -232,7 +232,7 @@ def seen(metric: Metric, devices: int, liars: int) -> bool:
     return not found.even
 
 
-@pytest.mark.parametrize(("buckets", "bits", "few", "more", "many"), ROWS)
+@pytest.mark.parametrize(("buckets", "bits", "few", "more", "many"), TABLE)
 def test_the_printed_share_of_liars_is_seen_and_little_less_is_not(
     buckets: str, bits: str, few: str, more: str, many: str
 ) -> None:
@@ -244,4 +244,4 @@ def test_the_printed_share_of_liars_is_seen_and_little_less_is_not(
 
 
 def test_the_table_is_there() -> None:
-    assert len(ROWS) == 3
+    assert len(TABLE) == 3

@@ -208,7 +208,6 @@ def test_bounds_need_devices() -> None:
         paper_bound(Metric("m", OneBitMean(1, 24)), 0)
 
 
-HOURS = Buckets.even(24, 32)
 DAY = Metric("day", OneBitMean(1, 86_400))
 FLIPPED = Metric("flipped", OneBitMean(1, 24), Flip("1/5"))
 ROWS = Metric("rows", HadamardBit(1, HOURS))

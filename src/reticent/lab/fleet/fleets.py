@@ -235,7 +235,7 @@ class VectorisedFleet:
     def _write(
         self, records: NDArray[np.uint8], part: slice, round_number: int, values: Values, tags: Tags
     ) -> None:
-        """The records of a block, as `reticent.reports.codec` defines them."""
+        """The records of a block, as `reticent.reports` defines them."""
         records[:, :8] = np.frombuffer(round_number.to_bytes(8, "big"), dtype=np.uint8)
         for half, place in enumerate(self._draws.places.report_id(self.plan.version, round_number)):
             words = self._draws.words(place, part).astype(">u8")

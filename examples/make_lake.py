@@ -29,9 +29,9 @@ def main(folder: str) -> None:
     for number in (FIRST, FIRST + 1):
         records = [layout.pack(report) for report in fleet.reports(number, values, tags)]
         half = DEVICES // 2
-        for collector, part in zip(collectors, (records[: half + SHARED], records[half:]), strict=True):
+        for collector, share in zip(collectors, (records[: half + SHARED], records[half:]), strict=True):
             collector.register(plan)
-            collector.append({RoundKey(plan.name, plan.version, number): b"".join(part)})
+            collector.append({RoundKey(plan.name, plan.version, number): b"".join(share)})
     collectors[0].seal(RoundKey(plan.name, plan.version, FIRST))
     for collector in collectors:
         collector.close()

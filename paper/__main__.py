@@ -76,6 +76,8 @@ def reproduce(
         from paper import report
         from reticent.lab.fleet import read_values
     except ModuleNotFoundError as missing:
+        if missing.name == "jinja2":
+            raise  # it comes with another extra than the rest, which `plain_faults` names
         raise MissingExtraError("lab", missing.name or "numpy") from None
     report.check_folder(folder)
     setting = Setting(seed=seed, repetitions=repetitions)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import hypot, log
 
 import numpy as np
@@ -330,20 +330,17 @@ def figure_7(setting: Setting, progress: Progress = quiet) -> Result:
 
 def _result(name: str, data: str, summary: str, pairs: Sequence[Pair], claims: tuple[Claim, ...]) -> Result:
     at_epsilon, at_lifetime = zip(*pairs, strict=True)
-    title, ordinate = f"Error of the histogram on {data}", "mean of the largest\nerror of a bucket"
+    title, largest = f"Error of the histogram on {data}", "Largest error of a bucket, at equal"
+    ordinate = "mean of the largest\nerror of a bucket"
     above, below = (at_epsilon, "ε per round"), (at_lifetime, "lifetime loss")
     return Result(
         name,
         f"Figure {name.removeprefix('fig')}: histogram estimation on {data}",
         summary,
         (
-            error_table(name, "Largest error of a bucket, at equal ε per round", at_epsilon, "share"),
+            error_table(name, f"{largest} ε per round", at_epsilon, "share"),
             error_table(
-                f"{name}-lifetime",
-                "Largest error of a bucket, at equal lifetime loss",
-                at_lifetime,
-                "share",
-                "lifetime loss",
+                f"{name}-lifetime", f"{largest} lifetime loss", at_lifetime, "share", "lifetime loss"
             ),
         ),
         (
@@ -370,6 +367,7 @@ def _result(name: str, data: str, summary: str, pairs: Sequence[Pair], claims: t
 
 def usage_claims(panels: Sequence[Panel]) -> tuple[Claim, ...]:
     """What the paragraph "Histogram estimation" says, judged by panels at equal ε."""
+    judged = partial(judge_points, ON_USAGE)
     others = [method.name for method in PAPER if method.name != "BinFlip"]
 
     def difference(panel: Panel, epsilon: float) -> float:
@@ -383,8 +381,7 @@ def usage_claims(panels: Sequence[Panel]) -> tuple[Claim, ...]:
         """The last sentence of the paragraph; the ratio estimator tells what of it is due to the estimator."""
         with_ratio = ratios(panels, f"{name}, ratio", "BinFlip+", no_worse, (5.0, 10.0))
         least, *_, most = sorted(point.value for point in with_ratio)
-        return judge_points(
-            ON_USAGE,
+        return judged(
             f"{name} is better than BinFlip+ for ε from 5 to 10",
             f"with the ratio estimator {least:.3g} to {most:.3g} times BinFlip+'s mean error; "
             "with the paper's",
@@ -393,41 +390,35 @@ def usage_claims(panels: Sequence[Panel]) -> tuple[Claim, ...]:
         )
 
     return (
-        judge_points(
-            ON_USAGE,
+        judged(
             "dBitFlipPM with d = k has the accuracy of BinFlip",
             "difference of their mean errors in standard errors",
             points(panels, difference, lambda errors: abs(errors) <= SAME),
         ),
-        judge_points(
-            ON_USAGE,
+        judged(
             "KFlip is sub-optimal for small ε (≤ 1)",
             "mean error of KFlip over that of BinFlip",
             ratios(panels, "KFlip", "BinFlip", lambda ratio: ratio > 1, (0.1, 0.2, 0.5, 1.0)),
         ),
-        judge_points(
-            ON_USAGE,
+        judged(
             f"KFlip is better when ε is Ω(ln k) (ε ≥ ln 32 = {log(BUCKETS):.2f})",
             "mean error of KFlip over that of BinFlip",
             ratios(panels, "KFlip", "BinFlip", no_worse, (5.0, 10.0)),
             "E23",
         ),
-        judge_points(
-            ON_USAGE,
+        judged(
             f"BinFlip+ has good performance when ε ≤ 2 (at most {GOOD:g} times BinFlip's error)",
             "mean error of BinFlip+ over that of BinFlip",
             ratios(panels, "BinFlip+", "BinFlip", lambda ratio: ratio <= GOOD, (0.1, 0.2, 0.5, 1.0, 2.0)),
             "E24",
         ),
-        judge_points(
-            ON_USAGE,
+        judged(
             "BinFlip has the best accuracy overall",
             "mean error of BinFlip over that of the best other mechanism in the figure",
             points(panels, over_the_best, no_worse),
             "E23",
         ),
-        judge_points(
-            ON_USAGE,
+        judged(
             f"4BitFlipPM is comparable to KFlip for ε from 0.1 to 0.5 (within {COMPARABLE:g} times)",
             "mean error of 4BitFlipPM over that of KFlip",
             ratios(panels, "4BitFlipPM", "KFlip", within(COMPARABLE), (0.1, 0.2, 0.5)),
@@ -438,6 +429,7 @@ def usage_claims(panels: Sequence[Panel]) -> tuple[Claim, ...]:
 
 def our_claims(pairs: Sequence[Pair]) -> tuple[Claim, ...]:
     """What reticent says of its own two mechanisms, judged in the same way."""
+    judged = partial(judge_points, RETICENT)
     at_epsilon, at_lifetime = zip(*pairs, strict=True)
     small = (0.1, 0.2, 0.5, 1.0)
 
@@ -446,21 +438,18 @@ def our_claims(pairs: Sequence[Pair]) -> tuple[Claim, ...]:
         return max(panel.ratio("Hadamard bit", other, loss) for other in others)
 
     return (
-        judge_points(
-            RETICENT,
+        judged(
             "At equal ε the tight 1BitFlipPM has half the error of the paper's",
             "mean error of the tight 1BitFlipPM over that of the paper's",
             ratios(at_epsilon, "1BitFlipPM, tight", "1BitFlipPM", lambda ratio: ratio <= HALF),
             "E8",
         ),
-        judge_points(
-            RETICENT,
+        judged(
             f"For ε ≤ 1 the one Hadamard bit is comparable to BinFlip's 32 (within {COMPARABLE:g} times)",
             "mean error of the Hadamard bit over that of BinFlip",
             ratios(at_epsilon, "Hadamard bit", "BinFlip", within(COMPARABLE), small),
         ),
-        judge_points(
-            RETICENT,
+        judged(
             "At an equal lifetime loss of up to 2 the Hadamard bit has half the error of the best dBitFlipPM",
             "mean error of the Hadamard bit over that of the best other",
             points(at_lifetime, over_the_best, lambda ratio: ratio <= HALF, (*small, 2.0)),

@@ -13,7 +13,7 @@ device-by-device simulation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import pi, sqrt
 
 import numpy as np
@@ -167,6 +167,7 @@ def estimated_means(
 
 def usage_claims(panels: Sequence[Panel], max_value: int = DAY) -> tuple[Claim, ...]:
     """What the paragraph "Mean estimation" says, judged by panels on usage data."""
+    judged = partial(judge_points, ON_USAGE)
     largest = max(panels, key=lambda panel: panel.devices)
 
     def deviations(panel: Panel, epsilon: float) -> float:
@@ -176,29 +177,25 @@ def usage_claims(panels: Sequence[Panel], max_value: int = DAY) -> tuple[Claim, 
         return panel.mean("1BitRRPM+OP(1/3)", epsilon) / panel.truth
 
     return (
-        judge_points(
-            ON_USAGE,
+        judged(
             "1BitRRPM is consistently better than Laplace: smaller errors",
             "mean error of 1BitRRPM over that of Laplace",
             ratios(panels, "1BitRRPM", "Laplace", no_worse),
             "E22",
         ),
-        judge_points(
-            ON_USAGE,
+        judged(
             "1BitRRPM is consistently better than Laplace: narrower standard deviations",
             "standard deviation of 1BitRRPM's error over that of Laplace's",
             points(panels, deviations, no_worse),
             "E22",
         ),
-        judge_points(
-            ON_USAGE,
+        judged(
             f"With γ = 1/10 they are comparable (less than {COMPARABLE:g} times Laplace's error)",
             "mean error of 1BitRRPM+OP(1/10) over that of Laplace",
             ratios(panels, "1BitRRPM+OP(1/10)", "Laplace", lambda ratio: ratio <= COMPARABLE),
         ),
         uniform_noise(panels, max_value),
-        judge_points(
-            ON_USAGE,
+        judged(
             "1BitRRPM+OP(1/3) has tolerable accuracy when the number of users is large (largest fleet; error "
             f"at most {TOLERABLE:.0%} of the mean)",
             "mean error over the true mean",

@@ -239,12 +239,8 @@ def majority(cases: Sequence[Case]) -> Finding:
 def always_constant(cases: Sequence[Case]) -> Finding:
     """The most common pattern is the one with a single rounded value on all days."""
     right = sum(case.largest_is_constant for case in cases)
-    return Finding(
-        f"It is in {right} of {len(cases)} cases (apps, s, shares of never-users).",
-        right == len(cases),
-        "where enough users are steady",
-        partly=right > 0,
-    )
+    measured = f"It is in {right} of {len(cases)} cases (apps, s, shares of never-users)."
+    return Finding(measured, right == len(cases), "where enough users are steady", partly=right > 0)
 
 
 @claim("§3.2.2, Figure 3")

@@ -130,13 +130,7 @@ def to_dict(run: Run) -> dict[str, Any]:
                 "summary": result.summary,
                 "claims": [asdict(claim) for claim in result.claims],
                 "tables": [
-                    {
-                        "name": table.name,
-                        "title": table.title,
-                        "columns": list(table.columns),
-                        "rows": [cells(row) for row in table.rows],
-                    }
-                    for table in result.tables
+                    asdict(table) | {"rows": [cells(row) for row in table.rows]} for table in result.tables
                 ],
                 "pictures": [
                     {"name": picture.name, "title": picture.title, "caption": picture.caption}

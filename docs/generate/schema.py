@@ -19,7 +19,7 @@ from reticent.device.schema import LAYOUT, TABLES
 from reticent.frames import tables
 from reticent.plan import Plan
 from reticent.stores import postgres, sqlite
-from reticent.stores.lake.layout import FORMAT, Columns
+from reticent.stores.lake import FORMAT, Columns
 
 HEAD = """\
 # Tables and columns
@@ -118,7 +118,7 @@ def page() -> str:
             HEAD,
             "## A collector's database\n",
             f"Version {sqlite.SCHEMA_VERSION} (SQLite) and {postgres.SCHEMA_VERSION} (PostgreSQL); "
-            "`reticent store migrate` brings an older one up to date.\n",
+            "a store of another version is refused.\n",
             stores(),
             "## A lake\n",
             f"Format {FORMAT}, a row per report, here for [examples/plan.toml](../../examples/plan.toml); a "

@@ -17,7 +17,7 @@ from reticent.counts import Counts
 from reticent.errors import ParameterError
 from reticent.estimates import Balance, Estimate, HistogramEstimate, balance, estimate, shares_of_rows
 from reticent.plan import Metric, Plan
-from reticent.stores import CountsByTags, RoundInfo, Store
+from reticent.stores import CountsByTags, RoundInfo, Rounds
 
 REMEMBERED = 4096
 """How many sealed rounds' counts are kept in memory; they never change."""
@@ -105,7 +105,7 @@ class Results:
     Methods block and may be called from any thread.
     """
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: Rounds, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self.clock = clock
         self._counts: LruCache[CountsByTags] = LruCache(REMEMBERED)

@@ -77,13 +77,10 @@ def test_counts_of_open_rounds(run: Any, lake: Path, tmp_path: Path, engine: str
         ["app-usage", "1", "81652", "open", "4", "0", "200"],
     ]
     file = read_counts(out)
-    assert list(file.counts) == KEYS[1:]
+    assert list(file.by_round) == KEYS[1:]
     for key in KEYS[1:]:
         expected = count_reports(reports(key.round), PLAN)
-        assert file.counts[key] == {tags: by_metric for (_, tags), by_metric in expected.items()}
-    assert {(estimated.metric, estimated.round) for estimated in file.estimates()} == {
-        (name, key.round) for name in ("minutes", "hours") for key in KEYS[1:]
-    }
+        assert file.counts(key) == {tags: by_metric for (_, tags), by_metric in expected.items()}
 
 
 @pytest.mark.parametrize(
@@ -133,7 +130,7 @@ def test_with_skip_bad_the_rest_is_counted(run: Any, lake: Path, tmp_path: Path)
     assert f"left out: {path}: cannot be read as Parquet" in done.stderr
     file = read_counts(out)
     assert list(file.skipped) == [path]
-    assert file.totals(KEYS[2])["minutes"].reports == 160
+    assert [info.reports for info in file.rounds()] == [160, 200]
 
 
 @pytest.mark.parametrize(

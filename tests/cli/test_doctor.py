@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from email.utils import formatdate
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -23,7 +24,6 @@ import pytest
 from reticent.cli.doctor.deployment import endpoint
 from reticent.cli.doctor.machine import Check, of_extra, tls
 from reticent.cli.extras import Requirement, extra_of, extras
-from reticent.cli.readonly import read_only
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores import Layout, RoundKey, create_key, open_store
@@ -299,15 +299,15 @@ def test_a_database_is_asked_and_nothing_is_made_in_it(run: Any, folder: Path, p
         name = connection.info.dbname
         connection.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only TO on')
     assert checked(run, "--store", url)["store", "writable"]["state"] == "problem"
-    with pytest.raises(StoreError, match="read only"), read_only(url) as looked:
-        looked.add_key(create_key("reader", "", now=0)[1])  # type: ignore[attr-defined]
+    with pytest.raises(StoreError, match="read only"), closing(open_store(url, readonly=True)) as looked:
+        looked.add_key(create_key("reader", "", now=0)[1])
 
 
 def test_a_store_that_is_looked_at_cannot_be_written(folder: Path) -> None:
-    with pytest.raises(StoreError, match="read only"), read_only(URL) as looked:
-        looked.add_key(create_key("reader", "", now=0)[1])  # type: ignore[attr-defined]
-    with pytest.raises(StoreError, match="expected sqlite"), read_only("memory:"):
-        pass
+    with pytest.raises(StoreError, match="read only"), closing(open_store(URL, readonly=True)) as looked:
+        looked.add_key(create_key("reader", "", now=0)[1])
+    with pytest.raises(StoreError, match="expected sqlite"):
+        open_store("memory:", readonly=True)
 
 
 @pytest.fixture

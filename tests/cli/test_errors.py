@@ -33,7 +33,6 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("rounds", "--store", "sqlite:///nope.db"), 1, "reticent serve and reticent keys create make a new one"),
     (("estimate", "--store", "lake:///nope"), 1, "there is no such store"),
     (("count", "nope"), 1, "there is no lake"),
-    (("store", "migrate", "--store", "sqlite:///nope.db"), 1, "no such file"),
     # a file of another kind
     (("plan", "check", "picture.png"), 3, "is not UTF-8 text"),
     (("plan", "check", "plan.toml", "--previous", "picture.png"), 1, "is not UTF-8 text"),
@@ -46,7 +45,6 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("rounds", "--store", "sqlite:///picture.png"), 1, "not a database"),
     (("rounds", "--store", "sqlite:///telemetry.db"), 1, "another program's database"),
     (("keys", "create", "--role", "reader", "--store", "sqlite:///plan.toml"), 1, "not a database"),
-    (("store", "migrate", "--store", "sqlite:///plan.toml"), 1, "not a database"),
     (("device", "receipt", "plan.toml"), 1, "cannot be read as a state file"),
     (("device", "pause", "reticent.db"), 1, "another program's database"),
     (("count", "examples"), 1, "expected a lake"),

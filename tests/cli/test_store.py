@@ -126,7 +126,6 @@ def test_check_and_backup(url: str, tmp_path: Path) -> None:
     copy = f"sqlite:///{tmp_path / 'copy.db'}"
     assert run("rounds", "--store", copy, "--json").stdout == run("rounds", "--store", url, "--json").stdout
     assert run("store", "backup", tmp_path / "copy.db", "--store", url).exit_code == 1
-    assert run("store", "migrate", "--store", url).exit_code == 0
 
 
 def test_damage_is_found(url: str) -> None:

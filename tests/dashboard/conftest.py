@@ -25,7 +25,7 @@ from reticent.dashboard import routes
 from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
 from reticent.results import Results
-from reticent.stores import Layout, RoundKey, SqlStore, open_store
+from reticent.stores import Layout, RoundKey, RoundStore, open_store
 
 PLAN = """
 [plan]
@@ -185,7 +185,7 @@ def serving(app: ASGIApp) -> Iterator[int]:
 class World:
     """A store, the clock it is read by, and what is known about its devices."""
 
-    store: SqlStore
+    store: RoundStore
     plan: Plan
     now: float
     health: Health = HEALTH

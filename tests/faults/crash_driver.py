@@ -8,20 +8,58 @@ the root of the repository:
 
 It prints how many calls there were and how many lives ended, and fails at the first broken promise. Its parts
 are in `crash/`: what happens to a device (`scenarios`), how it dies (`deaths`, `disk`) and comes back
-(`laboratory`), what must hold then (`promises`), and devices that break it (`sabotage`).
+and
+what must hold then (`laboratory`). Devices that break the law, to show that the laboratory would see it, are
+here.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sqlite3
 import sys
 from pathlib import Path
+from typing import Any
 
 from tests.faults.crash.deaths import MODES
 from tests.faults.crash.laboratory import Laboratory
-from tests.faults.crash.sabotage import SABOTAGE
 from tests.faults.crash.scenarios import SCENARIOS
+from tests.faults.crash.world import ONE
+from tests.shared.devices import identity
+
+from reticent.device import Device, quarantine
+from reticent.reports import Report
+
+
+def tells_too_early() -> None:
+    """Bytes leave before they are in the file."""
+
+    def report(self: Device, number: int) -> Report:
+        assert self._engine is not None
+        return identity(self._engine.state.path).law(ONE, number, self._recorded(number))
+
+    Device.report = report  # type: ignore[assignment,method-assign]
+
+
+def never_syncs() -> None:
+    """Fast, and all is well until the power goes."""
+
+    class Careless(sqlite3.Connection):
+        def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+            careless = sql.startswith("PRAGMA synchronous")
+            return super().execute("PRAGMA synchronous = OFF" if careless else sql, *parameters)
+
+    plain = sqlite3.connect
+    sqlite3.connect = lambda *a, **o: plain(*a, factory=Careless, **o)  # type: ignore[assignment]
+
+
+def draws_anew() -> None:
+    """A broken file is removed, and then a new one made: between the two, nothing tells of the first."""
+    quarantine.set_aside = lambda path, epoch: path.unlink()
+
+
+SABOTAGE = {"tells-too-early": tells_too_early, "never-syncs": never_syncs, "draws-anew": draws_anew}
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ KILL = '''
 import shutil, sqlite3
 from reticent.device import SecretDraws, StateFile, answer
 
-def killing(after, every):
+def killing(after, instructions):
     """Every connection kills this process at its n-th step: a statement, or some instructions of one."""
     plain, left = StateFile.connect, [after]
     def step(*_):
@@ -21,8 +21,8 @@ def killing(after, every):
         return 0
     def connect(path, patience):
         connection = plain(path, patience)
-        if every:
-            connection.set_progress_handler(step, every)
+        if instructions:
+            connection.set_progress_handler(step, instructions)
         else:
             connection.set_trace_callback(step)
         return connection
@@ -55,7 +55,7 @@ connection.close()
 values = {f"metric_{n}": 100 * n for n in range(6)}
 law = to_json(answer(SecretDraws(secret, "app-usage", 0), PLAN, HERE, values).report)
 
-every, start, stride = map(int, sys.argv[1:])
+instructions, start, stride = map(int, sys.argv[1:])
 killed = finished = after = 0
 after = start
 while not finished:
@@ -63,7 +63,7 @@ while not finished:
         leftover.unlink()
     shutil.copy(base, state)
     def work():
-        killing(after, every)
+        killing(after, instructions)
         return to_json(device(state).report(HERE))
     told, was_killed = fork_and(work)
     assert told in (b"", law)

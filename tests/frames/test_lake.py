@@ -73,9 +73,9 @@ def test_a_sealed_round_is_what_it_was_sealed_as(
     key = fill(url, plan, reports, group=50)
     before = only(url, key, chosen)
     store = open_lake(url)
-    assert before.counts == store.count(key).counts  # the lake's own way, with NumPy
-    store.seals.close(key)
-    store.seals.frozen(key)
+    assert before.counts == store.backend.count(key).counts  # the lake's own way, with NumPy
+    store.backend.seals.close(key)
+    store.backend.seals.frozen(key)
     closing = only(url, key, chosen)
     assert (closing.state, closing.counts) == ("closing", before.counts)
     assert store.seal(key)
@@ -110,7 +110,7 @@ def lake(tmp_path: Path) -> tuple[str, RoundKey, list[Path]]:
     plan = PLANS["segments"]
     url = f"lake:///{tmp_path / 'lake'}"
     key = fill(url, plan, make_reports(plan, 400, 6))
-    return url, key, [tmp_path / "lake" / path for path in open_lake(url).parts(key)]
+    return url, key, [tmp_path / "lake" / path for path in open_lake(url).backend.parts(key)]
 
 
 def truncated(path: Path) -> None:
@@ -202,8 +202,8 @@ def test_a_file_that_was_frozen_and_is_gone_is_named(
 ) -> None:
     url, key, paths = lake
     store = open_lake(url)
-    store.seals.close(key)
-    store.seals.frozen(key)
+    store.backend.seals.close(key)
+    store.backend.seals.frozen(key)
     paths[2].unlink()
     with pytest.raises(BadFileError, match=f"{paths[2].name}: is gone, and its reports with it"):
         only(url, key, chosen)
@@ -235,15 +235,15 @@ def test_files_that_are_merged_meanwhile_are_listed_anew(
     store = open_lake(url)
 
     def merge() -> None:
-        parts = Parts(store.files, store.columns(key), key)
+        parts = Parts(store.backend.files, store.backend.columns(key), key)
         whole = np.concatenate([parts.read(path.name) for path in paths])
         name = f"{'0' * 32}-00000001-00000001-{len(whole)}.parquet"
         paths[0].with_name(name).write_bytes(parts.columns.encode(key, whole))
         for path in paths:
             path.unlink()
         if state == "closing":
-            store.seals.close(key)
-            store.seals.frozen(key)
+            store.backend.seals.close(key)
+            store.backend.seals.frozen(key)
 
     meddling = Meddling(chosen, merge)
     counted = only(url, key, meddling)

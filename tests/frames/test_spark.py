@@ -24,7 +24,6 @@ from reticent.frames.spark import java_home, session, version_of
 from reticent.plan import Plan
 from reticent.stores import RoundKey
 from reticent.stores.lake import Columns, Part, open_lake
-from reticent.stores.lake.layout import folder_of
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -61,7 +60,7 @@ def _refuses(frame: Any, plan: Plan) -> None:
 
 
 def _names_what_is_damaged(spark: Any, url: str, key: RoundKey) -> None:
-    path = open_lake(url).parts(key)[1]
+    path = open_lake(url).backend.parts(key)[1]
     file = Path(url.removeprefix("lake:///")) / path
     data = bytearray(file.read_bytes())
     data[500] ^= 1
@@ -125,7 +124,7 @@ def _large(folder: Path, plan: Plan) -> tuple[str, RoundKey, dict[Any, Any]]:
             records[:, 18] %= 2
         parts.append(records)
         segment = Part(f"{number % 2:032x}", number + 1, number + 1, len(records))
-        path = folder / folder_of(key) / segment.name
+        path = folder / f"reports/plan={key.plan}/version=1/round=5" / segment.name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(columns.encode(key, records))
     distinct = [records for number, records in enumerate(parts) if number % 5 != 4]
@@ -140,7 +139,8 @@ def _tallied(records: Any, plan: Plan) -> dict[Any, Any]:
     for os_place, os_tag in enumerate(plan.segments[0].tags):
         for place, tag in enumerate(plan.segments[1].tags):
             chosen = records[(records[:, 17] == os_place) & (records[:, 18] == place)]
-            rows = np.array([metric.mechanism.row(cohort) for cohort in chosen[:, 16].tolist()])  # type: ignore[union-attr]
+            cohorts = chosen[:, 16].tolist()
+            rows = np.array([metric.mechanism.row(cohort) for cohort in cohorts])  # type: ignore[union-attr]
             reports = np.bincount(rows, minlength=size)
             ones = np.bincount(rows[chosen[:, 19] >= 128], minlength=size)
             expected[(os_tag, tag), metric.name] = tuple(reports.tolist()), tuple(ones.tolist())

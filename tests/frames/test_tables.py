@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.csv
@@ -31,7 +31,7 @@ from reticent.frames import (
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
 from reticent.plan import Metric
 from reticent.results import Results
-from reticent.stores import RoundKey, open_store
+from reticent.stores import RoundKey, Store, open_store
 
 NAMES = [column.name for column in COLUMNS]
 
@@ -162,7 +162,7 @@ def test_counts_come_back_as_they_were(tmp_path: Path, counts: CountsFile, name:
 def test_what_the_rows_of_counts_say(counts: CountsFile, tmp_path: Path) -> None:
     table = counts_table(counts)
     (row,) = [row for row in table.to_pylist() if (row["plan"], row["round"]) == ("mean", 7)]
-    total = counts.counts[RoundKey("mean", 1, 7)][()]["minutes"]
+    total = counts.counts(RoundKey("mean", 1, 7))[()]["minutes"]
     assert list(row.items()) == [
         ("plan", "mean"), ("version", 1), ("round", 7), ("tags", []), ("metric", "minutes"), ("row", 0),
         ("reports", total.reports), ("ones", total.ones),
@@ -173,14 +173,16 @@ def test_what_the_rows_of_counts_say(counts: CountsFile, tmp_path: Path) -> None
 
 def test_estimates_from_a_file_alone(tmp_path: Path, counts: CountsFile) -> None:
     write_counts(tmp_path / "counts.parquet", counts)
-    estimates = read_counts(tmp_path / "counts.parquet").estimates(0.9)
-    assert len(estimates) == 2 * sum(len(plan.metrics) for plan in PLANS.values())
-    by_round = {(estimated.plan, estimated.round): estimated for estimated in estimates}
-    of_mean, asked = by_round["mean", 8], PLANS["mean"].round(8)
-    total = counts.counts[RoundKey("mean", 1, 8)][()]["minutes"]
-    assert of_mean.estimate == estimate(PLANS["mean"].metrics[0], total, 0.9)
-    assert (of_mean.start, of_mean.end, of_mean.state) == (asked.start, asked.end, "sealed")
-    assert by_round["segments", 8].estimate.reports == 60  # over all tags
+    results = Results(cast(Store, read_counts(tmp_path / "counts.parquet")))
+    for name, plan in PLANS.items():
+        assert [result.round for result in results.estimates(name)] == [8] * len(plan.metrics) + [7] * len(
+            plan.metrics
+        )
+    newest, asked = results.estimates("mean", confidence=0.9)[0], PLANS["mean"].round(8)
+    total = counts.counts(RoundKey("mean", 1, 8))[()]["minutes"]
+    assert newest.estimate == estimate(PLANS["mean"].metrics[0], total, 0.9)
+    assert (newest.start, newest.end, newest.state) == (asked.start, asked.end, "sealed")
+    assert results.estimates("segments")[0].estimate.reports == 60  # over all tags
 
 
 def test_other_files_are_refused(tmp_path: Path, counts: CountsFile) -> None:
@@ -197,5 +199,3 @@ def test_other_files_are_refused(tmp_path: Path, counts: CountsFile) -> None:
     for path in sorted(tmp_path.iterdir()):
         with pytest.raises(ReticentError, match=f"{path.name}: expected a file of reticent count"):
             read_counts(path)
-    with pytest.raises(ParameterError, match="a plan of these counts, got usage version 1"):
-        counts.plan(RoundKey("usage", 1, 7))

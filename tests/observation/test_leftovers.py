@@ -104,7 +104,7 @@ os.write(int(sys.argv[1]), secret + report.id)
 import reticent.device.engine
 def broken(*_, **__):
     raise ValueError(VALUE, secret)
-reticent.device.engine.answer = broken                      # a fault of reticent's own, with a value in its words
+reticent.device.engine.answer = broken                   # a fault of our own, with a value in its words
 clock.advance(21_600)
 assert device.report() is None
 assert device.status().notes["internal"] == 1
@@ -165,9 +165,9 @@ def test_a_killed_process_leaves_its_state_file_and_nothing_else(tmp_path: Path,
     done, private = lived(tmp_path, script)
     assert done.returncode == -signal.SIGKILL
     assert len(private) == 32
-    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-    assert found == {"place/state", "place/state-wal", "place/state-shm"}
-    for name in found:
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"place/state", "place/state-wal", "place/state-shm"}
+    for name in left:
         assert (tmp_path / name).stat().st_mode & 0o777 == 0o600, name
     assert VALUE[0] not in (tmp_path / "place/state-shm").read_bytes()
     assert private not in (tmp_path / "place/state-shm").read_bytes()

@@ -21,9 +21,8 @@ from tests.shared.postgres import PostgresServer
 from reticent.collector import Collector
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.stores import Layout, RoundKey, open_store
+from reticent.stores import Layout, PostgresBackend, RoundKey, open_store
 from reticent.stores import postgres as postgres_store
-from reticent.stores.postgres import PostgresStore
 
 A_MINUTE = pytest.param(60.0, marks=[pytest.mark.soak, pytest.mark.timeout(600)])
 
@@ -31,7 +30,7 @@ A_MINUTE = pytest.param(60.0, marks=[pytest.mark.soak, pytest.mark.timeout(600)]
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores that give up soon: half a second for a statement, and the least that libpq takes to connect."""
-    monkeypatch.setattr(PostgresStore, "statement_seconds", 0.5)
+    monkeypatch.setattr(PostgresBackend, "statement_seconds", 0.5)
     monkeypatch.setattr(postgres_store, "_CONNECT_SECONDS", 2)
 
 
@@ -136,7 +135,7 @@ def test_a_collector_that_stands_still_does_not_keep_others_from_sealing(
     settings = [text.replace("'30s'", "'300ms'") for text in postgres_store._SETTINGS]
     assert settings != list(postgres_store._SETTINGS)
     monkeypatch.setattr(postgres_store, "_SETTINGS", settings)
-    still = PostgresStore(url)
+    still = PostgresBackend(url)
 
     def hold_the_round() -> None:
         with still.writing() as transaction:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from paper.values import daily_values, generator
 
 from paper import Setting, Verdict, patterns
 from reticent.lab.fleet import Constant, Uniform
@@ -15,6 +14,7 @@ from reticent.mechanisms import Grid
 from reticent.privacy import pattern, supports
 
 SMALL = Setting(fleets=(400, 1_000, 3_000), days=9)
+HOLDS, CONDITION, FAILS = Verdict.HOLDS, Verdict.CONDITION, Verdict.FAILS
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,8 @@ def cases():
 def test_supports_are_those_of_the_mechanism_device_by_device(result):
     """The table of the first app at every s, once more with `Grid.cell` and a dictionary."""
     app = patterns.APPS[0]
-    values = daily_values(app, 3_000, 9, SMALL.seed)
-    draws = generator(SMALL.seed, "fig3", app.name).integers(0, 2**64, 3_000, dtype=np.uint64)
+    values = patterns.daily_values(app, 3_000, 9, SMALL.seed)
+    draws = patterns.generator(SMALL.seed, "fig3", app.name).integers(0, 2**64, 3_000, dtype=np.uint64)
     rows = {row[1]: row for row in result.tables[0].rows if row[0] == app.name and row[2] == 0}
     for parts, name in ((1, "m"), (2, "m/2"), (3, "m/3")):
         grid = Grid.even(86_400, 86_400 // parts)
@@ -81,52 +81,49 @@ def test_days_off_the_main_value():
 
 
 def test_the_majority_follows_from_the_figures(cases):
-    assert patterns.majority(cases).verdict is Verdict.HOLDS
+    assert patterns.majority(cases).verdict is HOLDS
     plain = [case for case in cases if not case.never]
     smaller = [replace(case, largest=case.devices // 2, constant=0.5) for case in plain]
-    assert patterns.majority(smaller).verdict is Verdict.FAILS
+    assert patterns.majority(smaller).verdict is FAILS
     mixed = patterns.majority([plain[0], *smaller])
-    assert mixed.verdict is Verdict.CONDITION
+    assert mixed.verdict is CONDITION
     assert "at least 33 %" in mixed.condition, "(2/3 - 1/2) / (1 - 1/2) of never-users"
 
 
-def test_the_constant_pattern_follows_from_the_figures(cases):
-    assert patterns.always_constant(cases).verdict is Verdict.HOLDS
-    doctored = [replace(cases[0], largest_is_constant=False), *cases[1:]]
-    assert patterns.always_constant(doctored).verdict is Verdict.CONDITION
-    assert patterns.always_constant(doctored[:1]).verdict is Verdict.FAILS
+UPSIDE_DOWN = ((1, 5), (2, 80), (1, 1), (0, 0), (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("claim", "doctored", "mixed"),
+    [
+        (patterns.always_constant, {"largest_is_constant": False}, CONDITION),
+        (patterns.simple_is_common, {"days_off": UPSIDE_DOWN}, CONDITION),
+        (patterns.width_limit, {"parts": 1, "by_width": (0.5, 0.4, 0.1)}, FAILS),
+    ],
+)
+def test_a_verdict_follows_from_the_cases(cases, claim, doctored, mixed):
+    wrong = replace(cases[0], **doctored)
+    assert claim([cases[0]]).verdict is HOLDS
+    assert claim([wrong]).verdict is FAILS
+    assert claim([cases[0], wrong]).verdict is mixed
 
 
 @pytest.mark.parametrize(
     ("shares", "verdict"),
-    [((0.01, 0.03, 0.05), Verdict.HOLDS), ((0.01, 0.06), Verdict.CONDITION), ((0.2, 0.001), Verdict.FAILS)],
+    [((0.01, 0.03, 0.05), HOLDS), ((0.01, 0.06), CONDITION), ((0.2, 0.001), FAILS)],
 )
 def test_lonely_users_follow_from_the_figures(cases, shares, verdict):
     doctored = [replace(cases[0], never=0.0, lonely=share) for share in shares]
     assert patterns.lonely_users(doctored).verdict is verdict
 
 
-def test_simple_patterns_follow_from_the_figures(cases):
-    plain = cases[0]
-    assert patterns.simple_is_common([plain]).verdict is Verdict.HOLDS
-    upside_down = replace(plain, days_off=((1, 5), (2, 80), (1, 1), (0, 0), (0, 0)))
-    assert patterns.simple_is_common([upside_down]).verdict is Verdict.FAILS
-    assert patterns.simple_is_common([plain, upside_down]).verdict is Verdict.CONDITION
-
-
-def test_widths_follow_from_the_figures(cases):
-    assert patterns.width_limit(cases).verdict is Verdict.HOLDS
-    wide = replace(cases[0], parts=1, by_width=(0.5, 0.4, 0.1))
-    assert patterns.width_limit([wide]).verdict is Verdict.FAILS
-
-
 def test_unlike_data_give_unlike_verdicts():
     """Values drawn anew every day have no majority pattern; with a constant value nobody ever changes."""
     restless = patterns.run(replace(SMALL, population=Uniform(86_400)))
-    assert restless.claims[0].verdict is not Verdict.HOLDS
+    assert restless.claims[0].verdict is not HOLDS
     still = patterns.run(replace(SMALL, population=Constant(86_400)))
-    assert still.claims[0].verdict is Verdict.HOLDS
-    assert still.claims[2].verdict is Verdict.FAILS, "nobody is lonely"
+    assert still.claims[0].verdict is HOLDS
+    assert still.claims[2].verdict is FAILS, "nobody is lonely"
 
 
 def test_a_range_that_thirds_do_not_divide_leaves_them_out():

@@ -11,7 +11,8 @@ import pytest
 from tests.shared.writers import KEY
 
 from reticent.plan import Plan
-from reticent.stores.lake import Files, LakeStore, open_lake
+from reticent.stores import RoundStore
+from reticent.stores.lake import Files, LakeBackend, LakeStore, open_lake
 
 NEW = range(1000, 1040)
 """What a collector appends while something happens."""
@@ -113,7 +114,7 @@ class Bay:
         self.plan = plan
         self.files = Memory()
         self.watched = Stepping(self.files)
-        self.store = LakeStore(self.watched)
+        self.store = RoundStore(LakeBackend(self.watched))
         self.store.register(plan)
         self.sent: set[int] = set()
         for number in range(groups):
@@ -121,7 +122,7 @@ class Bay:
         self.watched.steps = 0
 
     def other(self) -> LakeStore:
-        return LakeStore(self.files)
+        return RoundStore(LakeBackend(self.files))
 
     def append(self, store: LakeStore, numbers: Iterable[int]) -> bool:
         """Append; whether it was accepted, which is remembered."""
@@ -135,7 +136,7 @@ class Bay:
         """The round holds what was accepted, and of what was under way all or nothing; each once."""
         store = self.other()
         store.seal(KEY)
-        found = store.final(KEY)
+        found = store.backend.final(KEY)
         assert found is not None
         possible = [self.sent, self.sent | set(maybe)]
         assert found.reports in {len(each) for each in possible}
@@ -143,8 +144,8 @@ class Bay:
         counts = found.counts[()]["minutes"]
         assert (counts.reports, counts.ones) == (found.reports, ones[found.reports])
         assert store.verify() == []
-        assert store.parts(KEY) == []
-        assert self.other().seals.listed(KEY) == ([], [])
+        assert store.backend.parts(KEY) == []
+        assert self.other().backend.seals.listed(KEY) == ([], [])
 
 
 def appending(bay: Bay) -> bool:

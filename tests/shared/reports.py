@@ -1,4 +1,4 @@
-"""Plans of all kinds, reports on them with duplicates and forgeries, and stores that are filled with those."""
+"""Plans of all kinds, reports on them with duplicates and forgeries, and stores filled with those."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """
 The whole system as a state machine: anything may happen, in any order, and after each step the laws hold.
 
-What can happen is in `events.py`, the laws are in `witness.py`, and the parts in `phone.py` and `service.py`.
+What can happen is listed first; the laws are in `witness.py`, and the parts in `phone.py` and `service.py`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,59 @@ from __future__ import annotations
 import io
 import tempfile
 from contextlib import ExitStack, redirect_stderr
+from enum import StrEnum
 from pathlib import Path
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.simulator.events import CollectorEvent, DeviceEvent, Fate
 from tests.simulator.phone import Phone, watched_disks
 from tests.simulator.service import Service
 from tests.simulator.witness import Witness
 from tests.simulator.world import HOUR, METRICS, PLANS, START, VALUES, Files, files_of, seeded_chance
 
 from reticent.reports import from_json, to_json
+
+
+class Fate(StrEnum):
+    """What happens to a request on its way."""
+
+    ARRIVES = "arrives"
+    REQUEST_LOST = "request lost"
+    ANSWER_LOST = "answer lost"
+    DOUBLED = "arrives twice"
+    HELD = "held back, to arrive later or never"
+    DEVICE_DIES = "the device dies while it sends"
+    POWER_CUT = "the power of the device is cut while it sends"
+    COLLECTOR_DIES_BEFORE = "the collector dies before the commit"
+    COLLECTOR_DIES_AFTER = "the collector dies between commit and answer"
+    SEALED_MEANWHILE = "its round is sealed between the check and the commit"
+    COMMIT_UNCERTAIN = "the commit happens and seems to have failed"
+
+
+class DeviceEvent(StrEnum):
+    """What happens to a device."""
+
+    RESTARTED = "restarted"
+    KILLED = "killed"
+    POWER_CUT = "power cut"
+    UPGRADED = "brings the next version of the plan"
+    FULL_AT_WRITE = "write"
+    FULL_AT_COMMIT = "commit"
+    BACKED_UP = "backed up"
+    PAUSE = "pause"
+    RESUME = "resume"
+    FORGET = "forget"
+
+
+class CollectorEvent(StrEnum):
+    """What happens to the collector."""
+
+    SEALS = "seals what is due"
+    KILLED = "killed"
+    KILLED_SEALING = "killed while a round is closing"
+    UPGRADED = "serves the next version of the plan"
+    DISK = "its disk is full, or has room again"
+
 
 SHM = Path("/dev/shm")  # noqa: S108  (files in memory where there are such: syncs cost nothing there)
 
@@ -106,7 +148,7 @@ class System(RuleBasedStateMachine):
         answer = self.service.answer(request)
         self.witness.hear(report, answer)
         if answer is None and self.store_full:
-            self.service.store.limit(full=True)
+            self.service.store.backend.limit(full=True)
         return answer
 
     # Life on the devices
@@ -229,7 +271,7 @@ class System(RuleBasedStateMachine):
                 self.service.restart(min(self.service.versions + 1, len(PLANS)))
             case CollectorEvent.DISK:
                 self.store_full = not self.store_full
-        self.service.store.limit(full=self.store_full)
+        self.service.store.backend.limit(full=self.store_full)
 
     @invariant()
     def the_laws_hold(self) -> None:
@@ -245,7 +287,7 @@ class System(RuleBasedStateMachine):
 
     def heal(self) -> None:
         """All faults end: the next round of every device is accepted, all is sealed, nothing is amiss."""
-        self.service.store.limit(full=False)
+        self.service.store.backend.limit(full=False)
         self.store_full = False
         newest = max(phone.version for phone in self.phones)
         if newest > self.service.versions:

@@ -15,41 +15,26 @@ from uvicorn.server import ServerState
 
 from reticent.collector import Collector, CollectorProtocol, make_server, seal_due
 from reticent.errors import StoreError
-from reticent.stores import Appended, RoundKey
-from reticent.stores.pool import Transaction
-from reticent.stores.sqlite import SqliteStore
+from reticent.stores import Appended, Count, RoundKey, RoundStore, SqliteBackend
 from reticent.testing import ManualClock
 
 
-class WatchedStore(SqliteStore):
-    """The embedded store, with places where a test may step in."""
+class WatchedBackend(SqliteBackend):
+    """The embedded backend, with places where a test may step in."""
 
-    def __init__(self, path: str, sealing: Callable[[RoundKey], None]) -> None:
+    def __init__(self, path: str) -> None:
         super().__init__(path)
-        self._sealing = sealing
-        self.before: Callable[[RoundKey], object] = _nothing
-        self.after: Callable[[RoundKey], None] = _nothing
         self.between: Callable[[RoundKey], None] = _nothing
+        """Called between closing a round and counting it."""
         self.answer_lost = False
         """Whether the next commit succeeds and seems to fail."""
 
-    def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
-        [key] = records
-        self.before(key)
-        done = super().append(records)
-        self.after(key)
-        return done
-
-    def seal(self, key: RoundKey) -> bool:
-        self._sealing(key)
-        return super().seal(key)
-
-    def _finish(self, key: RoundKey, number: int) -> bool:
+    def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
         self.between(key)
-        return super()._finish(key, number)
+        return super().count(key, skip_bad=skip_bad)
 
     @contextmanager
-    def writing(self) -> Iterator[Transaction]:
+    def writing(self) -> Iterator[Any]:
         with super().writing() as transaction:
             yield transaction
         if self.answer_lost:
@@ -61,6 +46,27 @@ class WatchedStore(SqliteStore):
         with self._writer.transaction() as transaction:
             [(pages,)] = transaction.execute("PRAGMA page_count")
             transaction.execute(f"PRAGMA max_page_count = {pages if full else 1 << 30}")
+
+
+class WatchedStore(RoundStore[WatchedBackend]):
+    """The embedded store, with places where a test may step in."""
+
+    def __init__(self, path: str, sealing: Callable[[RoundKey], None]) -> None:
+        super().__init__(WatchedBackend(path))
+        self._sealing = sealing
+        self.before: Callable[[RoundKey], object] = _nothing
+        self.after: Callable[[RoundKey], None] = _nothing
+
+    def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
+        [key] = records
+        self.before(key)
+        done = super().append(records)
+        self.after(key)
+        return done
+
+    def seal(self, key: RoundKey) -> bool:
+        self._sealing(key)
+        return super().seal(key)
 
 
 def _nothing(_: RoundKey) -> None:
@@ -109,8 +115,8 @@ class Service:
         self._messages: asyncio.Queue[Any] = asyncio.Queue()
         self._started: asyncio.Queue[Any] = asyncio.Queue()
         self._life = self._loop.create_task(self._run())
-        said = self._loop.run_until_complete(self._started.get())
-        assert said["type"] == "lifespan.startup.complete", said
+        message = self._loop.run_until_complete(self._started.get())
+        assert message["type"] == "lifespan.startup.complete", message
         gc.unfreeze()  # thousands of collectors live in this process, one after the other
 
     async def _run(self) -> None:
@@ -153,11 +159,11 @@ class Service:
     def answer(self, request: bytes) -> bytes | None:
         """What the collector says to a request; None when it died over it, and was started again."""
         self._dead = None
-        said = self._loop.run_until_complete(self._answer(request))
+        answer = self._loop.run_until_complete(self._answer(request))
         self.store.before = self.store.after = _nothing
-        self.store.answer_lost = False
+        self.store.backend.answer_lost = False
         if self._dead is None:
-            return said
+            return answer
         self.die(self._dead)
         return None
 
@@ -166,9 +172,9 @@ class Service:
         connection = CollectorProtocol(self._config, ServerState(), {}, self._loop)
         connection.connection_made(_Pipe(answered))
         connection.data_received(request)
-        said = await answered
+        answer = await answered
         connection.connection_lost(None)
-        return said
+        return answer
 
     def dies(self, _: RoundKey) -> None:
         """Die here: what is on the disk now is what the next life finds. For `before`, `after`, `between`."""
@@ -177,10 +183,10 @@ class Service:
     def seal_due(self, *, dying: bool = False) -> None:
         """Seal what is due, as the thread of the collector does; perhaps dying while a round is closing."""
         self._dead = None
-        self.store.between = self.dies if dying else _nothing
+        self.store.backend.between = self.dies if dying else _nothing
         with suppress(StoreError):
             seal_due(self.store, self.clock())
-        self.store.between = _nothing
+        self.store.backend.between = _nothing
         if self._dead is not None:
             self.die(self._dead)
 

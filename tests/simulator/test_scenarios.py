@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import pytest
-from tests.simulator.events import CollectorEvent, DeviceEvent
-from tests.simulator.machine import System
+from tests.simulator.machine import CollectorEvent, DeviceEvent, System
 from tests.simulator.world import PLANS, VALUES
 
 from reticent.device import Device
@@ -84,13 +80,3 @@ def test_a_full_disk_at_the_start_is_a_state_error(system: System) -> None:
             Device(PLANS[1], phone.path, clock=phone.clock)
     phone.full = ""
     phone.start()
-
-
-def test_a_locked_state_file_at_the_start_is_a_state_error(tmp_path: Path) -> None:
-    """The same with nothing simulated: another process writes for longer than the device waits (2 s)."""
-    path, plan = tmp_path / "state", PLANS[0]
-    Device(plan, path).close()
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StateError, match="locked by another process"):
-            Device(plan, path)

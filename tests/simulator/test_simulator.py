@@ -14,15 +14,13 @@ from tests.simulator.machine import System
 
 from reticent.collector import Committer
 from reticent.collector.commit import _Group
-from reticent.device import Answer, StateFile, Transport, answer
-from reticent.device.engine import Engine
-from reticent.stores import Appended
-from reticent.stores.open_round import OpenRound
-from reticent.stores.sqlite import SqliteStore
+from reticent.device import Answer, HttpTransport, Outcome, StateFile, answer
+from reticent.reports import from_json, to_json
+from reticent.stores import Appended, OpenRound, RoundStore
 
 
-def budget(examples: int, steps: int = 30, *, found: bool = False) -> settings:
-    """So many sequences of so many steps; `found`: a failure is wanted, and need not be made simple."""
+def budget(examples: int, steps: int = 30, *, to_fail: bool = False) -> settings:
+    """So many sequences of so many steps; `to_fail`: a failure is wanted, and need not be made simple."""
     return settings(
         max_examples=examples,
         stateful_step_count=steps,
@@ -31,13 +29,13 @@ def budget(examples: int, steps: int = 30, *, found: bool = False) -> settings:
         deadline=None,
         print_blob=False,
         report_multiple_bugs=False,
-        phases=[Phase.generate] if found else [Phase.generate, Phase.shrink],
+        phases=[Phase.generate] if to_fail else [Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
 
 
 FAST = budget(60, steps=25)
-FINDS = budget(60, steps=25, found=True)
+FINDS = budget(60, steps=25, to_fail=True)
 
 
 def test_the_laws_hold_whatever_happens() -> None:
@@ -78,15 +76,17 @@ def acknowledges_before_the_commit(patch: Patch) -> None:
 
 def draws_again_on_a_retry(patch: Patch) -> None:
     """A device that sends fresh noise about the same value with each attempt."""
-    send = Engine._send
+    send = HttpTransport.send
 
-    def redrawn(self: Engine, transport: Transport, kept: Any, timeout: float) -> bool:
-        if kept.attempts:
-            noise = bytes(byte ^ other for byte, other in zip(kept.report.bits, os.urandom(99), strict=False))
-            kept = kept._replace(report=replace(kept.report, bits=noise))
-        return send(self, transport, kept, timeout)
+    def redrawn(self: HttpTransport, body: bytes, timeout: float) -> Outcome:
+        report, tried = from_json(body), self.__dict__.setdefault("tried", set())
+        if report.id in tried:
+            noise = bytes(byte ^ other for byte, other in zip(report.bits, os.urandom(99), strict=False))
+            body = to_json(replace(report, bits=noise))
+        tried.add(report.id)
+        return send(self, body, timeout)
 
-    patch.setattr(Engine, "_send", redrawn)
+    patch.setattr(HttpTransport, "send", redrawn)
 
 
 def counts_a_duplicate(patch: Patch) -> None:
@@ -118,14 +118,14 @@ def puts_a_value_into_a_tag(patch: Patch) -> None:
 
 def corrects_sealed_rounds(patch: Patch) -> None:
     """A store that mends old results when it starts."""
-    load = SqliteStore.load_open_rounds
+    load = RoundStore.load_open_rounds
 
-    def mending(self: SqliteStore) -> int:
-        with self.writing() as transaction:
+    def mending(self: RoundStore[Any]) -> int:
+        with self.backend.writing() as transaction:
             transaction.execute("UPDATE counts SET ones = reports")
         return load(self)
 
-    patch.setattr(SqliteStore, "load_open_rounds", mending)
+    patch.setattr(RoundStore, "load_open_rounds", mending)
 
 
 FAULTS = {

@@ -102,11 +102,11 @@ class Witness:
         [(number,)] = service.rows("SELECT id FROM round WHERE plan = ? AND version = ? AND round = ?", *key)
         groups = service.rows(f"SELECT records FROM records_{number} ORDER BY number")  # noqa: S608
         width = LAYOUTS[key.version].width
-        found: dict[bytes, bytes] = {}
+        records: dict[bytes, bytes] = {}
         for (group,) in groups:
             for start in range(0, len(group), width):
-                found.setdefault(group[start : start + 16], group[start : start + width])
-        return found
+                records.setdefault(group[start : start + 16], group[start : start + width])
+        return records
 
     def remember(self, service: Service, key: RoundKey) -> None:
         """A round is about to be sealed: what is in it now is what must be counted."""
@@ -138,12 +138,12 @@ class Witness:
         assert all(known[key] == "sealed" for key in self.sealed)
 
     def check_round(self, service: Service, key: RoundKey) -> None:
-        found = self.counted[key]
-        assert self.acknowledged[key] <= found.keys(), "an acknowledged report is gone"
-        assert found.keys() <= self.acknowledged[key] | self.unanswered[key], "a refused report counts"
+        counted = self.counted[key]
+        assert self.acknowledged[key] <= counted.keys(), "an acknowledged report is gone"
+        assert counted.keys() <= self.acknowledged[key] | self.unanswered[key], "a refused report counts"
         layout = LAYOUTS[key.version]
         reports = []
-        for name, record in found.items():
+        for name, record in counted.items():
             sent = {layout.pack(report): report for report in map(from_json, self.payloads[name])}
             assert record in sent, "what counts was never sent"
             assert self.first.get((key, name), record) == record, "a later report took the place of the first"

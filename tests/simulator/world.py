@@ -1,10 +1,10 @@
 """
 Real parts in one process: devices on state files, a collector on a store, and between them a wire that lies.
 
-Nothing of reticent is replaced. What is simulated is what lies outside of it: clocks (`ManualClock`), the chance
-that the operating system offers (seeded), the socket (bytes handed from one end to the other), the death of
-a process (its files as they are at that moment, opened anew elsewhere), a power cut (its files as of the last
-sync) and a full disk. Here is what devices (`phone.py`) and the collector (`service.py`) share.
+Nothing of reticent is replaced. What is simulated is what lies outside of it: clocks (`ManualClock`), the
+chance that the operating system offers (seeded), the socket (bytes handed from one end to the other), the
+death of a process (its files as they are at that moment, opened anew elsewhere), a power cut (its files as of
+the last sync) and a full disk. Here is what devices (`phone.py`) and the collector (`service.py`) share.
 """
 
 from __future__ import annotations

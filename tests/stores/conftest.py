@@ -9,7 +9,7 @@ import pytest
 from tests.shared.postgres import PostgresServer
 
 from reticent.plan import Plan
-from reticent.stores import SqlStore, open_store
+from reticent.stores import RoundStore, open_store
 from reticent.testing.store_bench import Bench
 
 
@@ -23,11 +23,11 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def opened() -> Iterator[Callable[[str], SqlStore]]:
+def opened() -> Iterator[Callable[[str], RoundStore]]:
     """Open stores, which are closed afterwards."""
-    stores: list[SqlStore] = []
+    stores: list[RoundStore] = []
 
-    def make(url: str) -> SqlStore:
+    def make(url: str) -> RoundStore:
         stores.append(open_store(url))
         return stores[-1]
 
@@ -37,7 +37,7 @@ def opened() -> Iterator[Callable[[str], SqlStore]]:
 
 
 @pytest.fixture
-def bench(url: str, opened: Callable[[str], SqlStore]) -> Bench:
+def bench(url: str, opened: Callable[[str], RoundStore]) -> Bench:
     """A store of each kind, with a plan and reports."""
     return Bench(lambda: opened(url))
 

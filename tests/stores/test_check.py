@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,17 @@ from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores import (
     Appended,
+    Count,
     CountsByTags,
     Key,
+    OpenRound,
     RoundInfo,
     RoundKey,
+    RoundStore,
+    Seen,
+    SqliteBackend,
     open_store,
 )
-from reticent.stores.open_round import OpenRound
-from reticent.stores.sqlite import SqliteStore
 from reticent.testing import BrokenLawError, check_store
 
 
@@ -35,6 +38,15 @@ def test_sqlite_and_postgresql_keep_the_laws(url: str) -> None:
 def test_a_store_may_hold_other_things_already(url: str) -> None:
     check_store(lambda: open_store(url))
     check_store(lambda: open_store(url))
+
+
+class SqliteStore(RoundStore[SqliteBackend]):
+    """A store to break: in a file, over a backend that can be broken too."""
+
+    kind = SqliteBackend
+
+    def __init__(self, path: str) -> None:
+        super().__init__(self.kind(path))
 
 
 class Forgets(SqliteStore):
@@ -112,9 +124,9 @@ class MakesEmptyRounds(SqliteStore):
     """Opens a round for nothing."""
 
     def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
-        with self.writing() as transaction:
+        with self.backend.writing() as transaction:
             for key in records:
-                self._open_number(transaction, key)
+                self.backend._open_number(transaction, key)
         return super().append(records)
 
 
@@ -135,20 +147,22 @@ class LosesKeys(SqliteStore):
 class KnowsItselfOnly(SqliteStore):
     """Does not see what other collectors add."""
 
-    def _catch_up(self, key: RoundKey, found: Any, lock: Any) -> bool:
-        return bool(len(found)) or super()._catch_up(key, found, lock)
+    class kind(SqliteBackend):  # noqa: N801
+        def groups(self, key: RoundKey, seen: Seen) -> Iterator[Any]:
+            yield from [] if seen.floor("") else super().groups(key, seen)
 
 
 class CountsRepeats(SqliteStore):
     """Counts what is stored, not what is distinct."""
 
-    def _finish(self, key: RoundKey, number: int) -> bool:
-        with self.reading() as transaction:
-            groups = transaction.execute(f"SELECT number, records FROM records_{number}")  # noqa: S608
-        whole = OpenRound(self.layout(key), number)
-        for records in whole.layout.batches(group for _, group in groups):
-            whole.add(records)
-        return self._write_counts(whole)
+    class kind(SqliteBackend):  # noqa: N801
+        def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
+            whole = OpenRound(self.layout(key))
+            for groups in self.groups(key, whole.seen):
+                for span, records in groups:
+                    whole.seen.add(span)
+                    whole.add(records)
+            return Count(len(whole), whole.counts())
 
 
 @pytest.mark.parametrize(

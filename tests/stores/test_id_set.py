@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from reticent.stores.id_set import IdSet
+from reticent.stores import IdSet
 
 IDS = st.binary(min_size=16, max_size=16) | st.integers(0, 3).map(lambda n: n.to_bytes(16))
 ZERO_FACTORS = bytes(48)

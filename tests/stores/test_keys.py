@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reticent.errors import ParameterError
-from reticent.stores.keys import ROLES, create_key, hash_of, matches
+from reticent.stores import ROLES, create_key, hash_of, matches
 
 
 @pytest.mark.parametrize("role", ROLES)

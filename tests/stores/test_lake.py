@@ -23,7 +23,7 @@ from reticent.counts import count_reports
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report
-from reticent.stores import Appended, migrate_store, open_store
+from reticent.stores import Appended, LakeBackend, RoundStore, open_store
 from reticent.stores.lake import LakeStore, ObjectFiles, bit_place, open_lake, read_lake, schema
 from reticent.testing import check_store
 from reticent.testing.store_bench import Bench
@@ -44,7 +44,7 @@ class Bucket(MemoryFileSystem):
 
 def bucket() -> Callable[[], LakeStore]:
     prefix = f"/bucket-{next(_NAMES)}/lake"
-    return lambda: LakeStore(ObjectFiles(Bucket(), prefix))
+    return lambda: RoundStore(LakeBackend(ObjectFiles(Bucket(), prefix)))
 
 
 @pytest.fixture(params=["folder", "bucket"])
@@ -73,11 +73,10 @@ def test_the_law_of_the_store(lake: Callable[[], LakeStore]) -> None:
 
 def test_a_lake_by_its_address(tmp_path: Path) -> None:
     store = open_store(f"lake:///{tmp_path / 'lake'}")
-    assert isinstance(store, LakeStore)
+    assert isinstance(store.backend, LakeBackend)
     assert store.url == f"lake:///{tmp_path / 'lake'}"
     store.ping()
     assert open_store(f"lake+file://{tmp_path / 'lake'}").url == store.url
-    assert migrate_store(store.url) == (1, 1)
     assert open_store(f"lake+memory://{tmp_path.name}/lake").url == f"lake+memory://{tmp_path.name}/lake"
 
 
@@ -85,9 +84,9 @@ def test_a_lake_by_its_address(tmp_path: Path) -> None:
     "url", ["lake:///", "lake+", "lake+nothing", "lake+no-such-thing://user:secret@host/path"]
 )
 def test_other_addresses_are_refused_without_their_password(url: str) -> None:
-    for work in (open_store, migrate_store):
+    for readonly in (False, True):
         with pytest.raises(StoreError) as refused:
-            work(url)
+            open_store(url, readonly=readonly)
         assert "secret" not in str(refused.value)
 
 
@@ -97,7 +96,7 @@ def test_another_programs_folder_stays_as_it_is(tmp_path: Path) -> None:
         open_lake(f"lake:///{tmp_path}")
     assert os.listdir(tmp_path) == ["letters.txt"]
     with pytest.raises(StoreError, match="there is no lake"):
-        migrate_store(f"lake:///{tmp_path / 'nothing'}")
+        open_store(f"lake:///{tmp_path / 'nothing'}", readonly=True)
     assert not (tmp_path / "nothing").exists()
 
 
@@ -111,7 +110,7 @@ def test_another_programs_folder_stays_as_it_is(tmp_path: Path) -> None:
 )
 def test_a_lake_of_another_format_is_refused(tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "lake.json").write_text(text)
-    for work in (open_lake, migrate_store, read_lake):
+    for work in (open_lake, read_lake):
         with pytest.raises(StoreError, match=reason):
             work(f"lake:///{tmp_path}")
 
@@ -138,7 +137,7 @@ def test_a_server_that_overwrites_is_refused() -> None:
             super().pipe_file(path, value, **options)
 
     with pytest.raises(StoreError, match="expected a server that refuses to overwrite"):
-        LakeStore(ObjectFiles(Overwriting(), "/overwriting/lake"))
+        LakeBackend(ObjectFiles(Overwriting(), "/overwriting/lake"))
 
 
 def test_faults_of_a_bucket_are_store_errors(plan: Plan) -> None:
@@ -156,14 +155,14 @@ def test_faults_of_a_bucket_are_store_errors(plan: Plan) -> None:
             return super().cat_file(path, *arguments, **options)
 
     filesystem = Failing()
-    store = LakeStore(ObjectFiles(filesystem, f"/failing-{next(_NAMES)}/lake"))
+    store = RoundStore(LakeBackend(ObjectFiles(filesystem, f"/failing-{next(_NAMES)}/lake")))
     store.register(plan)
     store.append({KEY: group(0, 10)})
     filesystem.broken = True
     for work in (
         lambda: store.append({KEY: group(10, 1)}),
         lambda: store.seal(KEY),
-        lambda: store.count(KEY),
+        lambda: store.backend.count(KEY),
     ):
         with pytest.raises(StoreError, match="slow down"):
             work()
@@ -193,7 +192,7 @@ def test_reports_in_any_order_with_duplicates_come_to_the_same_as_in_sqlite(
     assert expected == bench.expected(reports)
     for store in stores:
         assert store.counts(key) == expected
-        assert store.count(key).reports == 4000
+        assert store.backend.count(key).reports == 4000
     assert stores[1].seal(key)
     assert all(store.counts(key) == expected for store in [*stores, lake()])
     assert bench.states(stores[0]) == {key: ("sealed", 4000)}
@@ -225,7 +224,7 @@ def test_of_different_reports_with_one_id_the_smallest_counts(lake: Callable[[],
         bench.append(moved[0], left)
         assert bench.append(moved[1], right) == {key: Appended(accepted=60)}
         moved[2] += extra
-        assert right.count(key).counts == bench.expected(moved[2], number)
+        assert right.backend.count(key).counts == bench.expected(moved[2], number)
         assert left.seal(key)
         assert left.counts(key) == bench.expected(moved[2], number)
 
@@ -257,7 +256,7 @@ def test_segments_are_parquet_that_duckdb_counts(store: LakeStore, tmp_path: Pat
         }
     folders = duckdb.sql(f"SELECT DISTINCT plan, version, round FROM read_parquet('{files}')")  # noqa: S608
     assert folders.fetchall() == [(bench.name, 1, 7)]
-    for path in store.parts(key):
+    for path in store.backend.parts(key):
         assert pq.read_schema(tmp_path / "lake" / path).equals(schema(bench.plan))
 
 
@@ -299,7 +298,7 @@ def test_reading_a_lake_changes_nothing(store: LakeStore, tmp_path: Path) -> Non
 
     store.append({KEY: group(0, 3), KEY._replace(round=8): group(0, 3)})
     store.seal(KEY)
-    store.seals.close(KEY._replace(round=8))
+    store.backend.seals.close(KEY._replace(round=8))
     before = everything()
     reader = read_lake(store.url)
     assert reader.unsealed() == [KEY._replace(round=8)]

@@ -29,7 +29,8 @@ from tests.shared.writers import KEY, check_written, killed_writers
 
 import reticent.stores.lake.files as files_module
 from reticent.plan import Plan
-from reticent.stores.lake import LakeStore, LocalFiles, open_lake
+from reticent.stores import LakeBackend
+from reticent.stores.lake import LocalFiles, open_lake
 
 
 def test_dying_anywhere_in_append(plan: Plan) -> None:
@@ -45,7 +46,7 @@ def test_dying_anywhere_in_append(plan: Plan) -> None:
 
 def test_dying_anywhere_in_append_while_the_round_closes(plan: Plan) -> None:
     def closing(bay: Bay) -> None:
-        bay.other().seals.close(KEY)
+        bay.other().backend.seals.close(KEY)
         appending(bay)
 
     for place in range(1, every_step(plan, closing) + 1):
@@ -58,15 +59,15 @@ def test_dying_anywhere_in_seal(plan: Plan) -> None:
     for place in range(1, every_step(plan, sealing) + 1):
         bay = Bay(plan)
         die_at(bay, place, sealing)
-        seen = LakeStore(bay.files).final(KEY)
+        seen = LakeBackend(bay.files).final(KEY)
         bay.check()
-        assert seen in (None, bay.other().final(KEY))
+        assert seen in (None, bay.other().backend.final(KEY))
 
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """Merge four segments at a time, so that all steps of it can be tried."""
-    monkeypatch.setattr("reticent.stores.lake.memory.MERGED_AT_ONCE", 4)
+    monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
     return 4
 
 

@@ -12,9 +12,8 @@ from tests.shared.writers import KEY, group
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.stores import Appended, RoundKey, create_key
-from reticent.stores.lake import LakeReader, LakeStore, LocalFiles, Part, open_lake
-from reticent.stores.lake.layout import counts_path, folder_of, frozen_path
+from reticent.stores import Appended, LakeBackend, RoundKey, RoundStore, create_key
+from reticent.stores.lake import LakeStore, Part, folder_of, open_lake, read_lake
 
 
 @pytest.fixture
@@ -23,7 +22,7 @@ def store(tmp_path: Path, plan: Plan) -> LakeStore:
 
 
 def the_segment(store: LakeStore, folder: Path, key: RoundKey = KEY) -> Path:
-    (path,) = store.parts(key)
+    (path,) = store.backend.parts(key)
     return folder / "lake" / path
 
 
@@ -49,18 +48,18 @@ def test_a_damaged_segment_is_named_and_never_half_counted(
     open_lake(store.url).append({KEY: group(100, 50)})
     damaged(path, damage)
     fresh = open_lake(store.url)
-    for work in (fresh.counts, fresh.count, fresh.seal, fresh.seal):
+    for work in (fresh.counts, fresh.backend.count, fresh.seal, fresh.seal):
         with pytest.raises(StoreError, match=f"{path.name}: cannot be read as Parquet: "):
             work(KEY)
     (problem,) = fresh.verify()
     assert problem.startswith(f"{path.relative_to(tmp_path / 'lake')}: cannot be read as Parquet: ")
     other = KEY._replace(round=8)
     assert fresh.append({other: group(0, 5)}) == {other: Appended(accepted=5)}
-    found = fresh.count(KEY, skip_bad=True)
+    found = fresh.backend.count(KEY, skip_bad=True)
     assert (found.reports, list(found.left_out)) == (50, [path.name])
     assert fresh.seal(KEY, skip_bad=True)
     assert fresh.rounds()[-1].reports == 50
-    sealed = open_lake(store.url).final(KEY)
+    sealed = open_lake(store.url).backend.final(KEY)
     assert sealed is not None
     assert sealed.left_out == found.left_out
     assert fresh.verify() == []
@@ -87,11 +86,11 @@ def test_a_segment_of_another_round_or_plan_is_refused(store: LakeStore, tmp_pat
         target = the_segment(store, tmp_path, key)
         shutil.copy(source, target)
         with pytest.raises(StoreError, match=reason):
-            store.count(key)
+            store.backend.count(key)
         target.unlink()
     shutil.copy(source, source.with_name(Part("0" * 32, 1, 1, 4).name))
     with pytest.raises(StoreError, match="rows: expected 4 as the name says, got 3"):
-        store.count(KEY)
+        store.backend.count(KEY)
 
 
 def test_files_that_are_no_segments_are_refused_by_name(store: LakeStore, tmp_path: Path) -> None:
@@ -99,21 +98,23 @@ def test_files_that_are_no_segments_are_refused_by_name(store: LakeStore, tmp_pa
     folder = the_segment(store, tmp_path).parent
     (folder / "_SUCCESS").touch()
     (folder / ".part.crc").touch()
-    assert store.count(KEY).reports == 3
+    assert store.backend.count(KEY).reports == 3
     (folder / "part-0001.parquet").touch()
-    for work in (store.counts, store.count, store.seal):
+    for work in (store.counts, store.backend.count, store.seal):
         with pytest.raises(StoreError, match=r"part-0001\.parquet: is not the name of a segment"):
             work(KEY)
     assert store.verify() == [f"{folder_of(KEY)}/part-0001.parquet: is not the name of a segment"]
-    assert store.count(KEY, skip_bad=True).left_out == {"part-0001.parquet": "is not the name of a segment"}
+    assert store.backend.count(KEY, skip_bad=True).left_out == {
+        "part-0001.parquet": "is not the name of a segment"
+    }
 
 
 def test_a_lost_segment_of_a_closing_round_is_missed(store: LakeStore, tmp_path: Path) -> None:
     store.append({KEY: group(0, 3)})
     other = open_lake(store.url)
     other.append({KEY: group(3, 4)})
-    store.seals.close(KEY)
-    names = store.seals.frozen(KEY)
+    store.backend.seals.close(KEY)
+    names = store.backend.seals.frozen(KEY)
     (tmp_path / "lake" / folder_of(KEY) / names[0]).unlink()
     with pytest.raises(StoreError, match=f"{names[0]}: is gone, and its reports with it"):
         store.seal(KEY)
@@ -131,39 +132,42 @@ def test_a_segment_that_is_out_of_reach_is_not_left_out(plan: Plan) -> None:
             return super().read(path)
 
     plugged = [True]
-    store = LakeStore(Unplugged())
+    store = RoundStore(LakeBackend(Unplugged()))
     store.register(plan)
     store.append({KEY: group(0, 3)})
     plugged[0] = False
-    for work in (store.count, store.seal):
+    for work in (store.backend.count, store.seal):
         with pytest.raises(StoreError, match="the cable is out"):
             work(KEY, skip_bad=True)
     plugged[0] = True
     assert store.seal(KEY, skip_bad=True)
-    assert store.count(KEY).reports == 3
+    assert store.backend.count(KEY).reports == 3
 
 
 def test_what_else_is_damaged_is_said(store: LakeStore, tmp_path: Path, plan: Plan) -> None:
     top = tmp_path / "lake"
+    sealed = top / f"{folder_of(KEY, 'counts')}.json"
+    frozen = top / folder_of(KEY._replace(round=8), "seals") / "segments.json"
     store.append({KEY: group(0, 3), KEY._replace(round=8): group(0, 3)})
     store.seal(KEY)
-    store.seals.close(KEY._replace(round=8))
-    store.seals.frozen(KEY._replace(round=8))
+    store.backend.seals.close(KEY._replace(round=8))
+    store.backend.seals.frozen(KEY._replace(round=8))
     store.add_key(create_key("admin", "", 1)[1])
     assert store.verify() == []
-    document = json.loads((top / counts_path(KEY)).read_text())
+    reader = read_lake(store.url)
+    document = json.loads(sealed.read_text())
     document["reports"] = 4
-    (top / counts_path(KEY)).write_text(json.dumps(document))
-    (top / frozen_path(KEY._replace(round=8))).write_text("[]")
+    sealed.write_text(json.dumps(document))
+    frozen.write_text("[]")
     (top / "plans" / "small" / "v2.toml").write_text(plan.text)
     (top / "plans" / "small" / "v3.toml").write_text("[plan]")
     next((top / "keys").iterdir()).write_text("{}")
     (top / "lake.json").unlink()
     (top / folder_of(RoundKey("unknown", 1, 1))).mkdir(parents=True)
     with pytest.raises(StoreError, match="is damaged"):
-        store.count(KEY._replace(round=8))
-    (top / frozen_path(KEY._replace(round=8))).unlink()
-    told = "\n".join(LakeReader(LocalFiles(top)).verify())
+        store.backend.count(KEY._replace(round=8))
+    frozen.unlink()
+    told = "\n".join(reader.verify())
     for problem in (
         "lake.json is gone",
         "plans/small/v2.toml: holds the text of small version 1",

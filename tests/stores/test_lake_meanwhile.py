@@ -26,6 +26,7 @@ from tests.shared.lakes import (
 from tests.shared.writers import KEY
 
 from reticent.plan import Plan
+from reticent.stores import LakeBackend, RoundStore
 from reticent.stores.lake import LakeStore, open_lake
 
 
@@ -45,7 +46,7 @@ def test_half_a_seal_anywhere_in_append(plan: Plan) -> None:
         for end in range(1, every_step(plan, sealing) + 1):
             bay = Bay(plan)
             watched = Stepping(bay.files)
-            other = LakeStore(watched)
+            other = RoundStore(LakeBackend(watched))
             watched.steps = 0
 
             def dies(number: int, end: int = end) -> None:
@@ -87,7 +88,7 @@ def test_another_seal_anywhere_in_a_seal(plan: Plan) -> None:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """Merge four segments at a time, so that all steps of it can be tried."""
-    monkeypatch.setattr("reticent.stores.lake.memory.MERGED_AT_ONCE", 4)
+    monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
     return 4
 
 
@@ -105,8 +106,8 @@ def test_a_round_frozen_anywhere_in_a_merge(plan: Plan, few: int) -> None:
         other = bay.other()
 
         def freeze(other: LakeStore = other) -> None:
-            other.seals.close(KEY)
-            other.seals.frozen(KEY)
+            other.backend.seals.close(KEY)
+            other.backend.seals.frozen(KEY)
 
         meanwhile(bay, place, appending, freeze)
         bay.check()
@@ -125,11 +126,12 @@ def test_a_merge_anywhere_in_a_seal_or_a_count(plan: Plan, few: int, work: str) 
         def merge(bay: Bay = bay, other: LakeStore = other, happened: list[bool] = happened) -> None:
             happened.append(bay.append(other, NEW))
 
-        found: Any = meanwhile(bay, place, lambda bay: getattr(bay.store, work)(KEY), merge)
+        worker = bay.store.backend if work == "count" else bay.store
+        result: Any = meanwhile(bay, place, lambda bay, worker=worker: getattr(worker, work)(KEY), merge)
         if work == "count":
-            assert found.reports in (50, 50 + len(NEW))
+            assert result.reports in (50, 50 + len(NEW))
         if work == "counts":
-            assert found[()]["minutes"].devices in (50, 50 + len(NEW))
+            assert result[()]["minutes"].devices in (50, 50 + len(NEW))
         bay.check()
         place, reached = place + 1, bool(happened)
     assert place > 10
@@ -166,7 +168,7 @@ def test_appending_and_sealing_at_once(plan: Plan, tmp_path: Path) -> None:
         for thread in threads:
             thread.join(60)
         accepted.add(0)
-        final = stores[0].final(KEY)
+        final = stores[0].backend.final(KEY)
         assert final is not None
         assert final.reports == len(accepted)
         assert final.counts[()]["minutes"].ones == sum(1 for number in accepted if number % 3)  # type: ignore[union-attr]

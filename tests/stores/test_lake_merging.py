@@ -11,10 +11,8 @@ from tests.shared.writers import KEY, group
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.stores import Appended
-from reticent.stores.lake import LakeStore, Part, open_lake
-from reticent.stores.lake.layout import outermost
-from reticent.stores.lake.memory import MERGED_AT_ONCE, Ranges
+from reticent.stores import Appended, LakeBackend
+from reticent.stores.lake import LakeStore, Part, open_lake, outermost
 
 
 @pytest.fixture
@@ -26,11 +24,11 @@ def test_small_segments_of_a_writer_are_merged(store: LakeStore) -> None:
     """64 of them, and 64 of those; other collectors see the same before and after."""
     other = open_lake(store.url)
     other.append({KEY: group(10**9, 5)})
-    for number in range(MERGED_AT_ONCE + 3):
+    for number in range(LakeBackend.merged_at_once + 3):
         store.append({KEY: group(10 * number, 12)})
         if number in (5, 40, 64):
             assert other.counts(KEY)[()]["minutes"].devices == 10 * number + 12 + 5
-    segments, _ = store.seals.listed(KEY)
+    segments, _ = store.backend.seals.listed(KEY)
     spans = sorted((each.first, each.last, each.rows) for each in segments)
     assert spans == [(1, 1, 5), (1, 64, 642), (65, 65, 10), (66, 66, 10), (67, 67, 10)]
     assert open_lake(store.url).load_open_rounds() == 677
@@ -40,27 +38,27 @@ def test_small_segments_of_a_writer_are_merged(store: LakeStore) -> None:
 
 
 def test_merged_segments_are_merged_again(store: LakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reticent.stores.lake.memory.MERGED_AT_ONCE", 4)
+    monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
     for number in range(4**2 + 4 + 1):
         store.append({KEY: group(10 * number, 10)})
-    spans = [(each.first, each.last) for each in sorted(store.seals.listed(KEY)[0])]
+    spans = [(each.first, each.last) for each in sorted(store.backend.seals.listed(KEY)[0])]
     assert spans == [(1, 16), (17, 20), (21, 21)]
-    assert store.count(KEY).reports == 210
+    assert store.backend.count(KEY).reports == 210
 
 
 def test_nothing_is_merged_across_a_write_that_failed(
     store: LakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The segment of a failed write may be there after all, and another collector may have seen it."""
-    monkeypatch.setattr("reticent.stores.lake.memory.MERGED_AT_ONCE", 4)
-    put, failing = store.files.put, [False]
+    monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
+    put, failing = store.backend.files.put, [False]
 
     def fail_afterwards(path: str, data: bytes) -> None:
         put(path, data)
         if failing[0]:
             raise StoreError("the answer was lost")
 
-    monkeypatch.setattr(store.files, "put", fail_afterwards)
+    monkeypatch.setattr(store.backend.files, "put", fail_afterwards)
     for number in range(3):
         store.append({KEY: group(10 * number, 10)})
     failing[0] = True
@@ -71,32 +69,18 @@ def test_nothing_is_merged_across_a_write_that_failed(
     assert other.append({KEY: group(1000, 10)}) == {KEY: Appended(duplicate=10)}
     for number in range(3, 9):
         store.append({KEY: group(10 * number, 10)})
-    spans = [(each.first, each.last) for each in sorted(store.seals.listed(KEY)[0])]
+    spans = [(each.first, each.last) for each in sorted(store.backend.seals.listed(KEY)[0])]
     assert spans == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 8), (9, 9), (10, 10)]
     store.seal(KEY)
     assert store.rounds()[0].reports == 100
 
 
 def test_large_segments_are_left_as_they_are(store: LakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reticent.stores.lake.memory.MERGED_AT_ONCE", 4)
-    monkeypatch.setattr("reticent.stores.lake.memory.MOST_ROWS", 39)
+    monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
+    monkeypatch.setattr(LakeBackend, "most_rows", 39)
     for number in range(5):
         store.append({KEY: group(10 * number, 10)})
-    assert len(store.seals.listed(KEY)[0]) == 5
-
-
-def test_ranges_against_a_plain_set() -> None:
-    draw = random.Random(3)
-    for _ in range(30):
-        ranges, plain = Ranges(), set()
-        for _ in range(40):
-            first = draw.randrange(60)
-            last = first + draw.randrange(5)
-            ranges.add(first, last)
-            plain.update(range(first, last + 1))
-            for start in range(60):
-                for end in (start, start + 3):
-                    assert ranges.has(start, end) == plain.issuperset(range(start, end + 1))
+    assert len(store.backend.seals.listed(KEY)[0]) == 5
 
 
 def test_outermost_segments_against_comparing_all() -> None:

@@ -1,4 +1,4 @@
-"""OpenRound and GroupNumbers: what is known of a round in memory."""
+"""OpenRound and Seen: what is known of a round in memory."""
 
 from __future__ import annotations
 
@@ -10,45 +10,49 @@ from hypothesis import strategies as st
 
 from reticent.counts import MeanCounts
 from reticent.plan import Plan
-from reticent.stores import Layout, open_round
-from reticent.stores.open_round import GroupNumbers, OpenRound
+from reticent.stores import Layout, OpenRound, Records, Seen, Span, round_store
 
 
-def group(start: int, count: int, bit: int = 1) -> bytes:
-    return b"".join(number.to_bytes(16) + bytes([bit << 7]) for number in range(start, start + count))
+def group(start: int, count: int, bit: int = 1) -> Records:
+    records = [number.to_bytes(16) + bytes([bit << 7]) for number in range(start, start + count)]
+    return np.frombuffer(b"".join(records), dtype=np.uint8).reshape(-1, 17)
+
+
+def span(first: int, last: int | None = None, writer: str = "") -> Span:
+    return Span(writer, first, last or first)
 
 
 def test_groups_are_taken_once_and_reports_too(plan: Plan) -> None:
-    found = OpenRound(Layout(plan), 3)
-    found.take([(1, group(0, 10)), (2, group(5, 10, bit=0))])
-    found.take([(2, group(5, 10, bit=0)), (3, group(100, 5))])
+    found = OpenRound(Layout(plan))
+    found.take([(span(1), group(0, 10)), (span(2), group(5, 10, bit=0))])
+    found.take([(span(2), group(5, 10, bit=0)), (span(3), group(100, 5))])
     assert len(found) == 20
     assert found.counts() == {(): {"minutes": MeanCounts(20, 15)}}
-    assert found.groups.floor == 3
+    assert found.seen.floor("") == 3
 
 
 def test_answers_that_nobody_asks_for_do_not_pile_up(plan: Plan) -> None:
     layout, found = Layout(plan), OpenRound(Layout(plan))
     draws = np.random.default_rng(3)
-    most = open_round._COUNT_AT
-    open_round._COUNT_AT = 10_000
+    most = round_store._COUNT_AT
+    round_store._COUNT_AT = 10_000
     try:
         for _ in range(30):
             records = draws.integers(0, 256, (1000, layout.width), dtype=np.uint8)
             found.add(found.missing(records))
             assert found._waiting_bytes < 10_000 + 1000
     finally:
-        open_round._COUNT_AT = most
+        round_store._COUNT_AT = most
     assert len(found) == 30_000
     assert found.counts()[()]["minutes"].devices == 30_000
 
 
 def test_a_released_round_keeps_its_counts_and_takes_nothing_more(plan: Plan) -> None:
     found = OpenRound(Layout(plan))
-    found.take([(1, group(0, 50_000))])
+    found.take([(span(1), group(0, 50_000))])
     before, held = found.counts(), found.nbytes
     found.release()
-    found.take([(2, group(60_000, 10))])
+    found.take([(span(2), group(60_000, 10))])
     assert (found.counts(), len(found)) == (before, 50_000)
     assert found.nbytes < held / 10
 
@@ -64,7 +68,7 @@ def test_counting_beside_adding_loses_nothing(plan: Plan) -> None:
     asking = threading.Thread(target=ask)
     asking.start()
     for number in range(300):
-        records = found.layout.array(group(100 * number, 100))
+        records = group(100 * number, 100)
         found.add(found.missing(records))
     done.set()
     asking.join()
@@ -72,18 +76,26 @@ def test_counting_beside_adding_loses_nothing(plan: Plan) -> None:
     assert found.counts() == {(): {"minutes": MeanCounts(30_000, 30_000)}}
 
 
-@given(st.permutations(range(1, 60)), st.integers(0, 58))
-def test_group_numbers_know_what_they_saw(order: list[int], upto: int) -> None:
-    seen = GroupNumbers()
-    for number in order[:upto]:
-        seen.add(number)
-    assert {number for number in range(1, 60) if number in seen} == set(order[:upto])
-    assert all(number not in seen.beyond for number in range(seen.floor + 2))
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 60), st.integers(0, 5)), max_size=60))
+def test_spans_that_were_seen_against_a_plain_set(spans: list[tuple[str, int, int]]) -> None:
+    seen, plain = Seen(), set()
+    for writer, first, more in spans:
+        seen.add(Span(writer, first, first + more))
+        plain |= {(writer, number) for number in range(first, first + more + 1)}
+    for writer in "ab":
+        for first in range(1, 67):
+            for last in (first, first + 3):
+                expected = plain.issuperset((writer, number) for number in range(first, last + 1))
+                assert (Span(writer, first, last) in seen) == expected
+        floor = seen.floor(writer)
+        assert all((writer, number) in plain for number in range(1, floor + 1))
+        assert (writer, floor + 1) not in plain
 
 
 def test_a_number_that_never_comes_is_given_up() -> None:
-    seen = GroupNumbers()
-    for number in range(2, 3 * seen.patience):
-        seen.add(number)
-    assert seen.floor == 3 * seen.patience - 1
-    assert not seen.beyond
+    seen = Seen()
+    for number in range(2, seen.patience + 2):
+        seen.add(span(number))
+    assert (seen.floor(""), span(1) in seen) == (0, False)
+    seen.add(span(seen.patience + 2))
+    assert (seen.floor(""), span(1) in seen) == (seen.patience + 2, True)

@@ -14,8 +14,7 @@ from reticent.errors import ParameterError
 from reticent.mechanisms import Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric, Plan, Segment
 from reticent.reports import Report, to_packed
-from reticent.stores import Layout
-from reticent.stores.records import add_counts
+from reticent.stores import Layout, add_counts, batches
 
 MEAN = Metric("minutes", OneBitMean(1, 60))
 HISTOGRAM = Metric("words", DBitFlip(1, Buckets.even(100, 10), 4))
@@ -87,11 +86,10 @@ def test_records_that_are_cut_off_are_refused() -> None:
 def test_batches_have_the_records_of_all_groups_in_order(sizes: list[int]) -> None:
     layout, numbers = Layout(PLANS[0]), iter(range(200))
     groups = [b"".join(next(numbers).to_bytes(17) for _ in range(size)) for size in sizes]
-    assert b"".join(batch.tobytes() for batch in layout.batches(groups)) == b"".join(groups)
+    assert b"".join(batch.tobytes() for batch in batches(map(layout.array, groups))) == b"".join(groups)
 
 
 def test_batches_are_few_and_of_bounded_size() -> None:
-    layout = Layout(PLANS[0])
-    batches = list(layout.batches([bytes(17 * 1000)] * 1000))
-    assert [len(batch) for batch in batches][:-1] == [124_000] * 8
-    assert sum(map(len, batches)) == 1_000_000
+    sizes = [len(batch) for batch in batches([np.zeros((1000, 17), dtype=np.uint8)] * 1000)]
+    assert sizes[:-1] == [124_000] * 8
+    assert sum(sizes) == 1_000_000

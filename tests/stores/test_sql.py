@@ -10,29 +10,29 @@ import pytest
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.stores import Appended, SqlStore
+from reticent.stores import Appended, RoundKey, RoundStore
 from reticent.testing.store_bench import Bench
 
-Open = Callable[[str], SqlStore]
+Open = Callable[[str], RoundStore]
 
 
 @pytest.fixture
-def store(bench: Bench) -> SqlStore:
-    assert isinstance(bench.store, SqlStore)
+def store(bench: Bench) -> RoundStore:
+    assert isinstance(bench.store, RoundStore)
     return bench.store
 
 
-def interrupted(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def interrupted(store: RoundStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on this store's process dies, as it were, between closing and counting."""
 
-    def dies(*_: object) -> bool:
+    def dies(*_: object, **named: object) -> None:
         raise StoreError("the power went out")
 
-    monkeypatch.setattr(store, "_finish", dies)
+    monkeypatch.setattr(store.backend, "count", dies)
 
 
 def test_a_closing_round_takes_nothing_and_anyone_may_finish_it(
-    bench: Bench, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, reports = bench.key(7), bench.reports(300)
     bench.append(reports)
@@ -52,7 +52,7 @@ def test_a_closing_round_takes_nothing_and_anyone_may_finish_it(
         assert bench.states(each) == {key: ("sealed", 300)}
 
 
-def test_two_that_seal_at_once_agree(bench: Bench, store: SqlStore) -> None:
+def test_two_that_seal_at_once_agree(bench: Bench, store: RoundStore) -> None:
     reports = bench.reports(2000)
     for start in range(0, 2000, 50):
         bench.append(reports[start : start + 50])
@@ -70,7 +70,7 @@ def test_two_that_seal_at_once_agree(bench: Bench, store: SqlStore) -> None:
     assert store.verify() == []
 
 
-def test_what_is_late_or_read_takes_no_memory(bench: Bench, store: SqlStore) -> None:
+def test_what_is_late_or_read_takes_no_memory(bench: Bench, store: RoundStore) -> None:
     bench.append(bench.reports(100))
     reader = bench.open()
     assert bench.states(reader) == {bench.key(7): ("open", 100)}
@@ -85,13 +85,13 @@ def test_what_is_late_or_read_takes_no_memory(bench: Bench, store: SqlStore) -> 
     assert tables(store) == before
 
 
-def tables(store: SqlStore) -> tuple[object, ...]:
-    with store.reading() as transaction:
+def tables(store: RoundStore) -> tuple[object, ...]:
+    with store.backend.reading() as transaction:
         rounds = transaction.execute("SELECT id, plan, version, round, state, reports FROM round ORDER BY id")
-        return tuple(rounds), tuple(sorted(store.record_tables(transaction)))
+        return tuple(rounds), tuple(sorted(store.backend.record_tables(transaction)))
 
 
-def test_a_round_that_another_sealed_is_let_go_of(bench: Bench, store: SqlStore) -> None:
+def test_a_round_that_another_sealed_is_let_go_of(bench: Bench, store: RoundStore) -> None:
     other = bench.open()
     bench.append(bench.reports(10), other)
     bench.append(bench.reports(10))
@@ -101,7 +101,7 @@ def test_a_round_that_another_sealed_is_let_go_of(bench: Bench, store: SqlStore)
     assert other.nbytes == 0
 
 
-def test_open_rounds_are_loaded_whatever_size_groups_had(bench: Bench, store: SqlStore) -> None:
+def test_open_rounds_are_loaded_whatever_size_groups_had(bench: Bench, store: RoundStore) -> None:
     reports = bench.reports(700)
     for report in reports[:100]:
         bench.append([report])
@@ -112,7 +112,7 @@ def test_open_rounds_are_loaded_whatever_size_groups_had(bench: Bench, store: Sq
 
 
 def test_reading_a_round_in_small_parts_gives_the_same(
-    bench: Bench, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reports = bench.reports(500)
     other = bench.open()
@@ -126,10 +126,10 @@ def test_reading_a_round_in_small_parts_gives_the_same(
     assert other.counts(bench.key(7)) == bench.expected(reports)
 
 
-def test_appending_does_not_wait_for_reading(bench: Bench, store: SqlStore) -> None:
+def test_appending_does_not_wait_for_reading(bench: Bench, store: RoundStore) -> None:
     """While somebody reads, for however long, reports are taken and rounds listed."""
     bench.append(bench.reports(10))
-    with store.reading() as transaction:
+    with store.backend.reading() as transaction:
         transaction.execute("SELECT * FROM round")
         done = threading.Event()
 
@@ -145,16 +145,20 @@ def test_appending_does_not_wait_for_reading(bench: Bench, store: SqlStore) -> N
 
 
 def test_an_append_that_fails_changes_nothing_in_memory(
-    bench: Bench, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reports = bench.reports(20)
     bench.append(reports[:10])
 
-    def fails(*_: object) -> int:
-        raise StoreError("not now")
+    number_of = store.backend._open_number
+
+    def fails(transaction: object, key: RoundKey) -> int:
+        if key.round == 8:  # what was put into round 7 is undone with it
+            raise StoreError("not now")
+        return number_of(transaction, key)
 
     with monkeypatch.context() as patch:
-        patch.setattr("reticent.stores.sql._insert", fails)
+        patch.setattr(store.backend, "_open_number", fails)
         with pytest.raises(StoreError, match="not now"):
             bench.append([*reports, *bench.reports(5, 8)])
     assert bench.states() == {bench.key(7): ("open", 10)}
@@ -162,15 +166,15 @@ def test_an_append_that_fails_changes_nothing_in_memory(
     assert bench.append(reports) == {bench.key(7): Appended(accepted=10, duplicate=10)}
 
 
-def test_a_plan_without_its_text_is_refused_and_not_kept(bench: Bench, store: SqlStore) -> None:
+def test_a_plan_without_its_text_is_refused_and_not_kept(bench: Bench, store: RoundStore) -> None:
     bare = Plan("bare", 1, 3600, 0, bench.plan.metrics)
     with pytest.raises(StoreError, match="plan bare version 1 cannot be kept without its"):
         store.register(bare)
     assert [plan.name for plan in store.plans()] == [bench.name]
 
 
-def damaged(store: SqlStore, *statements: str) -> list[str]:
-    with store.writing() as transaction:
+def damaged(store: RoundStore, *statements: str) -> list[str]:
+    with store.backend.writing() as transaction:
         for statement in statements:
             transaction.execute(statement)
     return store.verify()
@@ -206,7 +210,7 @@ def damaged(store: SqlStore, *statements: str) -> list[str]:
         ("UPDATE round SET state = 'ajar' WHERE id = 1", ["expected open, closing or sealed, got ajar"]),
     ],
 )
-def test_verify_names_what_is_wrong(bench: Bench, store: SqlStore, statement: str, told: list[str]) -> None:
+def test_verify_names_what_is_wrong(bench: Bench, store: RoundStore, statement: str, told: list[str]) -> None:
     bench.append(bench.reports(10))
     bench.append(bench.reports(10, 6))
     store.seal(bench.key(6))
@@ -217,7 +221,7 @@ def test_verify_names_what_is_wrong(bench: Bench, store: SqlStore, statement: st
         assert any(re.search(each, problem) for problem in problems), problems
 
 
-def test_a_damaged_round_is_not_counted_wrong(bench: Bench, store: SqlStore) -> None:
+def test_a_damaged_round_is_not_counted_wrong(bench: Bench, store: RoundStore) -> None:
     bench.append(bench.reports(10))
     damaged(store, "UPDATE records_1 SET records = substr(records, 2)")
     other = bench.open()

@@ -23,10 +23,9 @@ from tests.shared.writers import KEY, check_written, group, killed_writers
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.stores import Layout, SqlStore, migrate_store, open_store, sqlite
-from reticent.stores.sqlite import SCHEMA, SqliteStore
+from reticent.stores import RoundStore, SqliteBackend, open_store, sqlite
 
-Open = Callable[[str], SqlStore]
+Open = Callable[[str], RoundStore]
 
 
 @pytest.fixture
@@ -35,18 +34,17 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(path: Path, plan: Plan, opened: Open) -> SqlStore:
+def store(path: Path, plan: Plan, opened: Open) -> RoundStore:
     made = opened(f"sqlite:///{path}")
     made.register(plan)
     return made
 
 
-def test_the_file_and_what_is_beside_it_are_for_their_owner_alone(store: SqlStore, path: Path) -> None:
+def test_the_file_and_what_is_beside_it_are_for_their_owner_alone(store: RoundStore, path: Path) -> None:
     old = os.umask(0)
     try:
         store.append({KEY: group(0, 10)})
-        assert isinstance(store, SqliteStore)
-        store.backup(path.with_name("copy.db"))
+        store.backend.backup(path.with_name("copy.db"))
     finally:
         os.umask(old)
     names = {each.name for each in path.parent.iterdir()}
@@ -54,9 +52,9 @@ def test_the_file_and_what_is_beside_it_are_for_their_owner_alone(store: SqlStor
     assert {stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()} == {0o600}
 
 
-def test_every_column_has_a_comment(store: SqlStore) -> None:
+def test_every_column_has_a_comment(store: RoundStore) -> None:
     store.append({KEY: group(0, 1)})
-    with store.reading() as transaction:
+    with store.backend.reading() as transaction:
         kept = dict(transaction.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
     assert set(kept) == {"plan", "round", "counts", "key", "records_1"}
     for sql in kept.values():
@@ -67,10 +65,10 @@ def test_every_column_has_a_comment(store: SqlStore) -> None:
         assert [line for line in columns if "--" not in line and "REFERENCES" not in line] == []
 
 
-def test_no_time_of_arrival_is_stored(store: SqlStore, path: Path) -> None:
+def test_no_time_of_arrival_is_stored(store: RoundStore, path: Path) -> None:
     """The tables of rounds and reports have no column that could hold one."""
     store.append({KEY: group(0, 10)})
-    with store.reading() as transaction:
+    with store.backend.reading() as transaction:
         columns = {
             (table, row[1])
             for (table,) in transaction.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -90,8 +88,8 @@ def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) 
     before = path.read_bytes()
     with pytest.raises(StoreError, match=r"photos\.db: is another program's database; it was left as it is"):
         open_store(f"sqlite:///{path}")
-    with pytest.raises(StoreError, match="another program's database"):
-        migrate_store(f"sqlite:///{path}")
+    with pytest.raises(StoreError, match="is not a store of reticent"):
+        open_store(f"sqlite:///{path}", readonly=True)
     assert path.read_bytes() == before
 
 
@@ -106,10 +104,11 @@ def test_what_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("version", "hint"), [(0, "reticent store migrate"), (99, "a newer reticent made it")]
+    ("version", "hint"), [(0, "an older reticent made it"), (99, "a newer reticent made it")]
 )
+@pytest.mark.parametrize("readonly", [False, True])
 def test_another_schema_version_is_refused_and_left_as_it_is(
-    store: SqlStore, path: Path, version: int, hint: str
+    store: RoundStore, path: Path, version: int, hint: str, readonly: bool
 ) -> None:
     store.close()
     with sqlite3.connect(path) as other:
@@ -117,49 +116,11 @@ def test_another_schema_version_is_refused_and_left_as_it_is(
     other.close()
     before = path.read_bytes()
     with pytest.raises(StoreError, match=f"expected schema version 1, got {version}.\n  Hint: {hint}"):
-        open_store(f"sqlite:///{path}")
+        open_store(f"sqlite:///{path}", readonly=readonly)
     assert path.read_bytes() == before
 
 
-def test_an_older_store_is_migrated_and_keeps_what_it_holds(
-    path: Path, plan: Plan, opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Schema 0, of a reticent that never was: keys had no label. Its reports, counts and keys come along."""
-    made = opened(f"sqlite:///{path}")
-    made.register(plan)
-    made.append({KEY: group(0, 10), KEY._replace(round=6): group(0, 5)})
-    made.seal(KEY._replace(round=6))
-    counts = made.counts(KEY._replace(round=6))
-    made.close()
-    with sqlite3.connect(path) as older:
-        older.execute("ALTER TABLE key DROP COLUMN label")
-        older.execute("INSERT INTO key VALUES ('k', 'ingest', x'00', 5, NULL)")
-        older.execute("PRAGMA user_version = 0")
-    older.close()
-    with pytest.raises(StoreError, match="there is no way from schema version 0 to 1"):
-        migrate_store(f"sqlite:///{path}")
-    monkeypatch.setitem(
-        sqlite.MIGRATIONS, 0, "ALTER TABLE key ADD COLUMN label TEXT NOT NULL DEFAULT '';\nSELECT nonsense"
-    )
-    with pytest.raises(StoreError, match="cannot be migrated: no such column"):
-        migrate_store(f"sqlite:///{path}")
-    monkeypatch.setitem(sqlite.MIGRATIONS, 0, "ALTER TABLE key ADD COLUMN label TEXT NOT NULL DEFAULT '';\n")
-    assert migrate_store(f"sqlite:///{path}") == (0, 1)
-    assert migrate_store(f"sqlite:///{path}") == (1, 1)
-    again = opened(f"sqlite:///{path}")
-    assert again.verify() == []
-    assert again.load_open_rounds() == 10
-    assert again.counts(KEY._replace(round=6)) == counts
-    assert [(key.id, key.label) for key in list(again.keys())] == [("k", "")]
-
-
-def test_a_store_that_is_not_there_is_not_migrated(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no such file"):
-        migrate_store(f"sqlite:///{tmp_path / 'none.db'}")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_full_disk_stores_nothing_half_and_recovers(store: SqlStore, path: Path, opened: Open) -> None:
+def test_a_full_disk_stores_nothing_half_and_recovers(store: RoundStore, path: Path, opened: Open) -> None:
     """RLIMIT_FSIZE: no file may grow beyond a limit, so that writes fail as on a full disk."""
     store.append({KEY: group(0, 100)})
     with full_disk(path):
@@ -193,13 +154,13 @@ def full_disk(path: Path) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, ignored)
 
 
-def test_what_was_acknowledged_outlives_kill_9(store: SqlStore, path: Path, opened: Open) -> None:
+def test_what_was_acknowledged_outlives_kill_9(store: RoundStore, path: Path, opened: Open) -> None:
     """A writer is killed at random moments; each group whose append returned is there, and none twice."""
     last = killed_writers(store.url, kills=12, longest=0.08)
     check_written(opened(store.url), last)
 
 
-def test_two_processes_on_one_file_count_each_report_once(store: SqlStore, path: Path) -> None:
+def test_two_processes_on_one_file_count_each_report_once(store: RoundStore, path: Path) -> None:
     """Each knows its own ids only, so some are stored twice; the seal counts them once."""
     script = """
     import sys
@@ -285,13 +246,13 @@ def open_and_verify(path: Path) -> list[str]:
         store.close()
 
 
-def test_commits_are_synced_before_they_are_acknowledged(store: SqlStore) -> None:
-    with store.writing() as transaction:
+def test_commits_are_synced_before_they_are_acknowledged(store: RoundStore) -> None:
+    with store.backend.writing() as transaction:
         assert transaction.execute("PRAGMA synchronous") == [(2,)]
         assert transaction.execute("PRAGMA journal_mode") == [("wal",)]
 
 
-def test_the_log_beside_the_file_does_not_grow_without_end(store: SqlStore, path: Path) -> None:
+def test_the_log_beside_the_file_does_not_grow_without_end(store: RoundStore, path: Path) -> None:
     wal, sizes = path.with_name("store.db-wal"), []
     for number in range(60):
         store.append({KEY: group(100_000 * number, 50_000)})
@@ -300,8 +261,7 @@ def test_the_log_beside_the_file_does_not_grow_without_end(store: SqlStore, path
     assert max(sizes) < 24 << 20
 
 
-def test_a_backup_made_while_writing_is_a_whole_store(store: SqlStore, path: Path, tmp_path: Path) -> None:
-    assert isinstance(store, SqliteStore)
+def test_a_backup_made_while_writing_is_a_whole_store(store: RoundStore, path: Path, tmp_path: Path) -> None:
     store.append({KEY._replace(round=6): group(0, 10)})
     store.seal(KEY._replace(round=6))
     done, acknowledged = threading.Event(), [0]
@@ -319,7 +279,7 @@ def test_a_backup_made_while_writing_is_a_whole_store(store: SqlStore, path: Pat
     for number in range(3):
         before = acknowledged[0]
         copy = tmp_path / f"copy-{number}.db"
-        store.backup(copy)
+        store.backend.backup(copy)
         copies.append((copy, before, acknowledged[0] + 100))
         time.sleep(0.02)
     done.set()
@@ -331,19 +291,18 @@ def test_a_backup_made_while_writing_is_a_whole_store(store: SqlStore, path: Pat
         assert found.counts(KEY._replace(round=6)) == store.counts(KEY._replace(round=6))
         found.close()
     with pytest.raises(StoreError, match="is there already; a backup never overwrites"):
-        store.backup(copies[0][0])
+        store.backend.backup(copies[0][0])
 
 
-def test_a_backup_that_fails_leaves_nothing(store: SqlStore, tmp_path: Path) -> None:
-    assert isinstance(store, SqliteStore)
+def test_a_backup_that_fails_leaves_nothing(store: RoundStore, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="backup failed"):
-        store.backup("/proc/no-such-place/copy.db")
+        store.backend.backup("/proc/no-such-place/copy.db")
     with pytest.raises(StoreError, match="memory: has no file to copy"):
-        SqliteStore(":memory:").backup(tmp_path / "copy.db")
+        SqliteBackend(":memory:").backup(tmp_path / "copy.db")
     assert not (tmp_path / "copy.db").exists()
 
 
-def test_a_file_that_was_taken_away_is_noticed(store: SqlStore, path: Path) -> None:
+def test_a_file_that_was_taken_away_is_noticed(store: RoundStore, path: Path) -> None:
     store.ping()
     path.unlink()
     with pytest.raises(StoreError, match="No such file"):
@@ -353,7 +312,7 @@ def test_a_file_that_was_taken_away_is_noticed(store: SqlStore, path: Path) -> N
         store.ping()
 
 
-def test_a_closed_store_says_so(store: SqlStore) -> None:
+def test_a_closed_store_says_so(store: RoundStore) -> None:
     store.close()
     with pytest.raises(StoreError, match="closed"):
         store.append({KEY: group(0, 1)})
@@ -369,19 +328,15 @@ def test_an_old_sqlite_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("url", ["", "sqlite:///", "mysql://root:secret@host/db", "reticent.db"])
 def test_other_addresses_are_refused_without_their_password(url: str) -> None:
-    for work in (open_store, migrate_store):
+    for readonly in (False, True):
         with pytest.raises(StoreError, match="store: expected sqlite:///path") as refused:
-            work(url)
+            open_store(url, readonly=readonly)
         assert "secret" not in str(refused.value)
 
 
 def test_the_schema_is_what_the_docs_say() -> None:
     page = (Path(__file__).parents[2] / "docs" / "explanation" / "data-model.md").read_text()
-    for line in SCHEMA.splitlines():
+    for line in sqlite.SCHEMA.splitlines():
         word = line.split()[0] if line.startswith("    ") else ""
         if word and word.islower():
             assert f"| `{word}` |" in page, line
-
-
-def test_layout_of_the_writer_above(plan: Plan) -> None:
-    assert Layout(plan).width == 17

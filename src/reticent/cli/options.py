@@ -8,14 +8,14 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reticent.errors import ParameterError, ReticentError, StoreError
 
 if TYPE_CHECKING:
-    from reticent.stores import Store
+    from reticent.stores import RoundStore
 
 
 def given_store(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -78,7 +78,7 @@ confidence_option = click.option(
 
 
 @contextmanager
-def opened_store(url: str) -> Iterator[Store]:
+def opened_store(url: str) -> Iterator[RoundStore[Any]]:
     """A store that exists; one that is only mistyped is not made."""
     from reticent.stores import open_store
 

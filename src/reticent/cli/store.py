@@ -1,4 +1,4 @@
-"""`reticent store check|migrate|backup`: looking after a store."""
+"""`reticent store check|backup`: looking after a store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reticent.errors import StoreError
 
 @click.group()
 def store() -> None:
-    """Check, migrate or back up a store."""
+    """Check or back up a store."""
 
 
 @store.command()
@@ -46,27 +46,6 @@ def check(store: str, as_json: bool) -> None:
 
 
 @store.command()
-@store_option
-@as_json
-def migrate(store: str, as_json: bool) -> None:
-    """
-    Bring an older store up to this version of reticent.
-
-    \b
-    Example:
-      reticent store migrate --store sqlite:///reticent.db
-    """
-    from reticent.stores import migrate_store
-
-    before, after = migrate_store(store)
-    if as_json:
-        print_json({"before": before, "after": after})
-    else:
-        same = f"Schema version {after} already."
-        click.echo(same if before == after else f"Migrated from schema version {before} to {after}.")
-
-
-@store.command()
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @store_option
 @as_json
@@ -78,15 +57,15 @@ def backup(path: Path, store: str, as_json: bool) -> None:
     Example:
       reticent store backup reticent-backup.db --store sqlite:///reticent.db
     """
-    from reticent.stores.sqlite import SqliteStore
+    from reticent.stores.sqlite import SqliteBackend
 
     with opened_store(store) as opened:
-        if not isinstance(opened, SqliteStore):
+        if not isinstance(opened.backend, SqliteBackend):
             raise StoreError(
                 f"{opened.url}: expected a SQLite store.\n"
                 "  Hint: pg_dump backs up PostgreSQL; the files of a lake can be copied"
             )
-        opened.backup(path)
+        opened.backend.backup(path)
     if as_json:
         print_json({"file": str(path)})
     else:

@@ -162,7 +162,7 @@ class Engine:
         self.state.wipe_log()
 
     def next_due(self) -> float:
-        """When there is something to do: the round under way ends, or a report is to be sent; unix seconds."""
+        """When the round under way ends or a report is to be sent, whichever is first; unix seconds."""
         with self.state.view() as connection:
             send_at = outbox.next_time(connection)
         end_of_round = (self.current_round + 1) * self.round_seconds

@@ -119,7 +119,7 @@ def device_row(connection: sqlite3.Connection) -> DeviceRow:
 def has_misfits(connection: sqlite3.Connection) -> bool:
     """Whether some value is of another type than its column's, which SQLite allows and its check passes."""
     return any(
-        connection.execute(f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {misfit})").fetchone()[0]  # noqa: S608
+        connection.execute(f"SELECT 1 FROM {table} WHERE {misfit} LIMIT 1").fetchone()  # noqa: S608
         for table, misfit in _misfits().items()
     )
 

@@ -407,7 +407,7 @@ def _check_content(path: Path, connection: sqlite3.Connection, identity: Identit
 
 
 def _momentary(path: Path, error: Exception) -> StateError | None:
-    """A fault of the moment, which is the caller's to solve; None for one of the content: it is quarantined."""
+    """A fault of the moment, the caller's to solve; None for one of the content, which is quarantined."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StateError(f"{path}: locked by another process.")

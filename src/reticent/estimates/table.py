@@ -67,7 +67,7 @@ ABOUT = ("plan", "version", "metric", "round", "start", "end", "state", "segment
 
 
 class HasEstimate(Protocol):
-    """An estimate and what it is of: a `Result` of `reticent.results`, or an `Estimated` of `reticent.frames`."""
+    """An estimate and what it is of: a `Result` of `reticent.results`, an `Estimated` of `reticent.frames`."""
 
     @property
     def plan(self) -> str: ...  # noqa: D102
@@ -134,7 +134,7 @@ def estimates_to_frame(estimates: Iterable[HasEstimate], backend: str = "pyarrow
     """
     Estimates as a frame of `backend` ("pyarrow", "pandas" or "polars"): a row per number.
 
-    Takes what `reticent.results.Results` and `CountsFile.estimates` give.
+    Takes what `estimates` of `reticent.results.Results` gives, and what `estimates_from_frame` read.
     """
     return _frame(table_rows(estimates), backend)
 

@@ -232,7 +232,7 @@ class Shape:
         return nw.all_horizontal(*conditions, ignore_nulls=False)
 
     def refusal(self, source: Any) -> FrameError:
-        """What is wrong with a frame of which not every row is valid, by the nulls and ends of its columns."""
+        """What is wrong with a frame that has invalid rows, by the nulls and ends of its columns."""
         texts = [nw.col(name).cast(nw.String) for name in self._texts]
         ends = [nw.col(name) for name in self._ranges] + texts
         (seen,) = _rows(

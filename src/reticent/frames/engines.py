@@ -14,9 +14,8 @@ import pyarrow as pa
 from reticent.errors import MissingExtraError, ParameterError, ReticentError
 from reticent.frames.counting import count
 from reticent.frames.spark import session
-from reticent.stores import CountsByTags, RoundKey
-from reticent.stores.lake import Arrow, Engine, Parts, count_round, read_lake
-from reticent.stores.lake.layout import COUNTS, folder_of
+from reticent.stores import CountsByTags, RoundKey, State
+from reticent.stores.lake import COUNTS, Arrow, Engine, Parts, count_round, folder_of, read_lake
 
 ROWS_PER_SHARE = 1 << 21
 """Rows that a task of Spark groups by id, some 100 bytes each."""
@@ -27,7 +26,7 @@ class RoundCount:
     """What a round of a lake comes to."""
 
     key: RoundKey
-    state: str
+    state: State
     """"open": provisional; "closing": which files count is fixed; "sealed": final."""
     counts: CountsByTags
     reports: int

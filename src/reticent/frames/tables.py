@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reticent.counts import Counts, counts_from_rows
+from reticent.counts import counts_from_rows
 from reticent.errors import ParameterError, PlanError, ReticentError
-from reticent.estimates import Estimate, HistogramEstimate, estimate
+from reticent.estimates import Estimate, HistogramEstimate
 from reticent.estimates.table import ABOUT, COLUMNS, frame_rows
 from reticent.plan import Plan
-from reticent.stores import CountsByTags, RoundKey
+from reticent.stores import CountsByTags, RoundInfo, RoundKey
+from reticent.stores.records import reports_of
+from reticent.stores.store import State
 
 FORMAT = 1
 SCHEMA = pa.schema(
@@ -47,46 +49,39 @@ SUFFIXES = (".parquet", ".json")
 
 @dataclass(frozen=True)
 class CountsFile:
-    """Counts of rounds, and all that is needed to make estimates of them."""
+    """
+    Counts of rounds, and all that is needed to make estimates of them.
 
-    plans: tuple[Plan, ...]
-    counts: Mapping[RoundKey, CountsByTags]
-    states: Mapping[RoundKey, str] = field(default_factory=dict)
+    It answers as a store does, so `reticent.results.Results(read_counts(path))` has the estimates.
+    """
+
+    versions: tuple[Plan, ...]
+    """The plans that the counts are counts of."""
+    by_round: Mapping[RoundKey, CountsByTags]
+    states: Mapping[RoundKey, State] = field(default_factory=dict)
     """"open": provisional; "closing"; "sealed": final."""
     skipped: Mapping[str, str] = field(default_factory=dict)
     """By path, why a file of the lake was left out."""
 
-    def plan(self, key: RoundKey) -> Plan:
-        """The plan of a round."""
-        for plan in self.plans:
-            if (plan.name, plan.version) == (key.plan, key.version):
-                return plan
-        raise ParameterError("plan", "a plan of these counts", f"{key.plan} version {key.version}")
+    def plans(self) -> list[Plan]:
+        """The plans that the counts are counts of, by name and version."""
+        return sorted(self.versions, key=lambda plan: (plan.name, plan.version))
 
-    def totals(self, key: RoundKey) -> dict[str, Counts]:
-        """The counts of a round over all segments."""
-        total: dict[str, Counts] = {}
-        for by_metric in self.counts[key].values():
-            for name, counts in by_metric.items():
-                total[name] = counts if name not in total else total[name] + counts
-        return total
+    def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
+        """The rounds of a plan, latest first; at most the `last` ones of each plan."""
+        by_plan: dict[str, list[RoundInfo]] = {}
+        for key in sorted(self.by_round, key=lambda key: (key.plan, -key.round, -key.version)):
+            if plan in (None, key.plan):
+                info = RoundInfo(key, self.states.get(key, "open"), reports_of(self.by_round[key]))
+                by_plan.setdefault(key.plan, []).append(info)
+        return [info for rounds in by_plan.values() for info in rounds[:last]]
 
-    def estimates(self, confidence: float = 0.95) -> list[Estimated]:
-        """The estimate of every metric in every round that has reports, for the whole fleet."""
-        estimates = []
-        for key in self.counts:
-            plan, state = self.plan(key), "sealed" if self.states.get(key) == "sealed" else "open"
-            asked = plan.round(key.round)
-            for name, counts in self.totals(key).items():
-                if counts.devices:
-                    number = estimate(plan.by_name[name], counts, confidence)
-                    estimates.append(
-                        Estimated(*key[:2], name, key.round, asked.start, asked.end, state, {}, number)
-                    )
-        return estimates
+    def counts(self, key: RoundKey) -> CountsByTags:
+        """The counts of a round."""
+        return self.by_round[key]
 
 
-def write_counts(path: str | os.PathLike[str], counts: CountsFile) -> None:
+def write_counts(path: str | os.PathLike[str], file: CountsFile) -> None:
     """Write counts to a file, whole or not at all: `.parquet` or `.json`, by its name."""
     target = Path(path)
     if target.suffix not in SUFFIXES:
@@ -94,10 +89,10 @@ def write_counts(path: str | os.PathLike[str], counts: CountsFile) -> None:
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
         if target.suffix == ".json":
-            document = {**_head(counts), "counts": list(_rows(counts))}
+            document = {**_head(file), "counts": list(_rows(file))}
             temporary.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
         else:
-            pq.write_table(counts_table(counts), temporary)
+            pq.write_table(counts_table(file), temporary)
         os.replace(temporary, target)
     except OSError as error:
         raise ReticentError(f"{target}: cannot be written: {error.strerror or error}") from error
@@ -105,10 +100,10 @@ def write_counts(path: str | os.PathLike[str], counts: CountsFile) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def counts_table(counts: CountsFile) -> pa.Table:
+def counts_table(file: CountsFile) -> pa.Table:
     """Counts as an Arrow table: a row per round, tags, metric and row."""
-    head = json.dumps(_head(counts), ensure_ascii=False).encode()
-    return pa.Table.from_pylist(list(_rows(counts)), schema=SCHEMA.with_metadata({_HEAD: head}))
+    head = json.dumps(_head(file), ensure_ascii=False).encode()
+    return pa.Table.from_pylist(list(_rows(file)), schema=SCHEMA.with_metadata({_HEAD: head}))
 
 
 def read_counts(path: str | os.PathLike[str]) -> CountsFile:
@@ -120,7 +115,19 @@ def read_counts(path: str | os.PathLike[str]) -> CountsFile:
         else:
             table = pq.read_table(path)
             head, rows = json.loads((table.schema.metadata or {})[_HEAD]), table.to_pylist()
-        return _read(head, rows)
+        if head["format"] != FORMAT:
+            raise ParameterError("format", str(FORMAT), head["format"])
+        states = {RoundKey(row["plan"], row["version"], row["round"]): row["state"] for row in head["rounds"]}
+        plans = {(plan.name, plan.version): plan for plan in map(Plan.from_toml, head["plans"])}
+        cells: dict[tuple[RoundKey, tuple[str, ...], str], list[tuple[int, int, int]]] = {}
+        for row in rows:
+            cell = RoundKey(row["plan"], row["version"], row["round"]), tuple(row["tags"]), row["metric"]
+            cells.setdefault(cell, []).append((row["row"], row["reports"], row["ones"]))
+        by_round: dict[RoundKey, CountsByTags] = {key: {} for key in states}
+        for (key, tags, name), numbers in cells.items():
+            metric = plans[key.plan, key.version].by_name[name]
+            by_round[key].setdefault(tags, {})[name] = counts_from_rows(metric, numbers)
+        return CountsFile(tuple(plans.values()), by_round, states, head["skipped"])
     except OSError as error:
         raise ReticentError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (pa.ArrowException, ValueError, KeyError, TypeError, PlanError) as error:
@@ -130,41 +137,23 @@ def read_counts(path: str | os.PathLike[str]) -> CountsFile:
         ) from error
 
 
-def _head(counts: CountsFile) -> dict[str, Any]:
+def _head(file: CountsFile) -> dict[str, Any]:
     """What is said once for the whole file."""
     return {
         "format": FORMAT,
-        "plans": [plan.text for plan in counts.plans],
-        "rounds": [{**key._asdict(), "state": counts.states.get(key, "")} for key in counts.counts],
-        "skipped": dict(counts.skipped),
+        "plans": [plan.text for plan in file.versions],
+        "rounds": [{**key._asdict(), "state": file.states.get(key, "")} for key in file.by_round],
+        "skipped": dict(file.skipped),
     }
 
 
-def _rows(counts: CountsFile) -> Iterator[dict[str, Any]]:
-    for key, by_tags in counts.counts.items():
+def _rows(file: CountsFile) -> Iterator[dict[str, Any]]:
+    for key, by_tags in file.by_round.items():
         for tags, by_metric in by_tags.items():
-            for metric, numbers in by_metric.items():
+            for metric, counts in by_metric.items():
                 about = {**key._asdict(), "tags": list(tags), "metric": metric}
-                for row, reports, ones in numbers.rows():
+                for row, reports, ones in counts.rows():
                     yield {**about, "row": row, "reports": reports, "ones": ones}
-
-
-def _read(head: dict[str, Any], rows: Iterable[dict[str, Any]]) -> CountsFile:
-    if head["format"] != FORMAT:
-        raise ParameterError("format", str(FORMAT), head["format"])
-    plans = tuple(Plan.from_toml(text) for text in head["plans"])
-    states = {
-        RoundKey(entry["plan"], entry["version"], entry["round"]): entry["state"] for entry in head["rounds"]
-    }
-    cells: dict[tuple[RoundKey, tuple[str, ...], str], list[tuple[int, int, int]]] = {}
-    for row in rows:
-        cell = RoundKey(row["plan"], row["version"], row["round"]), tuple(row["tags"]), row["metric"]
-        cells.setdefault(cell, []).append((row["row"], row["reports"], row["ones"]))
-    file = CountsFile(plans, {key: {} for key in states}, states, head["skipped"])
-    for (key, tags, name), numbers in cells.items():
-        metric = file.plan(key).by_name[name]
-        file.counts[key].setdefault(tags, {})[name] = counts_from_rows(metric, numbers)
-    return file
 
 
 # Estimates
@@ -189,7 +178,7 @@ class Estimated:
 
 
 def estimates_from_frame(frame: Any) -> list[Estimated]:
-    """The estimates of a frame that `estimates_to_frame` made, in the order in which they first stand there."""
+    """The estimates of a frame that `estimates_to_frame` made, in the order of their first rows."""
     required = [name for name in ABOUT if name != "segment"]  # which is empty for the whole fleet
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in frame_rows(frame):

@@ -25,7 +25,8 @@ Private telemetry for a program that is instrumented with OpenTelemetry: swap th
 from reticent.errors import MissingExtraError
 
 try:
-    import opentelemetry.sdk.metrics.export  # noqa: F401  (asked for here, so that one place says what is missing)
+    # Asked for here, so that one place says what is missing.
+    import opentelemetry.sdk.metrics.export  # noqa: F401
 except ImportError as missing:
     raise MissingExtraError("otel", "opentelemetry") from missing
 

@@ -5,6 +5,9 @@ them, `memory` for tests.
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from reticent.errors import MissingExtraError, StoreError
 
 try:
@@ -12,88 +15,111 @@ try:
 except ImportError as missing:
     raise MissingExtraError("collector", "numpy") from missing
 
-from reticent.stores.keys import Key, create_key
-from reticent.stores.open_round import OpenRound
-from reticent.stores.records import Count, CountsByTags, Layout, Records, RoundKey
-from reticent.stores.sql import SqlStore
-from reticent.stores.store import Appended, RoundInfo, Store
+from reticent.stores.id_set import IdSet
+from reticent.stores.keys import ROLES, Key, create_key, hash_of, matches
+from reticent.stores.records import (
+    Count,
+    CountsByTags,
+    Layout,
+    Records,
+    RoundKey,
+    add_counts,
+    batches,
+    latest,
+)
+from reticent.stores.round_store import (
+    Backend,
+    DamagedError,
+    OpenRound,
+    RoundGoneError,
+    RoundStore,
+    Seen,
+    Span,
+)
+from reticent.stores.store import Appended, Keys, RoundInfo, Rounds, RoundWriter, State, Store
+
+if TYPE_CHECKING:
+    from reticent.stores.lake import LakeBackend
+    from reticent.stores.postgres import PostgresBackend
+    from reticent.stores.sqlite import SqliteBackend
 
 __all__ = [
+    "ROLES",
     "Appended",
+    "Backend",
     "Count",
     "CountsByTags",
+    "DamagedError",
+    "IdSet",
     "Key",
+    "Keys",
+    "LakeBackend",
     "Layout",
     "OpenRound",
+    "PostgresBackend",
     "Records",
+    "RoundGoneError",
     "RoundInfo",
     "RoundKey",
-    "SqlStore",
+    "RoundStore",
+    "RoundWriter",
+    "Rounds",
+    "Seen",
+    "Span",
+    "SqliteBackend",
+    "State",
     "Store",
+    "add_counts",
+    "batches",
     "create_key",
-    "migrate_store",
+    "hash_of",
+    "latest",
+    "matches",
     "open_store",
 ]
 
+_LAKES = ("lake:///", "lake+", "s3://", "s3a://", "gs://", "gcs://", "abfs://", "abfss://", "az://")
+"""Object stores need no `lake+` before their address: no other store is in one."""
+_BACKENDS = {"SqliteBackend": "sqlite", "PostgresBackend": "postgres", "LakeBackend": "lake"}
 
-def open_store(url: str) -> Store:
+
+def __getattr__(name: str) -> Any:
+    """A backend, whose libraries are imported when it is asked for."""
+    if name in _BACKENDS:
+        return getattr(import_module(f"reticent.stores.{_BACKENDS[name]}"), name)
+    raise AttributeError(name)
+
+
+def open_store(url: str, *, readonly: bool = False) -> RoundStore[Any]:
     """
     The store at an address: `sqlite:///folder/file.db` (three slashes and a relative path, or four), or
     `postgresql://user:password@host/database`, or `lake:///folder`, or `lake+s3://bucket/folder`, or
     `memory:`.
 
+    It is made if there is none. With `readonly` nothing is made, swept, locked for others or written: a
+    store that is not there is a `StoreError`, and so is any attempt to change it.
+
     >>> open_store("memory:").url
     'memory:'
     """
-    if url == "memory:":
-        from reticent.stores.sqlite import SqliteStore
+    backend: Backend
+    if (url == "memory:" and not readonly) or (url.startswith("sqlite:///") and url != "sqlite:///"):
+        from reticent.stores.sqlite import SqliteBackend
 
-        return SqliteStore(":memory:")
-    if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
-        from reticent.stores.sqlite import SqliteStore
+        path = ":memory:" if url == "memory:" else url.removeprefix("sqlite:///")
+        backend = SqliteBackend(path, readonly=readonly)
+    elif url.startswith(("postgresql://", "postgres://")):
+        from reticent.stores.postgres import PostgresBackend
 
-        return SqliteStore(url.removeprefix("sqlite:///"))
-    if url.startswith(("postgresql://", "postgres://")):
-        from reticent.stores.postgres import PostgresStore
+        backend = PostgresBackend(url, readonly=readonly)
+    elif url.startswith(_LAKES):
+        from reticent.stores.lake import LakeBackend, files_at
 
-        return PostgresStore(url)
-    if _is_lake(url):
-        from reticent.stores.lake import open_lake
-
-        return open_lake(url)
-    raise _unknown(url)
-
-
-def migrate_store(url: str) -> tuple[int, int]:
-    """
-    Bring the schema of a store up to date, in one transaction; returns its version before and after.
-
-    No collector may be using it meanwhile. A store that is up to date is left as it is.
-    """
-    if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
-        from reticent.stores.sqlite import migrate_sqlite
-
-        return migrate_sqlite(url.removeprefix("sqlite:///"))
-    if url.startswith(("postgresql://", "postgres://")):
-        from reticent.stores.postgres import migrate_postgres
-
-        return migrate_postgres(url)
-    if _is_lake(url):
-        from reticent.stores.lake import migrate_lake
-
-        return migrate_lake(url)
-    raise _unknown(url)
-
-
-def _is_lake(url: str) -> bool:
-    """Buckets need no `lake+` before their address: no other store is in one."""
-    return url.startswith(
-        ("lake:///", "lake+", "s3://", "s3a://", "gs://", "gcs://", "abfs://", "abfss://", "az://")
-    )
-
-
-def _unknown(url: str) -> StoreError:
-    return StoreError(
-        "store: expected sqlite:///path, postgresql://user@host/database, lake:///folder or memory:, "
-        f"got {url.rpartition('@')[2] or '(nothing)'}."
-    )
+        backend = LakeBackend(files_at(url), readonly=readonly)
+    else:
+        raise StoreError(
+            "store: expected sqlite:///path, postgresql://user@host/database"
+            f"{' or lake:///folder' if readonly else ', lake:///folder or memory:'}, "
+            f"got {url.rpartition('@')[2] or '(nothing)'}."
+        )
+    return RoundStore(backend)

@@ -69,28 +69,23 @@ class Connections(ABC, Generic[Connection]):
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """A transaction: committed at the end, undone when an exception leaves it."""
-        with self._place():
-            connection, transaction = self._begun()
-            try:
-                try:
-                    yield transaction
-                    self.commit(connection)
-                except BaseException:
-                    self.roll_back(connection)
-                    raise
-            finally:
-                self._give_back(connection)
-
-    @contextmanager
-    def _place(self) -> Iterator[None]:
         if not self._places.acquire(timeout=PLACE_SECONDS):
             raise StoreError(f"busy: nobody was done within {PLACE_SECONDS:g} s")
         try:
-            yield
+            connection, transaction = self._begun()
+            try:
+                yield transaction
+                self.commit(connection)
+            except BaseException:
+                self.roll_back(connection)
+                raise
+            finally:
+                self._give_back(connection)
         finally:
             self._places.release()
 
     def _begun(self) -> tuple[Connection, Transaction]:
+        """A transaction on an idle connection, or on a new one; idle ones that broke are thrown away."""
         while not self._closed:
             known = bool(self._idle)
             connection = self._idle.pop() if known else self.connect()

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from reticent.errors import MissingExtraError, StoreError
 from reticent.stores.pool import Connections, Row, Transaction
-from reticent.stores.sql import SqlStore, other_version
+from reticent.stores.sql import SqlBackend, other_version
 
 try:
     import psycopg
@@ -79,7 +79,7 @@ COMMENT ON COLUMN key.created_at IS 'Unix seconds';
 COMMENT ON COLUMN key.revoked_at IS 'Unix seconds, or NULL while it is active';
 CREATE TABLE reticent_schema (version BIGINT NOT NULL);
 COMMENT ON TABLE reticent_schema IS 'One row: which version of these tables this is';
-COMMENT ON COLUMN reticent_schema.version IS 'Raised by reticent store migrate';
+COMMENT ON COLUMN reticent_schema.version IS 'Another version than reticent knows is refused';
 """
 RECORDS = (
     "CREATE TABLE records_{} (number BIGSERIAL PRIMARY KEY, records BYTEA NOT NULL)",
@@ -89,11 +89,9 @@ RECORDS = (
     "COMMENT ON COLUMN records_{}.records IS 'Reports end to end, of fixed width: id, cohort, tags, bits'",
 )
 """The bits are noise: stored as they are, since compressing them would be for nothing."""
-MIGRATIONS: dict[int, str] = {}
-"""By version: the statements that bring a schema from it to the next one."""
 
-_MIGRATING = 0x2E71CE01
-"""The advisory lock that one collector holds while it makes or migrates the tables."""
+_MAKING = 0x2E71CE01
+"""The advisory lock that one collector holds while it makes the tables."""
 _READERS = 8
 _CONNECT_SECONDS = 5
 """To connect; libpq's own limit."""
@@ -114,9 +112,9 @@ _SETTINGS = (
 Result = TypeVar("Result")
 
 
-class PostgresStore(SqlStore):
+class PostgresBackend(SqlBackend):
     """
-    A store in a PostgreSQL database that any number of collectors write at once.
+    A backend in a PostgreSQL database that any number of collectors write at once.
 
     The row of a round is held shared by every append and changed by the one who seals: so whatever was
     appended before is counted, and whatever comes after is late. Ids are known to each collector only as far
@@ -125,27 +123,39 @@ class PostgresStore(SqlStore):
     A server that hangs is a fault like any other: nobody waits for it for longer than `statement_seconds`
     and a little. If it was a COMMIT, it may happen after all when the server wakes up, and by then the same
     records may have been appended again: once more stored twice, and counted once.
+
+    With `readonly` no tables are made, and the server itself refuses to change anything.
     """
 
     statement_seconds: ClassVar[float] = 10.0
     """That a statement may take. The server is told, and taken for gone when it does not keep to it."""
 
     records_table = RECORDS
-    held = " FOR SHARE"
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, readonly: bool = False) -> None:
         super().__init__()
         self._url = _without_password(url)
+        self._readonly = readonly
+        self._row_lock = "" if readonly else " FOR SHARE"
         self._failed_at = -math.inf
+        begin = "BEGIN READ ONLY" if readonly else "BEGIN"
         self._writer, self._readers = (
-            _PostgresConnections(url, 1, self.statement_seconds),
-            _PostgresConnections(url, _READERS, self.statement_seconds),
+            _PostgresConnections(url, begin, most, self.statement_seconds) for most in (1, _READERS)
         )
         try:
             with self._errors("cannot be opened: "), self._writer.transaction() as transaction:
-                version = _version(transaction)
+                if not readonly:  # of several that find no tables, one makes them
+                    transaction.execute("SELECT pg_advisory_xact_lock(?)", _MAKING)
+                ((there,),) = transaction.execute("SELECT to_regclass('reticent_schema') IS NOT NULL")
+                version = transaction.execute("SELECT version FROM reticent_schema")[0][0] if there else None
+                if version is None and readonly:
+                    raise StoreError(
+                        f"{self.url}: has no tables of reticent.\n"
+                        "  Hint: reticent serve and reticent keys create make them"
+                    )
                 if version is None:
-                    _create(transaction)
+                    transaction.execute(SCHEMA)
+                    transaction.execute("INSERT INTO reticent_schema (version) VALUES (?)", SCHEMA_VERSION)
                 elif version != SCHEMA_VERSION:
                     raise StoreError(other_version(self.url, SCHEMA_VERSION, version))
         except BaseException:
@@ -167,6 +177,8 @@ class PostgresStore(SqlStore):
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """A transaction that changes something; durable once it ends. One at a time."""
+        if self._readonly:
+            raise StoreError(f"{self.url}: was opened to be read only")
         try:
             with self._errors(), self._writer.transaction() as transaction:
                 yield transaction
@@ -194,6 +206,15 @@ class PostgresStore(SqlStore):
             if read_only != "off":
                 raise StoreError(f"{self.url}: can only be read just now")
             transaction.execute("SELECT pg_logical_emit_message(true, 'reticent', 'ping')")
+
+    def writable(self) -> bool:
+        """Whether the database takes writes just now, from this user; nothing is tried."""
+        with self.reading() as transaction:
+            ((standby, preferred, granted),) = transaction.execute(
+                "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only'),"
+                " has_table_privilege('round', 'INSERT')"
+            )
+        return not standby and preferred == "off" and bool(granted)
 
     def record_tables(self, transaction: Transaction) -> set[int]:
         """The numbers of all tables of records."""
@@ -241,9 +262,9 @@ def _while_heard(steps: Generator[Any, Any, Result], patience: float) -> Generat
 
 
 class _PostgresConnections(Connections[_Connection]):
-    def __init__(self, url: str, most: int, statement_seconds: float) -> None:
+    def __init__(self, url: str, begin: str, most: int, statement_seconds: float) -> None:
         super().__init__(most)
-        self._url = url
+        self._url, self._begin = url, begin
         self._statement_seconds = statement_seconds
 
     def connect(self) -> _Connection:
@@ -262,7 +283,7 @@ class _PostgresConnections(Connections[_Connection]):
         return isinstance(error, _SilentError)
 
     def begin(self, connection: _Connection) -> Transaction:
-        connection.execute("BEGIN")
+        connection.execute(self._begin)
         return _PostgresTransaction(connection)
 
     def commit(self, connection: _Connection) -> None:
@@ -288,40 +309,6 @@ class _PostgresTransaction(Transaction):
         query: Any = sql.replace("%", "%%").replace("?", "%s") if parameters else sql
         cursor = self._connection.execute(query, parameters or None, binary=bool(parameters))
         return cursor.fetchall() if cursor.description else []
-
-
-def migrate_postgres(url: str) -> tuple[int, int]:
-    """Bring the schema of a database up to date, in one transaction; returns its version before and after."""
-    connections, shown = _PostgresConnections(url, 1, math.inf), _without_password(url)
-    try:
-        with connections.transaction() as transaction:
-            version = _version(transaction)
-            if version is None:
-                raise StoreError(
-                    f"{shown}: has no tables of reticent.\n  Hint: reticent serve and reticent keys create make them"
-                )
-            for step in range(version, SCHEMA_VERSION):
-                if step not in MIGRATIONS:
-                    raise StoreError(f"{shown}: there is no way from schema version {step} to {step + 1}")
-                transaction.execute(MIGRATIONS[step])
-                transaction.execute("UPDATE reticent_schema SET version = ?", step + 1)
-            return version, max(version, SCHEMA_VERSION)
-    except psycopg.Error as error:
-        raise StoreError(f"{shown}: cannot be migrated: {_reason(error)}") from None
-    finally:
-        connections.close()
-
-
-def _version(transaction: Transaction) -> int | None:
-    """The schema version of a database, with the lock on it held; None when it has no tables of reticent."""
-    transaction.execute("SELECT pg_advisory_xact_lock(?)", _MIGRATING)
-    ((there,),) = transaction.execute("SELECT to_regclass('reticent_schema') IS NOT NULL")
-    return int(transaction.execute("SELECT version FROM reticent_schema")[0][0]) if there else None
-
-
-def _create(transaction: Transaction) -> None:
-    transaction.execute(SCHEMA)
-    transaction.execute("INSERT INTO reticent_schema (version) VALUES (?)", SCHEMA_VERSION)
 
 
 def _reason(error: psycopg.Error) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.counts import Counts, count_arrays
+from reticent.counts import Counts, count_arrays, counts_from_rows
 from reticent.errors import ParameterError
 from reticent.plan import Plan
 from reticent.reports import ID_BYTES, Report, record_width
@@ -74,19 +74,6 @@ class Layout:
             raise ParameterError("records", f"whole records of {self.width} bytes", f"{len(records)} bytes")
         return np.frombuffer(records, dtype=np.uint8).reshape(-1, self.width)
 
-    def batches(self, groups: Iterable[bytes]) -> Iterator[Records]:
-        """Many groups as few arrays of some megabytes: the same records, whatever size groups have."""
-        waiting: list[bytes] = []
-        size = 0
-        for group in groups:
-            waiting.append(group)
-            size += len(group)
-            if size >= _BATCH_BYTES:
-                yield self.array(b"".join(waiting))
-                waiting, size = [], 0
-        if waiting:
-            yield self.array(b"".join(waiting))
-
     def ids(self, records: Records) -> NDArray[np.uint8]:
         """The ids of records."""
         return records[:, :ID_BYTES]
@@ -101,11 +88,11 @@ class Layout:
 
     def count(self, answers: Answers) -> CountsByTags:
         """The counts of distinct records without their ids, apart by tags."""
-        return {tags: self._count(chosen) for tags, chosen in self._by_tags(answers)} if len(answers) else {}
-
-    def _count(self, answers: Answers) -> dict[str, Counts]:
-        cohorts = np.ascontiguousarray(answers[:, 0]) if self.plan.uses_cohort else None
-        return count_arrays(self.plan, cohorts, np.ascontiguousarray(answers[:, self._bits :]))
+        counts: CountsByTags = {}
+        for tags, chosen in self._by_tags(answers) if len(answers) else ():
+            cohorts = np.ascontiguousarray(chosen[:, 0]) if self.plan.uses_cohort else None
+            counts[tags] = count_arrays(self.plan, cohorts, np.ascontiguousarray(chosen[:, self._bits :]))
+        return counts
 
     def _by_tags(self, answers: Answers) -> Iterator[tuple[Tags, Answers]]:
         """Answers apart by their combination of tags: those that occur, of however many there might be."""
@@ -116,13 +103,60 @@ class Layout:
         for place, segment in enumerate(self.plan.segments, self._tags):
             keys = keys << np.uint64(8) | np.minimum(answers[:, place], len(segment.tags) - 1)
         order = np.argsort(keys.astype(np.uint16) if len(self.plan.segments) <= 2 else keys, kind="stable")
-        found, starts = np.unique(keys[order], return_index=True)
-        for key, chosen in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
-            yield self._tags_of(key), answers[chosen]
+        occurring, starts = np.unique(keys[order], return_index=True)
+        for key, chosen in zip(occurring.tolist(), np.split(order, starts[1:]), strict=True):
+            codes = key.to_bytes(len(self.plan.segments), "big")
+            tags = zip(self.plan.segments, codes, strict=True)
+            yield tuple(segment.tags[code] for segment, code in tags), answers[chosen]
 
-    def _tags_of(self, key: int) -> Tags:
-        codes = key.to_bytes(len(self.plan.segments), "big")
-        return tuple(segment.tags[code] for segment, code in zip(self.plan.segments, codes, strict=True))
+
+def batches(groups: Iterable[Records]) -> Iterator[Records]:
+    """Many groups as few arrays of some megabytes: the same records, whatever size groups have."""
+    waiting: list[Records] = []
+    size = 0
+    for group in groups:
+        waiting.append(group)
+        size += group.nbytes
+        if size >= _BATCH_BYTES:
+            yield np.concatenate(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield np.concatenate(waiting)
+
+
+def latest(keys: Iterable[RoundKey], last: int | None = None) -> list[RoundKey]:
+    """
+    Rounds in the order in which they are listed: by plan, the latest first, at most `last` of each plan.
+
+    >>> [key.round for key in latest([RoundKey("b", 1, 7), RoundKey("b", 1, 9), RoundKey("b", 1, 8)], last=2)]
+    [9, 8]
+    """
+    by_plan: dict[str, list[RoundKey]] = {}
+    for key in sorted(keys, key=lambda key: (key.plan, -key.round, -key.version)):
+        by_plan.setdefault(key.plan, []).append(key)
+    return [key for of_plan in by_plan.values() for key in of_plan[:last]]
+
+
+def counts_in_rows(count: Count) -> Iterator[tuple[Tags, str, tuple[int, ...], tuple[int, ...]]]:
+    """Counts as rows to keep: tags, metric, and per row of the metric the reports and the ones."""
+    for tags, by_metric in sorted(count.counts.items()):
+        for metric, counts in by_metric.items():
+            _, reports, ones = zip(*counts.rows(), strict=True)
+            yield tags, metric, reports, ones
+
+
+def counts_of_rows(
+    plan: Plan, rows: Iterable[tuple[Iterable[str], str, Iterable[int], Iterable[int]]]
+) -> CountsByTags:
+    """The counts that were kept as such rows; raises `ParameterError` when they do not fit the plan."""
+    by_tags: CountsByTags = {}
+    for tags, metric, reports, ones in rows:
+        names = tuple(tags)
+        if len(names) != len(plan.segments):
+            raise ParameterError("tags", f"one per segment ({len(plan.segments)})", len(names))
+        cells = ((row, *cell) for row, cell in enumerate(zip(reports, ones, strict=True)))
+        by_tags.setdefault(names, {})[metric] = counts_from_rows(plan.by_name[metric], cells)
+    return by_tags
 
 
 def add_counts(left: CountsByTags, right: CountsByTags) -> CountsByTags:
@@ -134,6 +168,13 @@ def add_counts(left: CountsByTags, right: CountsByTags) -> CountsByTags:
             counts if known is None else {name: _sum(known[name], count) for name, count in counts.items()}
         )
     return total
+
+
+def reports_of(counts: CountsByTags) -> int:
+    """How many reports there are in all segments together: each report answers every metric."""
+    return sum(
+        max((count.devices for count in by_metric.values()), default=0) for by_metric in counts.values()
+    )
 
 
 def _sum(left: Counts, right: Counts) -> Counts:

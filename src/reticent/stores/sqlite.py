@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from reticent.errors import StoreError
 from reticent.stores.pool import Connections, Row, Transaction
-from reticent.stores.sql import SqlStore, other_version
+from reticent.stores.sql import SqlBackend, other_version
 
 APPLICATION_ID = 0x2E71CE01
 OLDEST_SQLITE = (3, 35, 0)
@@ -58,8 +58,6 @@ CREATE TABLE records_{} (          -- the reports of one open round
     records BLOB NOT NULL          -- reports end to end, of fixed width: id, cohort, tags, bits
 )
 """
-MIGRATIONS: dict[int, str] = {}
-"""By version: the statements that bring a schema from it to the next one."""
 
 PRAGMAS = (
     "synchronous = FULL",
@@ -74,12 +72,12 @@ _PATIENCE = 10.0
 _READERS = 8
 
 
-class SqliteStore(SqlStore):
+class SqliteBackend(SqlBackend):
     """
-    A store in one SQLite file: WAL, synchronous=FULL, a connection to write and some to read.
+    A backend in one SQLite file: WAL, synchronous=FULL, a connection to write and some to read.
 
     The file is made with mode 0600. A file that is not reticent's, or of another schema version, is refused
-    before anything is written to it.
+    before anything is written to it. `readonly` makes no file, writes nothing, and leaves no log behind.
 
     On a full disk nothing is written, and nothing is lost. The write-ahead log alone may have filled it: so
     the first use of a little room is to empty the log into the file, and from then on the log is kept short.
@@ -87,44 +85,76 @@ class SqliteStore(SqlStore):
 
     records_table = (RECORDS,)
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, readonly: bool = False) -> None:
         super().__init__()
         self._path = path
+        self._readonly = readonly
         self._is_full = False
+        self._file = None
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreError(
                 f"{self.url}: expected SQLite 3.35 or newer, got {sqlite3.sqlite_version}.\n"
                 "  Hint: it comes with Python; use a newer build of it"
             )
+        if readonly:
+            self._open_readonly()
+            return
         with self._errors("cannot be opened: "):
             in_memory = path == ":memory:"
             if not in_memory:
                 _make_file(Path(path))
-                self._refuse_others()
-            self._writer = _SqliteConnections(path, "BEGIN IMMEDIATE", most=1)
-            self._readers = self._writer if in_memory else _SqliteConnections(path, "BEGIN", most=_READERS)
+                # Look before anything is written: another program's file stays as it is.
+                with closing(
+                    sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_PATIENCE)
+                ) as file:
+                    file.execute("BEGIN")  # one state of the file: another process may be making it just now
+                    version, application, tables = _described(lambda sql: file.execute(sql).fetchall())
+                if tables and application != APPLICATION_ID:
+                    raise StoreError(f"{self.url}: is another program's database; it was left as it is")
+                if tables and version != SCHEMA_VERSION:
+                    raise StoreError(other_version(self.url, SCHEMA_VERSION, version))
+            self._writer = _SqliteConnections(lambda: _connected(path), "BEGIN IMMEDIATE", most=1)
+            self._readers = (
+                self._writer if in_memory else _SqliteConnections(lambda: _connected(path), "BEGIN", _READERS)
+            )
             with self._writer.transaction() as transaction:
-                _create(transaction)
+                # Make the tables of an empty file, unless another process was quicker.
+                if not _described(transaction.execute)[2]:
+                    for statement in _statements(SCHEMA):
+                        transaction.execute(statement)
+                    transaction.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                    transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             self._file = None if in_memory else _identity(path)
+
+    def _open_readonly(self) -> None:
+        """Look at a file that is there, and refuse what is not a store; nothing is made or changed."""
+        if not Path(self._path).is_file():
+            raise StoreError(
+                f"{self.url}: there is no such store.\n"
+                "  Hint: reticent serve and reticent keys create make a new one"
+            )
+        self._writer = self._readers = _SqliteConnections(lambda: _unchanged(self._path), "BEGIN", _READERS)
+        with self.reading() as transaction:
+            version, application, _ = _described(transaction.execute)
+        if application != APPLICATION_ID:
+            raise StoreError(
+                f"{self.url}: is not a store of reticent.\n  Hint: give the file that reticent serve uses"
+            )
+        if version != SCHEMA_VERSION:
+            raise StoreError(other_version(self.url, SCHEMA_VERSION, version))
 
     @property
     def url(self) -> str:
         """The address of the store."""
         return "memory:" if self._path == ":memory:" else f"sqlite:///{self._path}"
 
-    def _refuse_others(self) -> None:
-        """Look before anything is written: another program's file stays as it is."""
-        version, application, tables = _described_unchanged(self._path)
-        if tables and application != APPLICATION_ID:
-            raise StoreError(_another_programs(self.url))
-        if tables and version != SCHEMA_VERSION:
-            raise StoreError(other_version(self.url, SCHEMA_VERSION, version))
-
     @contextmanager
     def _errors(self, doing: str = "") -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
+            if self._readonly:
+                raise StoreError(f"{self.url}: cannot be read: {error}") from error
             self._is_full |= getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
             hint = (
                 "\n  Hint: it is the file that reticent serve uses" if "not a database" in str(error) else ""
@@ -134,19 +164,18 @@ class SqliteStore(SqlStore):
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """A transaction that changes something; durable once it ends. One at a time."""
+        if self._readonly:
+            raise StoreError(f"{self.url}: was opened to be read only")
         was_full, self._is_full = self._is_full, False
         if was_full:
-            self._empty_log()
+            # Write the log into the file if there is room; whether there was, this transaction finds out.
+            with suppress(sqlite3.Error), closing(_connected(self._path)) as connection:
+                connection.execute("PRAGMA busy_timeout = 100")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         with self._errors(), self._writer.transaction() as transaction:
             if was_full:
                 transaction.execute(_SHORT_LOG)
             yield transaction
-
-    def _empty_log(self) -> None:
-        """Write the log into the file if there is room; whether there was, the next transaction finds out."""
-        with suppress(sqlite3.Error), closing(_connected(self._path)) as connection:
-            connection.execute("PRAGMA busy_timeout = 100")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
@@ -186,9 +215,11 @@ class SqliteStore(SqlStore):
 
     def verify(self) -> list[str]:
         """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""
+        # Who only looks is not made to wait for every index to be compared.
+        check = "quick_check(5)" if self._readonly else "integrity_check(20)"
         with self.reading() as transaction:
-            damage = [f"damaged: {text}" for (text,) in transaction.execute("PRAGMA integrity_check(20)")]
-            loose = transaction.execute("PRAGMA foreign_key_check")
+            damage = [f"damaged: {text}" for (text,) in transaction.execute(f"PRAGMA {check}")]
+            loose = [] if self._readonly else transaction.execute("PRAGMA foreign_key_check")
         if damage != ["damaged: ok"]:
             return damage
         return [f"counts of round_id {row} belong to no round" for _, row, *_ in loose] + super().verify()
@@ -200,12 +231,12 @@ class SqliteStore(SqlStore):
 
 
 class _SqliteConnections(Connections[sqlite3.Connection]):
-    def __init__(self, path: str, begin: str, most: int) -> None:
+    def __init__(self, connect: Callable[[], sqlite3.Connection], begin: str, most: int) -> None:
         super().__init__(most)
-        self._path, self._begin = path, begin
+        self._connect, self._begin = connect, begin
 
     def connect(self) -> sqlite3.Connection:
-        return _connected(self._path)
+        return self._connect()
 
     def begin(self, connection: sqlite3.Connection) -> Transaction:
         connection.execute(self._begin)
@@ -234,32 +265,6 @@ class _SqliteTransaction(Transaction):
         return self._connection.execute(sql, parameters).fetchall()
 
 
-def migrate_sqlite(path: str) -> tuple[int, int]:
-    """Bring the schema of a file up to date, in one transaction; returns its version before and after."""
-    url = f"sqlite:///{path}"
-    if not Path(path).is_file():
-        raise StoreError(f"{url}: there is no such file.\n  Hint: it is the one that reticent serve uses")
-    connections = _SqliteConnections(path, "BEGIN IMMEDIATE", most=1)
-    try:
-        version, application, tables = _described_unchanged(path)
-        if not tables or application != APPLICATION_ID:
-            raise StoreError(_another_programs(url))
-        if version >= SCHEMA_VERSION:
-            return version, version
-        with connections.transaction() as transaction:
-            for step in range(version, SCHEMA_VERSION):
-                if step not in MIGRATIONS:
-                    raise StoreError(f"{url}: there is no way from schema version {step} to {step + 1}")
-                for statement in _statements(MIGRATIONS[step]):
-                    transaction.execute(statement)
-            transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            return version, SCHEMA_VERSION
-    except sqlite3.Error as error:
-        raise StoreError(f"{url}: cannot be migrated: {error}") from error
-    finally:
-        connections.close()
-
-
 def _connected(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
     try:
@@ -272,6 +277,19 @@ def _connected(path: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _unchanged(path: str) -> sqlite3.Connection:
+    """
+    A connection that leaves a file, and the folder it is in, as they are.
+
+    While another program has the file open its log is beside it, and is read too. Otherwise the file is all
+    there is, and SQLite is told so: else it would make an index of a log that does not exist.
+    """
+    how = "mode=ro" if Path(f"{path}-wal").exists() else "mode=ro&immutable=1"
+    return sqlite3.connect(
+        f"file:{quote(path)}?{how}", uri=True, timeout=2.0, isolation_level=None, check_same_thread=False
+    )
 
 
 def _write_ahead(connection: sqlite3.Connection) -> str:
@@ -288,33 +306,12 @@ def _write_ahead(connection: sqlite3.Connection) -> str:
             return str(mode)
 
 
-def _create(transaction: Transaction) -> None:
-    """Make the tables of an empty file; another process may have been quicker."""
-    _, _, tables = _described(transaction.execute)
-    if not tables:
-        for statement in _statements(SCHEMA):
-            transaction.execute(statement)
-        transaction.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
 def _described(execute: Callable[[str], list[Row]]) -> tuple[int, int, int]:
     """Schema version, whose file it is, and how many tables it has."""
     ((version,),) = execute("PRAGMA user_version")
     ((application,),) = execute("PRAGMA application_id")
     ((tables,),) = execute("SELECT count(*) FROM sqlite_master")
     return version, application, tables
-
-
-def _described_unchanged(path: str) -> tuple[int, int, int]:
-    """The same of a file that is opened to be read, and stays as it is."""
-    with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_PATIENCE)) as file:
-        file.execute("BEGIN")  # one state of the file: another process may be making it just now
-        return _described(lambda sql: file.execute(sql).fetchall())
-
-
-def _another_programs(url: str) -> str:
-    return f"{url}: is another program's database; it was left as it is"
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -35,7 +35,60 @@ class RoundInfo:
     """
 
 
-class Store(Protocol):
+class Rounds(Protocol):
+    """What who reads needs: plans, rounds and what they come to."""
+
+    def plans(self) -> list[Plan]:
+        """Every plan ever registered, by name and version."""
+
+    def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
+        """The rounds of a plan, latest first; at most the `last` ones of each plan."""
+
+    def counts(self, key: RoundKey) -> CountsByTags:
+        """The counts of a round: final when it is sealed, provisional while it is open."""
+
+
+class Keys(Protocol):
+    """What who lets others in needs: the hashes of keys."""
+
+    def add_key(self, key: Key) -> None:
+        """Keep a key's hash."""
+
+    def keys(self) -> list[Key]:
+        """All keys, revoked ones too."""
+
+    def revoke_key(self, key_id: str, at: int) -> bool:
+        """Revoke a key at a unix time; False when there is none by this id. The first time stays."""
+
+
+class RoundWriter(Protocol):
+    """What who takes reports needs: records in, and rounds sealed."""
+
+    def register(self, plan: Plan) -> None:
+        """Remember a plan; raises `StoreError` when another one is known by this name and version."""
+
+    def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
+        """Put records, end to end per round, into their rounds in one transaction; durable on return."""
+
+    def unsealed(self) -> list[RoundKey]:
+        """The rounds that are open or closing."""
+
+    def seal(self, key: RoundKey) -> bool:
+        """Seal a round; False when it was sealed already, or never opened."""
+
+    def load_open_rounds(self) -> int:
+        """Bring all open rounds into memory before the first `append`; returns how many reports they hold."""
+
+    @property
+    def open_reports(self) -> int:
+        """Reports of open rounds that this process knows of."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that open rounds hold in this process."""
+
+
+class Store(Rounds, Keys, RoundWriter, Protocol):
     """
     Open rounds as records in arrival order, sealed rounds as counts, plans and keys.
 
@@ -53,47 +106,6 @@ class Store(Protocol):
     @property
     def url(self) -> str:
         """The address of the store, without a password."""
-
-    def register(self, plan: Plan) -> None:
-        """Remember a plan; raises `StoreError` when another one is known by this name and version."""
-
-    def plans(self) -> list[Plan]:
-        """Every plan ever registered, by name and version."""
-
-    def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
-        """Put records, end to end per round, into their rounds in one transaction; durable on return."""
-
-    def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
-        """The rounds of a plan, latest first; at most the `last` ones of each plan."""
-
-    def unsealed(self) -> list[RoundKey]:
-        """The rounds that are open or closing."""
-
-    def counts(self, key: RoundKey) -> CountsByTags:
-        """The counts of a round: final when it is sealed, provisional while it is open."""
-
-    def seal(self, key: RoundKey) -> bool:
-        """Seal a round; False when it was sealed already."""
-
-    def add_key(self, key: Key) -> None:
-        """Keep a key's hash."""
-
-    def keys(self) -> list[Key]:
-        """All keys, revoked ones too."""
-
-    def revoke_key(self, key_id: str, at: int) -> bool:
-        """Revoke a key at a unix time; False when there is none by this id."""
-
-    def load_open_rounds(self) -> int:
-        """Bring all open rounds into memory before the first `append`; returns how many reports they hold."""
-
-    @property
-    def open_reports(self) -> int:
-        """Reports of open rounds that this process knows of."""
-
-    @property
-    def nbytes(self) -> int:
-        """Memory that open rounds hold in this process."""
 
     def verify(self) -> list[str]:
         """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""

@@ -5,50 +5,43 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from reticent.counts import counts_from_rows
 from reticent.errors import ParameterError, PlanError
 from reticent.plan import Plan
-from reticent.stores.pool import Row, Transaction
-from reticent.stores.records import Layout
-
-Plans = dict[tuple[str, int], Plan]
+from reticent.stores.pool import Transaction
+from reticent.stores.records import Layout, counts_of_rows
 
 
 def problems_of(transaction: Transaction, tables: set[int]) -> list[str]:
     """What is wrong, a sentence each, given the numbers of the tables of records that exist."""
     problems: list[str] = []
-    plans = _plans(transaction, problems)
-    rows = transaction.execute("SELECT id, plan, version, round, state, reports FROM round ORDER BY id")
-    numbers = {number for number, *_ in rows}
-    problems += [f"records_{number} belongs to no round" for number in sorted(tables - numbers)]
-    for number, name, version, round_number, state, reports in rows:
-        where = f"round {round_number} of {name} version {version}"
-        plan = plans.get((name, version))
-        if plan is None:
-            problems.append(f"{where}: its plan is not registered")
-        elif state == "sealed":
-            problems += [
-                f"{where}: {problem}" for problem in _sealed(transaction, number, plan, reports, tables)
-            ]
-        elif state in ("open", "closing"):
-            problems += [f"{where}: {problem}" for problem in _open(transaction, number, plan, tables)]
-        else:
-            problems.append(f"{where}: state: expected open, closing or sealed, got {state}")
-    return problems
-
-
-def _plans(transaction: Transaction, problems: list[str]) -> Plans:
-    plans: Plans = {}
+    plans: dict[tuple[str, int], Plan] = {}
     for name, version, text in transaction.execute("SELECT name, version, text FROM plan"):
         try:
-            plan = Plan.from_toml(text)
+            plan = plans[name, version] = Plan.from_toml(text)
         except PlanError as error:
             problems.append(f"plan {name} version {version} cannot be read: {str(error).splitlines()[0]}")
             continue
         if (plan.name, plan.version) != (name, version):
             problems.append(f"plan {name} version {version} holds the text of {plan.name} {plan.version}")
-        plans[name, version] = plan
-    return plans
+    rows = transaction.execute("SELECT id, plan, version, round, state, reports FROM round ORDER BY id")
+    numbers = {number for number, *_ in rows}
+    problems += [f"records_{number} belongs to no round" for number in sorted(tables - numbers)]
+    for number, name, version, round_number, state, reports in rows:
+        where = f"round {round_number} of {name} version {version}"
+        if (name, version) not in plans:
+            problems.append(f"{where}: its plan is not registered")
+        elif state == "sealed":
+            problems += [
+                f"{where}: {problem}"
+                for problem in _sealed(transaction, number, plans[name, version], reports, tables)
+            ]
+        elif state in ("open", "closing"):
+            problems += [
+                f"{where}: {problem}" for problem in _open(transaction, number, plans[name, version], tables)
+            ]
+        else:
+            problems.append(f"{where}: state: expected open, closing or sealed, got {state}")
+    return problems
 
 
 def _open(transaction: Transaction, number: int, plan: Plan, tables: set[int]) -> Iterator[str]:
@@ -78,22 +71,13 @@ def _sealed(
         "SELECT tags, metric, reports, ones FROM counts WHERE round_id = ? ORDER BY tags, metric", number
     )
     devices = dict.fromkeys(plan.by_name, 0)
-    for row in rows:
+    for tags, metric, row_reports, row_ones in rows:
         try:
-            devices[row[1]] += _devices(plan, row)
+            row = json.loads(tags), metric, json.loads(row_reports), json.loads(row_ones)
+            devices[metric] += sum(kept[metric].devices for kept in counts_of_rows(plan, [row]).values())
         except (ParameterError, ValueError, TypeError, KeyError) as error:
-            yield f"the counts of {row[1]} cannot be read: {str(error).splitlines()[0]}"
+            yield f"the counts of {metric} cannot be read: {str(error).splitlines()[0]}"
             return
-    for name, found in devices.items():
-        if found != reports:
-            yield f"{name}: expected the counts of {reports} reports, got those of {found}"
-
-
-def _devices(plan: Plan, row: Row) -> int:
-    """How many devices the counts of one metric and segment come from."""
-    tags, metric, reports, ones = row
-    if len(json.loads(tags)) != len(plan.segments):
-        raise ParameterError("tags", f"one per segment ({len(plan.segments)})", tags)
-    columns = zip(json.loads(reports), json.loads(ones), strict=True)
-    rows = ((place, each, hits) for place, (each, hits) in enumerate(columns))
-    return counts_from_rows(plan.by_name[metric], rows).devices
+    for metric, counted in devices.items():
+        if counted != reports:
+            yield f"{metric}: expected the counts of {reports} reports, got those of {counted}"

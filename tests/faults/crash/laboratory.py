@@ -1,21 +1,72 @@
-"""Lives of a device, each in a process of its own, that end at a chosen call; and what comes after."""
+"""Lives of a device that end at a chosen call, in processes of their own; and what must hold after each."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import shutil
+import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.faults.crash.promises import check_the_bytes, check_the_folder, check_the_secret
 from tests.faults.crash.scenarios import Scenario, nothing
-from tests.faults.crash.world import LATE, Kept, R, Seen, Wire, World, kept_in
+from tests.faults.crash.world import ADDED, LATE, MARKER, PLANS, VALUES, Kept, R, Seen, Wire, World, kept_in
 from tests.shared.devices import SECONDS
 
-from reticent.reports import to_json
+from reticent.reports import from_json, to_json
 from reticent.testing import ManualClock
+
+
+def check_the_bytes(seen: Seen) -> None:
+    """The same bytes or none: one payload per round and per id, each the law's for a secret on record."""
+    reports = [from_json(body) for body in seen.bodies]
+    assert len({report.round for report in reports}) == len(reports), "two payloads for one round"
+    assert len({report.id for report in reports}) == len(reports), "two payloads for one id"
+    lives = [kept for kept in (seen.before, seen.after) if kept is not None]
+    for body, report in zip(seen.bodies, reports, strict=True):
+        plan = PLANS[report.version]
+        law = (
+            to_json(kept.identity.law(plan, report.round, values))
+            for kept in lives
+            for values in candidates()
+        )
+        assert body in law, "bytes that no secret on record gives"
+
+
+def candidates() -> Iterator[dict[str, int | Fraction]]:
+    """Every set of values that a round of a scenario can have."""
+    bases: list[dict[str, int | Fraction]] = [{}, VALUES, {"editor_seconds": MARKER}, {"saves": 3}]
+    bases += ({"editor_seconds": total} for total in ADDED)
+    for base in bases:
+        yield {**base}
+        yield {**base, **LATE}
+
+
+def check_the_secret(seen: Seen) -> None:
+    """It is the same, or a later epoch says why not."""
+    before, after = seen.before, seen.after
+    if before is None:
+        assert (after.identity.epoch, after.reasons) == (0, ("enrolled",)), "not a fresh start"
+    elif after.identity.secret == before.identity.secret:
+        assert after == before
+    else:
+        assert after.identity.epoch > before.identity.epoch, "a silent redraw"
+        assert after.reasons[-1].split(":")[0] in ("forgotten", "quarantined"), "a silent redraw"
+
+
+def check_the_folder(folder: Path, forgotten: bytes) -> None:
+    """Nothing lies about that should not: no draft, no value of a round that is over, no forgotten secret."""
+    assert not [file.name for file in folder.iterdir() if ".new" in file.name]
+    with closing(sqlite3.connect(folder / "state")) as connection:
+        needed = connection.execute("SELECT 1 FROM totals WHERE value = ?", (str(MARKER),)).fetchone()
+    for file in folder.iterdir():
+        if "quarantined" not in file.name:
+            content = file.read_bytes()
+            assert needed or str(MARKER).encode() not in content, f"a value lingers in {file.name}"
+            assert not forgotten or forgotten not in content, f"a secret lingers in {file.name}"
 
 
 class Life(NamedTuple):

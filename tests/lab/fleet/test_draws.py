@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reticent.lab.fleet.draws import FleetDraws, HashDraws, Places, Scratch, mix, mix_words
+from reticent.lab.fleet.draws import FleetDraws, HashDraws, Places, mix, mix_words
 from reticent.mechanisms import Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric
 
@@ -134,7 +134,7 @@ def test_arrays_and_numbers_agree() -> None:
             assert draws.flips(BITS, 9)[bit] == fleet.words(places.flip(BITS, 9, bit), slice(None))[device]
         halves = [int(fleet.words(place, slice(None))[device]) for place in places.report_id(4, 9)]
         assert draws.report_id(4, 9) == b"".join(half.to_bytes(8, "big") for half in halves)
-    chosen = fleet.words(fleet.places.alpha(MEAN), some, Scratch(10))
+    chosen = fleet.words(fleet.places.alpha(MEAN), some, np.empty((2, 10), np.uint64))
     assert (chosen == fleet.words(fleet.places.alpha(MEAN), slice(None))[some]).all()
 
 

@@ -166,24 +166,18 @@ class FleetDraws:
         self.states = mix_words(numbers, np.empty_like(numbers))
 
     def words(
-        self, place: int | Words, part: slice | NDArray[np.intp], scratch: Scratch | None = None
+        self, place: int | Words, part: slice | NDArray[np.intp], scratch: Words | None = None
     ) -> Words:
-        """The draws of some devices at a place (or one place each); valid until `scratch` is used again."""
+        """
+        The draws of some devices at a place (or one place each).
+
+        `scratch`, uint64[2, devices or more], is memory to use again; what was drawn is valid until then.
+        """
         states = self.states[part]
-        words, spare = (scratch or Scratch(len(states))).words(len(states))
+        room = np.empty((2, len(states)), np.uint64) if scratch is None else scratch
+        words, spare = room[:, : len(states)]
         np.bitwise_xor(states, np.uint64(place) if isinstance(place, int) else place, out=words)
         return mix_words(words, spare)
-
-
-class Scratch:
-    """Memory for one thread's hashes, used again for every block."""
-
-    def __init__(self, size: int) -> None:
-        self._words, self._spare = np.empty((2, size), np.uint64)
-
-    def words(self, count: int) -> tuple[Words, Words]:
-        """Two arrays of `count` words."""
-        return self._words[:count], self._spare[:count]
 
 
 # Blocks of devices, which fit the cache; a thread per core

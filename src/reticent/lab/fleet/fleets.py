@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from reticent.counts import Counts, Slice, fold
 from reticent.device import SecretDraws, answer
 from reticent.errors import ParameterError
-from reticent.lab.fleet.draws import FleetDraws, Places, Scratch, blocks, each_block
+from reticent.lab.fleet.draws import FleetDraws, Places, blocks, each_block
 from reticent.lab.fleet.memo import BucketClasses, Cells, Limit, Memo, Ratios, Whole
 from reticent.mechanisms import COHORTS
 from reticent.plan import Metric, Plan
@@ -73,9 +73,9 @@ class VectorisedFleet:
     """
     Simulated devices, numbered from `first`, that answer exactly as the SDK does.
 
-    Alphas, remembered answers, cohorts, flips and report ids are a hash of the seed (`HashDraws`), so any round
-    can be asked for at any time, in any order, and gives the same reports each time. Device *i*'s report is,
-    bit for bit, that of `reticent.device.answer` with `HashDraws(seed, i, plan.name)`. This is for
+    Alphas, remembered answers, cohorts, flips and report ids are a hash of the seed (`HashDraws`), so any
+    round can be asked for at any time, in any order, and gives the same reports each time. Device *i*'s
+    report is, bit for bit, that of `reticent.device.answer` with `HashDraws(seed, i, plan.name)`. This is for
     simulation: a real device's chance comes from a secret of its own.
 
     Values are whole numbers; what is out of range is clamped, and groups are scaled to their limits, as on a
@@ -203,7 +203,7 @@ class VectorisedFleet:
     ) -> list[NDArray[Any]]:
         """The bits that a block sends, one array per answer bit of the metrics."""
         asked = list(self.plan.metrics) if metrics is None else metrics
-        scratch = Scratch(part.stop - part.start)
+        scratch = np.empty((2, part.stop - part.start), np.uint64)
         sent: list[NDArray[Any]] = []
         for metric, classes in zip(asked, self._classified(values, part, asked), strict=True):
             bits = self._memos[metric.name].answers(classes, part, scratch)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import ParameterError
-from reticent.lab.fleet.draws import FleetDraws, Scratch, Words, blocks, each_block
+from reticent.lab.fleet.draws import FleetDraws, Words, blocks, each_block
 from reticent.mechanisms import COHORTS
 from reticent.plan import Group, Metric, Plan
 
@@ -245,7 +245,7 @@ class Memo:
         kept = np.zeros(len(self._draws.states), np.min_scalar_type((1 << self._bits * self._classes) - 1))
 
         def work(part: slice) -> None:
-            scratch = Scratch(part.stop - part.start)
+            scratch = np.empty((2, part.stop - part.start), np.uint64)
             for number in range(self._classes):
                 for bit in range(self._bits):
                     words = self._draws.words(int(self._places[bit, number]), part, scratch)
@@ -255,7 +255,7 @@ class Memo:
         each_block(work, len(kept))
         return kept
 
-    def answers(self, classes: NDArray[Any], part: slice, scratch: Scratch) -> list[NDArray[Any]]:
+    def answers(self, classes: NDArray[Any], part: slice, scratch: Words) -> list[NDArray[Any]]:
         """The remembered bit of each device's class, one array (of 0 and 1, or booleans) per answer bit."""
         if self._kept is None:
             slots = classes.astype(np.intp)

@@ -149,7 +149,13 @@ class AppUsage(InBlocks):
         rounds, devices = values.shape
         days = -(-rounds // self.rounds_per_day)
         chance, used = self._days_of_use(draw, days, devices)
-        seconds = self._seconds(draw, chance)
+        # Each device's mean seconds on a used day: normal in its rank among those seen, and a part of its own.
+        _, edges, shares = _seen(self)
+        rank = np.interp(betainc(self.use, self.rest, chance), edges, shares)
+        normal = ndtri(np.clip(rank, 1e-300, 1 - 2**-53))
+        pearson = 2 * sin(pi * self.rank_correlation / 6)
+        own = draw.standard_normal(devices) * sqrt(max(0.0, 1 - pearson**2))
+        seconds = np.exp(self.log_seconds + self.log_spread * (pearson * normal + own))
         for day in range(days):
             who = np.flatnonzero(used[day])
             times = draw.standard_gamma(self.regularity, len(who)) * seconds[who]
@@ -199,15 +205,6 @@ class AppUsage(InBlocks):
                 likely *= 1 + self.habit * used[day - 1]
             used[day] = engaged & (draw.random(count) < likely)
         return chance, used
-
-    def _seconds(self, draw: np.random.Generator, chance: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Each device's mean seconds on a used day."""
-        _, edges, shares = _seen(self)
-        rank = np.interp(betainc(self.use, self.rest, chance), edges, shares)
-        pearson = 2 * sin(pi * self.rank_correlation / 6)
-        own = draw.standard_normal(len(chance)) * sqrt(max(0.0, 1 - pearson**2))
-        normal = ndtri(np.clip(rank, 1e-300, 1 - 2**-53))
-        return np.asarray(np.exp(self.log_seconds + self.log_spread * (pearson * normal + own)))
 
     def _spread(
         self,

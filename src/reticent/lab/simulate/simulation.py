@@ -271,7 +271,13 @@ def simulate(
         )
         for name in estimates
     }
-    return Simulation(plan, devices, rounds, repetitions, seed, metrics, people, _kept(plan, per_round))
+    inside = [_in_range(plan, column) for column in per_round]
+    kept = {}
+    for name in plan.by_name:
+        given = sum(float(column[name].sum(dtype=np.float64)) for column in per_round)
+        left = sum(float(column[name].sum()) for column in inside)
+        kept[name] = left / given if given > 0 else 1.0
+    return Simulation(plan, devices, rounds, repetitions, seed, metrics, people, kept)
 
 
 def true_values(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Floats]:
@@ -305,14 +311,3 @@ def _in_range(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Float
         for name in group.metrics:
             inside[name] = inside[name] * factor
     return inside
-
-
-def _kept(plan: Plan, per_round: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, float]:
-    """Per metric, the part of the sum of all values that is left of it in range."""
-    inside = [_in_range(plan, column) for column in per_round]
-    shares = {}
-    for name in plan.by_name:
-        given = sum(float(column[name].sum(dtype=np.float64)) for column in per_round)
-        kept = sum(float(column[name].sum()) for column in inside)
-        shares[name] = kept / given if given > 0 else 1.0
-    return shares

@@ -1,7 +1,7 @@
 """
-Open rounds as Parquet segments in a folder or bucket, which any number of collectors share.
+Open rounds as Parquet files in a folder or object store, which any number of collectors share.
 
-Collectors never talk to each other: each writes segments of its own, and duplicates are found when a round is
+Collectors never talk to each other: each writes parts of its own, and duplicates are found when a round is
 counted. `docs/reference/lake.md` has the files, the states and the proof.
 """
 
@@ -14,21 +14,31 @@ try:
 except ImportError as missing:
     raise MissingExtraError("lake", "pyarrow") from missing
 
-from reticent.stores.lake.address import migrate_lake, open_lake, read_lake
-from reticent.stores.lake.counting import Arrow, BadFileError, Engine, Parts, count_round
+from reticent.stores.lake.backend import LakeBackend
+from reticent.stores.lake.counting import Arrow, BadFileError, Engine, Parts, count_round, distinct
 from reticent.stores.lake.files import Files, LocalFiles
-from reticent.stores.lake.layout import Columns, Part, bit_place, schema
-from reticent.stores.lake.objects import ObjectFiles
-from reticent.stores.lake.reader import LakeReader
-from reticent.stores.lake.store import LakeStore
+from reticent.stores.lake.layout import (
+    COUNTS,
+    FORMAT,
+    Columns,
+    Part,
+    bit_place,
+    folder_of,
+    outermost,
+    schema,
+)
+from reticent.stores.lake.objects import ObjectFiles, files_at
+from reticent.stores.round_store import RoundStore
 
 __all__ = [
+    "COUNTS",
+    "FORMAT",
     "Arrow",
     "BadFileError",
     "Columns",
     "Engine",
     "Files",
-    "LakeReader",
+    "LakeBackend",
     "LakeStore",
     "LocalFiles",
     "ObjectFiles",
@@ -36,8 +46,27 @@ __all__ = [
     "Parts",
     "bit_place",
     "count_round",
-    "migrate_lake",
+    "distinct",
+    "files_at",
+    "folder_of",
     "open_lake",
+    "outermost",
     "read_lake",
     "schema",
 ]
+
+LakeStore = RoundStore[LakeBackend]
+"""A store in a lake."""
+
+
+def open_lake(url: str) -> LakeStore:
+    """
+    The lake at an address, made if there is none: `lake:///folder` (three slashes and a relative path, or
+    four), or `lake+s3://bucket/prefix` and whatever else fsspec can reach.
+    """
+    return RoundStore(LakeBackend(files_at(url)))
+
+
+def read_lake(url: str) -> LakeBackend:
+    """The lake at an address, to be read only: nothing is made, swept or tried."""
+    return LakeBackend(files_at(url), readonly=True)

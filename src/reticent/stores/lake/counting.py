@@ -1,9 +1,9 @@
 """
 Counting a round of a lake from its parts: each id once, by a rule that needs no order of arrival.
 
-`count_round` is the one loop, of a collector that seals and of `reticent count`: it says which parts count and
-which are bad, and looks again when parts vanish. What adds up is an engine: `Arrow`, which every lake has, or
-DuckDB and Spark of `reticent.frames`.
+`count_round` is the one loop, of a collector that seals and of `reticent count`: it says which parts count
+and which are bad, and looks again when parts vanish. What adds up is an engine: `Arrow`, which every lake
+has, or DuckDB and Spark of `reticent.frames`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from reticent.errors import ReticentError, StoreError
 from reticent.stores.id_set import ID_BYTES
 from reticent.stores.lake.files import Files
 from reticent.stores.lake.layout import Columns, Part, folder_of
-from reticent.stores.records import Count, CountsByTags, Records, RoundKey, add_counts
+from reticent.stores.records import Count, CountsByTags, Records, RoundKey, add_counts, reports_of
+from reticent.stores.store import State
 
 if TYPE_CHECKING:
-    from reticent.stores.lake.reader import LakeReader
+    from reticent.stores.lake.backend import LakeBackend
 
 LOOKS = 50
 """How often a folder is listed anew because parts in it were merged while they were being read."""
@@ -39,7 +40,7 @@ GONE = "is gone, and its reports with it"
 
 
 class BadFileError(ReticentError):
-    """Parts of a round that cannot be counted; `files` has the reason for each path, `names` for each name."""
+    """Parts of a round that cannot be counted: the reason for each, by path in `files`, by name in `names`."""
 
     def __init__(self, lake: str, folder: str, names: Mapping[str, str]) -> None:
         self.names = dict(names)
@@ -60,7 +61,7 @@ class Parts:
         return sum(part.rows for name in names if (part := Part.parse(name)))
 
     def location(self, name: str) -> tuple[str, Any]:
-        """Where engines find a part: its full name, and a file system of fsspec, or None for this machine's."""
+        """Where engines find a part: its full name, and fsspec's file system, or None for this machine's."""
         return self.files.location(f"{self.folder}/{name}")
 
     def read(self, name: str) -> Records:
@@ -111,7 +112,7 @@ class Engine(Protocol):
 
 
 class Arrow:
-    """PyArrow reads and NumPy counts: what a lake needs anyway, in memory that does not grow with the round."""
+    """PyArrow reads and NumPy counts, in memory that does not grow with the round; a lake needs both anyway."""
 
     checks: Literal["all"] = "all"
 
@@ -165,17 +166,13 @@ def distinct(records: Records) -> Records:
     if not equal.any():
         return records
     twins = np.concatenate(([False], equal)) | np.concatenate((equal, [False]))
-    return np.concatenate((records[order[~twins]], _smallest(records[order[twins]])))
-
-
-def _smallest(records: Records) -> Records:
-    """The smallest record of each id."""
+    # Only records that share the first half of their id are compared as a whole, which takes longer.
     width = records.shape[1]
-    rows = np.sort(np.ascontiguousarray(records).view(f"V{width}").reshape(-1))
-    ordered: Records = rows.view(np.uint8).reshape(-1, width)
-    first = np.ones(len(ordered), dtype=np.bool_)
-    first[1:] = (ordered[1:, :ID_BYTES] != ordered[:-1, :ID_BYTES]).any(axis=1)
-    return ordered[first]
+    rows = np.sort(np.ascontiguousarray(records[order[twins]]).view(f"V{width}").reshape(-1))
+    sorted_twins = rows.view(np.uint8).reshape(-1, width)
+    smallest = np.ones(len(sorted_twins), dtype=np.bool_)
+    smallest[1:] = (sorted_twins[1:, :ID_BYTES] != sorted_twins[:-1, :ID_BYTES]).any(axis=1)
+    return np.concatenate((records[order[~twins]], sorted_twins[smallest]))
 
 
 class _VanishedError(Exception):
@@ -183,8 +180,8 @@ class _VanishedError(Exception):
 
 
 def count_round(
-    lake: LakeReader, key: RoundKey, engine: Engine, *, skip_bad: bool = False
-) -> tuple[Count, str, int]:
+    lake: LakeBackend, key: RoundKey, engine: Engine, *, skip_bad: bool = False
+) -> tuple[Count, State, int]:
     """
     Count a round: what it comes to, its state, and how many parts were counted.
 
@@ -205,12 +202,12 @@ def count_round(
     raise StoreError(f"{lake.url}: {parts.folder}: segments vanish while they are being counted")
 
 
-def _count_parts(lake: LakeReader, parts: Parts, engine: Engine, skip_bad: bool) -> tuple[Count, str, int]:
+def _count_parts(lake: LakeBackend, parts: Parts, engine: Engine, skip_bad: bool) -> tuple[Count, State, int]:
     key, seals = parts.key, lake.seals
     # Asked before the parts are listed: those of an older list may have been merged before it was frozen.
     frozen = seals.kept(key) is not None
-    state = "closing" if seals.is_closing(key) else "open"
-    names = lake.countable(key)
+    state: State = "closing" if seals.is_closing(key) else "open"
+    names = seals.countable(key)
 
     def check(names: Sequence[str], pages: bool) -> dict[str, str]:
         problems = parts.problems(names, pages)
@@ -242,5 +239,4 @@ def _count_parts(lake: LakeReader, parts: Parts, engine: Engine, skip_bad: bool)
                 ) from error
             bad |= problems
             continue
-        reports = sum(next(iter(by_metric.values())).devices for by_metric in counts.values())
-        return Count(reports, counts, bad), state, len(good)
+        return Count(reports_of(counts), counts, bad), state, len(good)

@@ -69,7 +69,7 @@ class Files(ABC):
         return BytesIO(data)
 
     def location(self, path: str) -> tuple[str, Any]:
-        """Where engines find a file: its full name, and a file system of fsspec, or None for this machine's."""
+        """Where engines find a file: its full name, and fsspec's file system, or None for this machine's."""
         raise StoreError(f"{self.url}: engines cannot read here")
 
     def settle(self, folder: str) -> None:  # noqa: B027 - nothing to do where what is seen is durable

@@ -1,21 +1,22 @@
-"""A bucket as a place for a lake: S3, Google Cloud Storage, Azure, through fsspec."""
+"""Object stores as a place for a lake: S3, Google Cloud Storage, Azure, through fsspec."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
-from reticent.errors import StoreError
-from reticent.stores.lake.files import TEMPORARY, Files
+from reticent.errors import MissingExtraError, StoreError
+from reticent.stores.lake.files import TEMPORARY, Files, LocalFiles
 
 Result = TypeVar("Result")
 
 
 class ObjectFiles(Files):
     """
-    A prefix of a bucket, as a file system of fsspec.
+    A prefix of an object store, as a file system of fsspec.
 
     One `put` is one upload: there when it is complete, or not at all. `put_new` is a conditional upload
     (`If-None-Match: *` on S3), which the file system must offer as `pipe_file(…, mode="create")`; whether the
@@ -37,9 +38,9 @@ class ObjectFiles(Files):
         """Try whether a file that is there stays as it is."""
         path = f"{TEMPORARY}/{secrets.token_hex(16)}"
         first, second = self.put_new(path, b"first"), self.put_new(path, b"second")
-        found = self.read(path)
+        kept = self.read(path)
         self.remove([path])
-        if (first, second, found) != (True, False, b"first"):
+        if (first, second, kept) != (True, False, b"first"):
             raise StoreError(
                 f"{self.url}: expected a server that refuses to overwrite with If-None-Match, got one that"
                 " overwrites.\n  Hint: on such a server two collectors could seal a round twice"
@@ -59,21 +60,20 @@ class ObjectFiles(Files):
     def read_all(self, paths: Iterable[str]) -> list[bytes | None]:
         """Several whole files, fetched side by side where the file system can do that."""
         full = [self._full(path) for path in paths]
-        found = self._try("", lambda: self._filesystem.cat(full, on_error="return")) if full else {}
-        if not isinstance(found, dict):
-            found = dict.fromkeys(full, found)
-        return [self._content(path, found[path]) for path in full]
+        contents = self._try("", lambda: self._filesystem.cat(full, on_error="return")) if full else {}
+        if not isinstance(contents, dict):  # of one path, some file systems give its content alone
+            contents = dict.fromkeys(full, contents)
+        files: list[bytes | None] = []
+        for path in full:
+            content = contents[path]
+            if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
+                raise self._fault(path.removeprefix(self._prefix + "/"), content) from content
+            files.append(None if isinstance(content, FileNotFoundError) else bytes(content))
+        return files
 
     def location(self, path: str) -> tuple[str, Any]:
         """A file's address with its protocol, and the file system that is to be registered with an engine."""
         return str(self._filesystem.unstrip_protocol(self._full(path))), self._filesystem
-
-    def _content(self, path: str, found: object) -> bytes | None:
-        if isinstance(found, FileNotFoundError):
-            return None
-        if isinstance(found, Exception):
-            raise self._fault(path.removeprefix(self._prefix + "/"), found) from found
-        return bytes(found)  # type: ignore[call-overload,no-any-return]
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file under a path that nobody else uses; to try again writes the same once more."""
@@ -96,10 +96,10 @@ class ObjectFiles(Files):
 
         def names() -> list[str]:
             try:
-                found = self._filesystem.ls(self._full(folder), detail=False)
+                paths = self._filesystem.ls(self._full(folder), detail=False)
             except FileNotFoundError:
                 return []
-            return sorted({str(path).rstrip("/").rpartition("/")[2] for path in found})
+            return sorted({str(path).rstrip("/").rpartition("/")[2] for path in paths})
 
         self._filesystem.invalidate_cache()
         return self._try(folder, names)
@@ -136,3 +136,26 @@ class ObjectFiles(Files):
 def _protocol(filesystem: Any) -> str:
     protocol = filesystem.protocol
     return str(protocol if isinstance(protocol, str) else protocol[0])
+
+
+def files_at(url: str) -> Files:
+    """The files at an address."""
+    if url.startswith("lake:///") and len(url) > len("lake:///"):
+        return LocalFiles(Path(url.removeprefix("lake:///")))
+    if url.startswith("lake+file:///"):
+        return LocalFiles(Path(url.removeprefix("lake+file://")))
+    inner = url.removeprefix("lake+")
+    shown = f"lake+{inner.partition('://')[0]}://{inner.partition('://')[2].rpartition('@')[2]}"
+    if "://" not in inner or inner.startswith("lake://"):
+        raise StoreError(f"store: expected lake:///folder or lake+s3://bucket/prefix, got {shown}")
+    try:
+        from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+    except ImportError as missing:
+        raise MissingExtraError("lake", "fsspec") from missing
+    try:
+        filesystem, prefix = url_to_fs(inner, use_listings_cache=False, skip_instance_cache=True)
+    except ImportError as missing:
+        raise StoreError(f"{shown}: {missing}") from missing
+    except ValueError as unknown:
+        raise StoreError(f"{shown}: expected a protocol that fsspec knows: {unknown}") from unknown
+    return ObjectFiles(filesystem, prefix, shown)

@@ -61,12 +61,12 @@ def totals(state: Path) -> dict[str, str]:
 
 
 def test_the_entry_point_is_installed() -> None:
-    found = list(entry_points(group="opentelemetry_metrics_exporter", name="reticent"))
-    assert len(found) == 1, (
+    installed = list(entry_points(group="opentelemetry_metrics_exporter", name="reticent"))
+    assert len(installed) == 1, (
         "expected one entry point reticent in the group opentelemetry_metrics_exporter, as in pyproject.toml: "
         "install the package again"
     )
-    assert found[0].load() is PrivateMetricExporter
+    assert installed[0].load() is PrivateMetricExporter
 
 
 PROGRAM = """
@@ -178,9 +178,9 @@ def test_only_declared_segments_are_taken_from_a_resource() -> None:
     text = PLAN.read_text() + 'release_channel = ["stable"]\n'
     plan = Plan.from_toml(text)
     resource = Resource({"os": "beos", "release.channel": "stable", "service.instance.id": "4711"})
-    found = segment_of(plan, resource)
-    assert found == {"os": "beos", "release_channel": "stable"}
-    assert plan.tags(found) == {"os": "other", "release_channel": "stable"}
+    segment = segment_of(plan, resource)
+    assert segment == {"os": "beos", "release_channel": "stable"}
+    assert plan.tags(segment) == {"os": "other", "release_channel": "stable"}
     assert segment_of(plan, Resource({})) == {}
 
 

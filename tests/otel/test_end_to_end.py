@@ -43,7 +43,7 @@ def test_instrumented_programs_are_estimated(tools: ModuleType, tmp_path: Path) 
     probability 1 / (e²⁰ + 1) < 2.1e-9: over ten devices this test fails falsely less than once in 4e7 runs.
     Four ones of ten are a mean of (4/10 - p) / (1 - 2p) · 1000 with that p: 400 to seven digits. Were the
     increases lost, counted in part or added twice, the ones would be fewer, fewer, or (clamped) the same;
-    `test_opentelemetry_instruments.py` has the exact sums.
+    `test_instruments.py` has the exact sums.
     """
     service = tools.Service(tmp_path, PLAN)
     keys = tools.make_keys(service.store, "ingest", "reader")
@@ -79,8 +79,8 @@ def test_instrumented_programs_are_estimated(tools: ModuleType, tmp_path: Path) 
         assert all_together["reports"] == PROGRAMS
         assert all_together["value"] == pytest.approx(400, abs=1e-4)
         by_os = service.get(asked + "&by=os", keys["reader"]).json["estimates"]
-        found = {each["segment"]["os"]: (each["reports"], round(each["value"], 4)) for each in by_os}
-        assert found == {"linux": (BUSY, 1000.0), "windows": (PROGRAMS - BUSY, 0.0)}
+        shown = {row["segment"]["os"]: (row["reports"], round(row["value"], 4)) for row in by_os}
+        assert shown == {"linux": (BUSY, 1000.0), "windows": (PROGRAMS - BUSY, 0.0)}
     finally:
         assert service.stop() == 0
     kept = service.log.encode() + b"".join(path.read_bytes() for path in tmp_path.glob("store.db*"))

@@ -226,13 +226,13 @@ def test_attributes_and_exemplars_reach_neither_the_file_nor_the_wire() -> None:
         meter.create_gauge("open-files").set(2, {secret: secret})
         seen = control.get_metrics_data()
         assert seen is not None
-        found = [
+        exemplars = [
             exemplar.filtered_attributes
             for metric in seen.resource_metrics[0].scope_metrics[0].metrics
             for point in metric.data.data_points
             for exemplar in point.exemplars
         ]
-        assert {"path": secret} in found  # it was there to be leaked
+        assert {"path": secret} in exemplars  # it was there to be leaked
         provider.force_flush()
 
         def written() -> bytes:

@@ -1,0 +1,463 @@
+"""The lake as a backend: parts in, counts out, and no word between collectors."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.stores.keys import Key
+from reticent.stores.lake.counting import LOOKS, NOT_A_PART, Arrow, BadFileError, count_round
+from reticent.stores.lake.files import TEMPORARY, Files
+from reticent.stores.lake.layout import (
+    COUNTS,
+    FORMAT,
+    KEYS,
+    LAKE,
+    PLANS,
+    REPORTS,
+    Columns,
+    Part,
+    folder_of,
+    outermost,
+    plan_path,
+    value_of,
+)
+from reticent.stores.lake.seals import Seals
+from reticent.stores.lake.verify import problems_of
+from reticent.stores.records import Count, Layout, Records, RoundKey, latest
+from reticent.stores.round_store import DamagedError, RoundGoneError, Seen, Span, not_registered, read_plan
+from reticent.stores.store import RoundInfo, State
+
+_PARTS_AT_ONCE, _ROWS_AT_ONCE = 256, 1 << 20
+_PAGE = bytes(4096)
+"""What takes up room: on a full disk an empty file can still be made."""
+
+
+class Own(NamedTuple):
+    """A part that this writer wrote."""
+
+    part: Part
+    merges: int
+    """How often what is in it was merged."""
+    records: Records | None
+    """What is in it, while it is small and not merged: so that merging need not read it."""
+
+
+class LakeBackend:
+    """
+    Parquet files in a shared folder or object store, written by any number of collectors.
+
+    `put` writes one part per round and commit group, then looks whether the round is closing. If it is not,
+    the part is in every list of parts that is made later, so it counts. If it is, the list that was kept
+    first tells whether it counts. So what is acknowledged is counted, and what is late is not.
+
+    Two reports with one id are one: the collector that has seen the first does not store the second, and
+    whoever counts the round takes each id once (`reticent.stores.lake.counting.distinct`).
+
+    `readonly` reads from files alone: nothing is made, swept or tried, and no right to do so is needed.
+    """
+
+    merged_at_once: ClassVar[int] = 64
+    """Parts of one writer that are merged into one."""
+    most_rows: ClassVar[int] = 1 << 20
+    """Rows beyond which parts are large enough."""
+
+    def __init__(self, files: Files, *, readonly: bool = False) -> None:
+        self.files = files
+        self.seals = Seals(files)
+        self._readonly = readonly
+        self._is_shut = False
+        self._texts: dict[str, str] = {}
+        self._columns: dict[tuple[str, int], Columns] = {}
+        self._writer = secrets.token_hex(16)
+        self._written: dict[RoundKey, int] = {}
+        self._own: dict[RoundKey, list[Own]] = {}
+        """By round: the latest parts of this writer, without a gap between them."""
+        self._closed: set[RoundKey] = set()
+        there = set(files.names(""))
+        if readonly and not there:
+            raise StoreError(
+                f"{self.url}: there is no lake.\n  Hint: it is the folder that reticent serve uses"
+            )
+        self._check_format(there if readonly else there - {TEMPORARY})
+        if not readonly:
+            files.open()
+            if LAKE not in there:
+                files.put_new(LAKE, json.dumps({"reticent": "lake", "format": FORMAT}).encode())
+            with suppress(StoreError):  # who may only read can read
+                for key in self.round_keys(REPORTS):
+                    if self.seals.is_sealed(key):
+                        self.seals.sweep(key)
+
+    def _check_format(self, there: set[str]) -> None:
+        """Refuse what is another program's, or of another format, and leave it as it is."""
+        data = self.files.read(LAKE)
+        if data is None:
+            if there:
+                raise StoreError(f"{self.url}: expected a lake or an empty folder; it was left as it is")
+            return
+        try:
+            document = json.loads(data)
+            kind, version = document["reticent"], document["format"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{self.url}: {LAKE} is damaged: {type(error).__name__}") from error
+        if (kind, version) != ("lake", FORMAT):
+            raise StoreError(
+                f"{self.url}: expected a lake of format {FORMAT}, got {kind} of format {version}"
+            )
+
+    @property
+    def url(self) -> str:
+        """The address of the lake, without a password."""
+        return self.files.url
+
+    # Plans and keys: a file each, written once, so each is read once
+
+    def put_plan(self, plan: Plan) -> Plan:
+        """Keep a plan's text unless there is one by its name and version; returns what is kept."""
+        self._check_writable()
+        path = plan_path(plan.name, plan.version)
+        if self.files.read(path) is None:
+            self.files.put_new(path, plan.text.encode())
+        return self.plan_at(path)
+
+    def plans(self) -> list[Plan]:
+        """Every plan ever kept, by name and version."""
+        return sorted(map(self.plan_at, self.plan_paths()), key=lambda plan: (plan.name, plan.version))
+
+    def plan_paths(self) -> list[str]:
+        """The files of all plans."""
+        return [
+            f"{PLANS}/{name}/{file}"
+            for name in self.files.names(PLANS)
+            for file in self.files.names(f"{PLANS}/{name}")
+            if file.startswith("v") and file.endswith(".toml")
+        ]
+
+    def plan_at(self, path: str) -> Plan:
+        """The plan in a file."""
+        plan = read_plan(f"{self.url}: {path}", self._text(path))
+        if path != plan_path(plan.name, plan.version):
+            raise StoreError(f"{self.url}: {path}: holds the text of {plan.name} version {plan.version}")
+        return plan
+
+    def columns(self, key: RoundKey) -> Columns:
+        """How the reports of a round are laid out in a part."""
+        columns = self._columns.get(key[:2])
+        if columns is None:
+            path = plan_path(key.plan, key.version)
+            if path not in self._texts and self.files.read(path) is None:
+                raise not_registered(self.url, key)
+            columns = self._columns[key[:2]] = Columns(self.plan_at(path))
+        return columns
+
+    def layout(self, key: RoundKey) -> Layout:
+        """How the records of a round are laid out."""
+        return self.columns(key).layout
+
+    def add_key(self, key: Key) -> None:
+        """Keep a key's hash."""
+        self._check_writable()
+        kept = {"role": key.role, "hash": key.hash.hex(), "label": key.label, "created_at": key.created_at}
+        if not self.files.put_new(f"{KEYS}/{key.id}.json", json.dumps(kept).encode()):
+            raise StoreError(f"{self.url}: there is a key {key.id} already")
+        if key.revoked_at is not None:
+            self.revoke_key(key.id, key.revoked_at)
+
+    def keys(self) -> list[Key]:
+        """All keys, revoked ones too."""
+        names, keys = set(self.files.names(KEYS)), []
+        for name in names:
+            if name.endswith(".revoked.json"):
+                continue
+            key_id, at = name.removesuffix(".json"), None
+            try:
+                kept = json.loads(self._text(f"{KEYS}/{key_id}.json"))
+                if f"{key_id}.revoked.json" in names:
+                    at = json.loads(self._text(f"{KEYS}/{key_id}.revoked.json"))["revoked_at"]
+                secret = bytes.fromhex(kept["hash"])
+                keys.append(Key(key_id, kept["role"], secret, kept["label"], kept["created_at"], at))
+            except (ValueError, KeyError, TypeError) as error:
+                raise StoreError(
+                    f"{self.url}: {KEYS}/{key_id}.json: is damaged: {type(error).__name__}"
+                ) from error
+        return sorted(keys, key=lambda key: (key.created_at, key.id))
+
+    def revoke_key(self, key_id: str, at: int) -> bool:
+        """Revoke a key at a unix time; False when there is none by this id. The first time stays."""
+        self._check_writable()
+        if f"{key_id}.json" not in self.files.names(KEYS):
+            return False
+        self.files.put_new(f"{KEYS}/{key_id}.revoked.json", json.dumps({"revoked_at": at}).encode())
+        return True
+
+    def _text(self, path: str) -> str:
+        """The text of a file that is there and never changes."""
+        text = self._texts.get(path)
+        if text is None:
+            data = self.files.read(path)
+            if data is None:
+                raise StoreError(f"{self.url}: {path}: is gone")
+            text = self._texts[path] = data.decode(errors="replace")
+        return text
+
+    # Parts
+
+    def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, Span | None]:
+        """Put a part into each open round; durable on return, and merged with others when they are many."""
+        self._check_writable()
+        stored: dict[RoundKey, Span | None] = {}
+        for key, records in groups.items():
+            if key in self._closed:
+                continue
+            part = None
+            try:
+                if len(records):
+                    number = self._written[key] = self._written.get(key, 0) + 1
+                    part = Part(self._writer, number, number, len(records))
+                    self.files.put(f"{folder_of(key)}/{part.name}", self.columns(key).encode(key, records))
+                # Only after the part is durable: who closes the round lists its parts after that, so either
+                # the list has this part, or the look here sees that the round is closing.
+                late = self.seals.is_closing(key) and self._is_late(key, part)
+            except BaseException:
+                self._own.pop(
+                    key, None
+                )  # the part may be there or not: what is merged later must not span it
+                raise
+            if late:
+                continue
+            stored[key] = None if part is None else part.span
+            if part is not None:
+                small = len(records) <= self.most_rows // self.merged_at_once
+                self._own.setdefault(key, []).append(Own(part, 0, records if small else None))
+                self._merge(key)
+        return stored
+
+    def _is_late(self, key: RoundKey, part: Part | None) -> bool:
+        """Whether a part that is durable by now does not count, because its round was closed before."""
+        self._closed.add(key)
+        if part is not None and part.name in self.seals.frozen(key):
+            return False
+        if part is not None:
+            with suppress(StoreError):  # it does not count, and is removed when the round is swept
+                self.files.remove([f"{folder_of(key)}/{part.name}"])
+        return True
+
+    def _merge(self, key: RoundKey) -> None:
+        """
+        Merge this writer's latest parts when they are many, small, and as often merged as each other.
+
+        They are removed only when the round was not closing after the merged one was durable: then any list
+        that has one of them has the merged one too, which covers it.
+        """
+        own = self._own[key]
+        while len(own) >= self.merged_at_once:
+            small = own[-self.merged_at_once :]
+            rows = sum(own_part.part.rows for own_part in small)
+            if len({own_part.merges for own_part in small}) > 1 or rows > self.most_rows:
+                return
+            try:
+                records = [
+                    self.read(key, own_part.part) if own_part.records is None else own_part.records
+                    for own_part in small
+                ]
+                if any(some is None for some in records):
+                    raise StoreError(f"{self.url}: {folder_of(key)}: parts to merge are gone")
+                whole = np.concatenate([some for some in records if some is not None])
+                merged = Part(self._writer, small[0].part.first, small[-1].part.last, len(whole))
+                self.files.put(f"{folder_of(key)}/{merged.name}", self.columns(key).encode(key, whole))
+                if self.seals.is_closing(key):
+                    return
+                self.files.remove(f"{folder_of(key)}/{own_part.part.name}" for own_part in small)
+            except StoreError:  # what was appended is durable: nobody needs to know
+                own.clear()
+                return
+            own[-self.merged_at_once :] = [Own(merged, small[0].merges + 1, None)]
+
+    def read(self, key: RoundKey, part: Part) -> Records | None:
+        """The records of a part; None when it is gone, `StoreError` when it is bad."""
+        data = self.files.read(f"{folder_of(key)}/{part.name}")
+        return None if data is None else self.columns(key).decode(key, data, part.rows)
+
+    def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[Span, Records]]]:
+        """The parts of a round that were not seen, some at a time; those that are bad are refused at the end."""
+        self._check_not_shut()
+        for _ in range(LOOKS):
+            parts, others = self.seals.listed(key)
+            if not self._readonly:
+                self.files.settle(folder_of(key))  # after the list: what is read now is durable
+            if not parts and not others:
+                raise RoundGoneError
+            bad, gone = dict.fromkeys(others, NOT_A_PART), False
+            for some in _few_at_once([part for part in outermost(parts) if part.span not in seen]):
+                good = []
+                texts = self.files.read_all(f"{folder_of(key)}/{part.name}" for part in some)
+                for part, data in zip(some, texts, strict=True):
+                    if data is None:
+                        gone = True
+                        continue
+                    try:
+                        good.append((part.span, self.columns(key).decode(key, data, part.rows)))
+                    except StoreError as error:
+                        bad[part.name] = str(error)
+                yield good
+            if not gone:
+                if self.seals.is_sealed(key):  # parts were perhaps swept before they were listed
+                    raise RoundGoneError
+                self.refuse(key, bad)
+                return
+        raise StoreError(f"{self.url}: {folder_of(key)}: segments vanish while they are being read")
+
+    # Which rounds there are
+
+    def round_keys(self, top: str, plan: str | None = None) -> Iterator[RoundKey]:
+        """The rounds that have a folder or a file below `reports` or `counts`."""
+        for plan_folder in self.files.names(top):
+            name = value_of("plan", plan_folder)
+            if name is None or plan not in (None, name):
+                continue
+            for version_folder in self.files.names(f"{top}/{plan_folder}"):
+                version = value_of("version", version_folder)
+                if version is None:
+                    continue
+                for file in self.files.names(f"{top}/{plan_folder}/{version_folder}"):
+                    number = value_of("round", file)
+                    if number is not None:
+                        yield RoundKey(name, int(version), int(number))
+
+    def unsealed(self, plan: str | None = None) -> list[RoundKey]:
+        """The rounds that are open or closing."""
+        folders = sorted(self.round_keys(REPORTS, plan))
+        sealed = set(self.round_keys(COUNTS, plan)) if folders else set()
+        return [key for key in folders if key not in sealed and any(self.seals.listed(key))]
+
+    def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
+        """The rounds of a plan, latest first, at most `last` of each plan; while open with rows as named."""
+        rounds = []
+        for key in latest({*self.round_keys(COUNTS, plan), *self.unsealed(plan)}, last):
+            final = self.final(key)
+            if final is None:
+                parts, _ = self.seals.listed(key)
+                state: State = "closing" if self.seals.is_closing(key) else "open"
+                final = self.final(key)  # once more: parts are swept as soon as a round is sealed
+            if final is None:
+                rounds.append(RoundInfo(key, state, sum(part.rows for part in outermost(parts))))
+            else:
+                rounds.append(RoundInfo(key, "sealed", final.reports))
+        return rounds
+
+    def state(self, key: RoundKey) -> State | None:
+        """The state of a round; None when there is none."""
+        if key not in self._closed and not self.seals.is_closing(key):
+            return "open" if any(self.seals.listed(key)) else None
+        self._closed.add(key)
+        return "closing" if self.final(key) is None else "sealed"
+
+    # Counts
+
+    def parts(self, key: RoundKey) -> list[str]:
+        """
+        The paths, below the lake, of the parts to count in a round that is not sealed; none when it is.
+
+        Each id counts once over all of them, by its smallest row. A file may be gone by the time it is read,
+        because a collector merged it with others: ask again then.
+        """
+        if self.seals.is_sealed(key):
+            return []
+        return [f"{folder_of(key)}/{name}" for name in self.seals.countable(key)]
+
+    def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
+        """
+        Count a round from its parts: each id once, of different reports with one id the smallest.
+
+        A part that cannot be read, or is not of this round, is refused by name; `skip_bad` leaves such ones
+        out, and says so in the result. A sealed round is what it was sealed as.
+        """
+        try:
+            count, _, _ = count_round(self, key, Arrow(), skip_bad=skip_bad)
+            return count
+        except BadFileError as error:
+            self.refuse(key, error.names)
+            raise
+
+    def refuse(self, key: RoundKey, bad: Mapping[str, str]) -> None:
+        """Raise `DamagedError` about the first bad file, if there is one."""
+        for name, reason in bad.items():
+            raise DamagedError(
+                f"{self.url}: {folder_of(key)}/{name}: {reason}\n"
+                "  Hint: reticent store check lists all such files; count and seal leave them out with skip_bad"
+            )
+
+    def final(self, key: RoundKey) -> Count | None:
+        """What a sealed round comes to; None when it is not sealed."""
+        return self.seals.final(key, self.layout(key).plan)
+
+    def close_round(self, key: RoundKey) -> bool:
+        """Begin to seal: from now on what is put is late, unless the list of parts has it."""
+        self._check_writable()
+        if self.final(key) is not None:
+            self.seals.sweep(key)
+            return False
+        if not self.seals.is_closing(key) and not any(self.seals.listed(key)):
+            return False
+        self.seals.close(key)  # first: who puts a part after the list is made finds the round closing
+        self.seals.frozen(key)
+        self._closed.add(key)
+        return True
+
+    def publish(self, key: RoundKey, count: Count) -> bool:
+        """Seal: make the counts what they are for ever, then sweep; False when somebody was quicker."""
+        self._check_writable()
+        sealed = self.seals.publish(key, count)
+        self.final(key)  # before the parts go, the counts can be read back
+        self._own.pop(key, None)
+        self.seals.sweep(key)
+        return sealed
+
+    # Upkeep
+
+    def verify(self) -> list[str]:
+        """What is wrong with the lake, a sentence each; empty when all is well. Changes nothing."""
+        return problems_of(self)
+
+    def ping(self) -> None:
+        """Raise `StoreError` when the lake cannot be written just now, or is not where it was."""
+        self._check_writable()
+        if self.files.read(LAKE) is None:
+            raise StoreError(f"{self.url}: {LAKE} is gone")
+        path = f"{TEMPORARY}/{secrets.token_hex(16)}"
+        self.files.put(path, _PAGE)
+        self.files.remove([path])
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._is_shut = True
+        self.files.close()
+
+    def _check_not_shut(self) -> None:
+        if self._is_shut:
+            raise StoreError(f"{self.url}: the store was closed")
+
+    def _check_writable(self) -> None:
+        self._check_not_shut()
+        if self._readonly:
+            raise StoreError(f"{self.url}: was opened to be read only")
+
+
+def _few_at_once(parts: Sequence[Part]) -> Iterator[list[Part]]:
+    """Parts to read at once: not too many, nor too many rows."""
+    some: list[Part] = []
+    for part in parts:
+        some.append(part)
+        if len(some) == _PARTS_AT_ONCE or sum(part.rows for part in some) >= _ROWS_AT_ONCE:
+            yield some
+            some = []
+    if some:
+        yield some

@@ -15,8 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
 from reticent.counts import count_reports
-from reticent.estimates import Estimate, estimate
-from reticent.estimates.balance import balance
+from reticent.estimates import Estimate, balance, estimate
 from reticent.estimates.table import COLUMNS
 from reticent.plan import Plan
 from reticent.reports import Report, to_ndjson, to_packed

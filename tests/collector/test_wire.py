@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.shared.intake import Intake
 
 from reticent.collector import Batch, Wire
 from reticent.collector import wire as wire_module
 from reticent.errors import ReportError
 from reticent.plan import Plan
-from reticent.reports import Intake, Report, Verdict, from_json, from_packed, to_json, to_ndjson, to_packed
+from reticent.reports import Report, Verdict, from_json, from_packed, to_json, to_ndjson, to_packed
 from reticent.stores import Layout, RoundKey
 
 NOW = 1_800_000_000.0

@@ -144,11 +144,10 @@ class Access:
                 for part in value.split(b";"):
                     label, _, text = part.strip().partition(b"=")
                     if label == COOKIE.encode():
-                        return self._valid_session(text)
+                        return self._valid_session(text.decode("ascii", "replace").split("."))
         return None
 
-    def _valid_session(self, text: bytes) -> Key | None:
-        parts = text.decode("ascii", "replace").split(".")
+    def _valid_session(self, parts: list[str]) -> Key | None:
         if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdigit()) or len(parts[1]) > 12:
             return None
         for key in self._keys.values():
@@ -158,5 +157,5 @@ class Access:
         return None
 
     def _seal(self, key: Key, end: int) -> str:
-        said = b"session %s %d " % (key.id.encode(), end)
-        return hmac.new(self._secret, said + key.hash, sha256).hexdigest()
+        message = b"session %s %d " % (key.id.encode(), end)
+        return hmac.new(self._secret, message + key.hash, sha256).hexdigest()

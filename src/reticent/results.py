@@ -15,8 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from reticent.counts import Counts
 from reticent.errors import ParameterError
-from reticent.estimates import Estimate, HistogramEstimate, estimate
-from reticent.estimates.balance import Balance, balance, shares_of_rows
+from reticent.estimates import Balance, Estimate, HistogramEstimate, balance, estimate, shares_of_rows
 from reticent.plan import Metric, Plan
 from reticent.stores import CountsByTags, RoundInfo, Rounds
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from reticent.counts.model import Counts, fold
+from reticent.counts.counts import Counts, fold
 from reticent.errors import MissingExtraError, ParameterError
 from reticent.mechanisms import COHORTS
 from reticent.plan import Plan
@@ -41,7 +39,8 @@ def count_arrays(plan: Plan, cohorts: NDArray[np.uint8] | None, bits: NDArray[np
     groups = COHORTS if used is not None else 1
     reports = np.zeros(groups, dtype=np.int64)
     ones = np.zeros((groups, plan.report_bytes, 8), dtype=np.int64)
-    for batch in _batches(len(bits)):
+    for start in range(0, len(bits), _BATCH):
+        batch = slice(start, start + _BATCH)
         keys = None if used is None else used[batch].astype(np.intp) << 8
         for column in range(plan.report_bytes):
             byte = bits[batch, column]
@@ -55,11 +54,6 @@ def count_arrays(plan: Plan, cohorts: NDArray[np.uint8] | None, bits: NDArray[np
     return {
         metric.name: fold(metric, plan.offset(metric.name), per_cohort, places) for metric in plan.metrics
     }
-
-
-def _batches(length: int) -> Iterator[slice]:
-    for start in range(0, length, _BATCH):
-        yield slice(start, start + _BATCH)
 
 
 def _check(plan: Plan, cohorts: NDArray[np.uint8] | None, bits: NDArray[np.uint8]) -> None:

@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import overload
 
 from reticent.errors import ParameterError
-from reticent.estimates.estimate import Estimate, HistogramEstimate
+from reticent.estimates.estimator import Estimate, HistogramEstimate
 
 
 @overload

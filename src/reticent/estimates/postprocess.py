@@ -23,7 +23,7 @@ import numpy as np
 
 from reticent.counts import HistogramCounts
 from reticent.errors import ParameterError
-from reticent.estimates.estimate import HistogramEstimate
+from reticent.estimates.estimator import HistogramEstimate
 from reticent.estimates.interval import Floats
 from reticent.plan import Metric
 

@@ -10,7 +10,7 @@ from itertools import product
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import SCALE, Flip, Mechanism
-from reticent.privacy.losses import change_odds, loss_of_constant_device
+from reticent.privacy.loss import change_odds, loss_of_constant_device
 from reticent.privacy.upward import decimal, precise, upward
 
 _Row = tuple[Decimal, ...]

@@ -11,7 +11,7 @@ from typing import Literal
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Flip, Mechanism, Number, exact
-from reticent.privacy.losses import bit_loss
+from reticent.privacy.loss import bit_loss
 from reticent.privacy.upward import decimal, precise, upward
 
 Rounds = Literal["one", "all"]

@@ -34,6 +34,8 @@ from reticent.reports.report import Report
 
 ID_BYTES = 16
 MAX_JSON = 8192
+MAX_NAME = 64
+MAX_VERSION = 2**31
 MAX_ROUND = 2**53
 MAGIC = b"reticent\x01"
 
@@ -81,7 +83,7 @@ def from_json(data: bytes) -> Report:
         _malformed("a report has the keys plan, version, round, id, bits")
     return Report(
         plan=_text(fields["plan"], "plan"),
-        version=_whole(fields["version"], "version", 2**31),
+        version=_whole(fields["version"], "version", MAX_VERSION),
         round=_whole(fields["round"], "round", MAX_ROUND),
         id=_bytes(fields["id"], "id", ID_BYTES),
         bits=_bytes(fields["bits"], "bits"),
@@ -217,8 +219,8 @@ def _whole(value: object, name: str, below: int) -> int:
 
 
 def _text(value: object, name: str) -> str:
-    if not isinstance(value, str) or not 1 <= len(value) <= 64:
-        _malformed(f"{name}: expected a text of 1 to 64 characters")
+    if not isinstance(value, str) or not 1 <= len(value) <= MAX_NAME:
+        _malformed(f"{name}: expected a text of 1 to {MAX_NAME} characters")
     if any("\ud800" <= sign <= "\udfff" for sign in value):
         _malformed(f"{name}: expected a text without lone surrogates")
     return value

@@ -1,9 +1,10 @@
-"""What is sent: one report per device, plan and round."""
+"""What is sent, one report per device, plan and round, and what becomes of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +41,14 @@ def pack_bits(bits: list[int]) -> bytes:
     for bit in bits:
         number = number << 1 | bit
     return (number << (size * 8 - len(bits))).to_bytes(size, "big")
+
+
+class Verdict(StrEnum):
+    """What becomes of a report; the words are stable and stand on the wire."""
+
+    ACCEPTED = "accepted"
+    UNKNOWN_PLAN = "unknown_plan"
+    VERSION_MISMATCH = "version_mismatch"
+    MALFORMED = "malformed"
+    EARLY = "early"
+    LATE = "late"

@@ -9,12 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.counts import Counts, counts_from_rows
-from reticent.counts.arrays import count_arrays
+from reticent.counts import Counts, count_arrays, counts_from_rows
 from reticent.errors import ParameterError
 from reticent.plan import Plan
-from reticent.reports import Report
-from reticent.reports.codec import ID_BYTES, record_width
+from reticent.reports import ID_BYTES, Report, record_width
 
 Records = NDArray[np.uint8]
 """[n, width]: one row per report."""

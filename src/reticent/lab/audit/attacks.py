@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from reticent.estimates.interval import clopper_pearson
+from reticent.estimates import clopper_pearson
 from reticent.lab.audit.enumeration import (
     ONE_ROUND,
     STAYED,

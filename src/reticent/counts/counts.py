@@ -1,4 +1,4 @@
-"""How many answered, and how many of them with 1: per metric, and per row for a histogram."""
+"""How many answered, and how many of them with 1: per metric, and per row for a histogram; from any reports."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import add
 
-from reticent.errors import ParameterError
-from reticent.plan import Metric
+from reticent.errors import ParameterError, ReportError
+from reticent.plan import Metric, Plan
+from reticent.reports import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,9 @@ class HistogramCounts:
 
 Counts = MeanCounts | HistogramCounts
 
+Slice = tuple[int, tuple[str, ...]]
+"""What counts are kept apart by: the round, and the tags of its segment in plan order."""
+
 
 def zero(metric: Metric) -> Counts:
     """
@@ -151,15 +155,69 @@ def fold(metric: Metric, offset: int, reports: Mapping[int, int], ones: Mapping[
     `offset` is the place of the metric's first bit. What a bit speaks of depends on the cohort alone, so
     reports can be tallied per cohort first and sorted into rows once.
     """
-    return counts_from_rows(metric, _folded(metric, offset, reports, ones))
+    return counts_from_rows(
+        metric,
+        (
+            (row, number, ones[cohort][offset + position])
+            for cohort, number in reports.items()
+            for position, row in enumerate(metric.mechanism.rows_of(cohort))
+        ),
+    )
 
 
-def _folded(
-    metric: Metric, offset: int, reports: Mapping[int, int], ones: Mapping[int, list[int]]
-) -> Iterator[tuple[int, int, int]]:
-    for cohort, number in reports.items():
-        for position, row in enumerate(metric.mechanism.rows_of(cohort)):
-            yield row, number, ones[cohort][offset + position]
+def count_reports(reports: Iterable[Report], plan: Plan) -> dict[Slice, dict[str, Counts]]:
+    """
+    The counts of every metric, per round and segment, in one pass.
+
+    A report that comes twice counts once: the same id in the same round is the same report, and the first
+    one stands. Raises `ReportError` for a report that does not answer `plan`.
+
+    >>> from reticent.mechanisms import OneBitMean
+    >>> from reticent.plan import Metric, Plan
+    from reticent.reports import Report
+    >>> plan = Plan("demo", 1, 3600, 0, (Metric("minutes", OneBitMean(1, 60)),))
+    >>> sent = Report("demo", 1, round=7, id=bytes(16), bits=b"\\x80")
+    >>> count_reports([sent, sent], plan)
+    {(7, ()): {'minutes': MeanCounts(reports=1, ones=1)}}
+    """
+    seen: set[tuple[int, bytes]] = set()
+    tallies: dict[Slice, tuple[dict[int, int], dict[int, list[int]]]] = {}
+    for report in reports:
+        cohort = _answered(report, plan)
+        if (report.round, report.id) in seen:
+            continue
+        seen.add((report.round, report.id))
+        cell = report.round, tuple(plan.tags(report.segment).values())
+        of_cohort, ones = tallies.setdefault(cell, ({}, {}))
+        of_cohort[cohort] = of_cohort.get(cohort, 0) + 1
+        places = ones.setdefault(cohort, [0] * plan.bits)
+        number = int.from_bytes(report.bits, "big") >> (8 * len(report.bits) - plan.bits)
+        for place in range(plan.bits - 1, -1, -1):
+            places[place] += number & 1
+            number >>= 1
+    return {
+        cell: {
+            metric.name: fold(metric, plan.offset(metric.name), of_cohort, ones) for metric in plan.metrics
+        }
+        for cell, (of_cohort, ones) in tallies.items()
+    }
+
+
+def _answered(report: Report, plan: Plan) -> int:
+    """The report's cohort (0 where the plan needs none), once it is clear that it answers this plan."""
+    if (report.plan, report.version) != (plan.name, plan.version):
+        raise ReportError(
+            "version_mismatch",
+            f"plan: expected a report on {plan.name} version {plan.version}, "
+            f"got one on {report.plan} version {report.version}.",
+        )
+    if len(report.bits) != plan.report_bytes:
+        raise ReportError("malformed", f"bits: expected {plan.report_bytes} bytes, got {len(report.bits)}.")
+    if not plan.uses_cohort:
+        return 0
+    if report.cohort is None or not 0 <= report.cohort <= 255:
+        raise ReportError("malformed", f"cohort: expected a whole number from 0 to 255, got {report.cohort}.")
+    return report.cohort
 
 
 def _check(reports: int, ones: int) -> None:

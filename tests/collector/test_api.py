@@ -34,7 +34,7 @@ def sent(start: Callable[..., Any], tools: Any) -> tuple[Any, list[Report]]:
     service = start(tools.usage())
     plan = service.plans[0]
     now = service.now(plan)
-    reports = [*tools.reports(plan, now, COUNT), *tools.reports(plan, now - 1, COUNT)]
+    reports = [*tools.make_reports(plan, now, COUNT), *tools.make_reports(plan, now - 1, COUNT)]
     random.Random(1).shuffle(reports)
     for report in reports[:20]:
         assert service.send(report).status == 202

@@ -68,7 +68,7 @@ def store(tmp_path: Path, plan: Plan) -> LakeStore:
 
 
 def test_the_law_of_the_store(lake: Callable[[], LakeStore]) -> None:
-    check_store(lake)
+    check_store(lake, readonly=lambda: RoundStore(LakeBackend(lake().backend.files, readonly=True)))
 
 
 def test_a_lake_by_its_address(tmp_path: Path) -> None:

@@ -46,9 +46,15 @@ def diff(before: Plan, after: Plan) -> PlanDiff:
 
     A metric whose privacy parameters change (range, step, epsilon, buckets, mechanism) gets a fresh memo on
     every device: its loss for life starts again from nothing and adds to what was lost before. Going back to
-    earlier parameters goes back to the earlier memo and costs nothing more.
+    earlier parameters goes back to the earlier memo and costs nothing more. Where answers are sampled there
+    is no memo: each window costs the same, whatever the plan was before.
     """
-    changes = (*_of_head(before, after), *_of_metrics(before, after), *_of_rest(before, after))
+    changes = (
+        *_of_head(before, after),
+        *_of_answers(before, after),
+        *_of_metrics(before, after),
+        *_of_rest(before, after),
+    )
     return PlanDiff(changes, compose([change.loss for change in changes]))
 
 
@@ -59,17 +65,37 @@ def _of_head(before: Plan, after: Plan) -> Iterator[Change]:
             yield Change(f"plan.{name.removesuffix('_seconds')}", f"{_shown(old)} → {_shown(new)}")
 
 
+def _of_answers(before: Plan, after: Plan) -> Iterator[Change]:
+    old, new = before.answers, after.answers
+    if not old.sampled and new.sampled:
+        message = "one report per window, drawn afresh; what remembered answers have lost stays lost"
+        yield Change("answers.kind", f"remembered → sampled: {message}")
+    elif old.sampled and not new.sampled:
+        message = "devices draw answers to remember once their window has ended"
+        yield Change("answers.kind", f"sampled → remembered: {message}")
+    elif old.window != new.window:
+        message = "the same loss per window; a device changes over once its window has ended"
+        yield Change("answers.window", f"{old.window} → {new.window} rounds: {message}")
+    if old.sampled and new.sampled and before.asked != after.asked:
+        message = "metrics per report: another loss per window"
+        yield Change("answers.metrics", f"{before.asked} → {after.asked} {message}")
+
+
 def _of_metrics(before: Plan, after: Plan) -> Iterator[Change]:
     for name in sorted(before.by_name.keys() - after.by_name.keys()):
         yield Change(f"metrics.{name}", "is no longer asked; what was lost stays lost")
     for metric in after.metrics:
         old = before.by_name.get(metric.name)
-        full = losses(metric.mechanism, metric.flip).lifetime
+        where, sampled = f"metrics.{metric.name}", after.answers.sampled
+        full = 0.0 if sampled else losses(metric.mechanism, metric.flip).lifetime
         if old is None:
-            yield Change(f"metrics.{metric.name}", "is new", new_memo=True, loss=full)
+            yield Change(where, "is new", new_memo=not sampled, loss=full)
+        elif sampled and old.digest != metric.digest:
+            yield Change(where, "has other privacy parameters: another loss per window")
         elif old.digest != metric.digest:
-            message = "has other privacy parameters: a new memo epoch"
-            yield Change(f"metrics.{metric.name}", message, new_memo=True, loss=full)
+            yield Change(where, "has other privacy parameters: a new memo epoch", new_memo=True, loss=full)
+        elif before.answers.sampled and not sampled:
+            yield Change(where, "is remembered from now on: a new memo epoch", new_memo=True, loss=full)
         if old is None:
             continue
         if old.flip != metric.flip:

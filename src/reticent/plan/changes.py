@@ -48,18 +48,25 @@ def diff(before: Plan, after: Plan) -> PlanDiff:
     every device: its loss for life starts again from nothing and adds to what was lost before. Going back to
     earlier parameters goes back to the earlier memo and costs nothing more.
     """
-    changes = (*_of_head(before, after), *_of_metrics(before, after), *_of_rest(before, after))
+    changes = tuple(_changes(before, after))
     return PlanDiff(changes, compose([change.loss for change in changes]))
 
 
-def _of_head(before: Plan, after: Plan) -> Iterator[Change]:
+def _changes(before: Plan, after: Plan) -> Iterator[Change]:
     for name in ("name", "version", "round_seconds", "grace_seconds", "owner", "expires"):
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
             yield Change(f"plan.{name.removesuffix('_seconds')}", f"{_shown(old)} → {_shown(new)}")
+    yield from _changes_of_metrics(before, after)
+    if before.groups != after.groups:
+        yield Change("groups", "joint limits have changed: values are clamped otherwise, memos stay")
+    if before.segments != after.segments:
+        yield Change("segments", "public tags have changed")
+    if [metric.name for metric in before.metrics] != [metric.name for metric in after.metrics]:
+        yield Change("metrics", "the order or number of bits in a report has changed")
 
 
-def _of_metrics(before: Plan, after: Plan) -> Iterator[Change]:
+def _changes_of_metrics(before: Plan, after: Plan) -> Iterator[Change]:
     for name in sorted(before.by_name.keys() - after.by_name.keys()):
         yield Change(f"metrics.{name}", "is no longer asked; what was lost stays lost")
     for metric in after.metrics:
@@ -79,15 +86,6 @@ def _of_metrics(before: Plan, after: Plan) -> Iterator[Change]:
             was, now = getattr(old, name), getattr(metric, name)
             if was != now:
                 yield Change(f"metrics.{metric.name}.{name}", f"{_shown(was)} → {_shown(now)}")
-
-
-def _of_rest(before: Plan, after: Plan) -> Iterator[Change]:
-    if before.groups != after.groups:
-        yield Change("groups", "joint limits have changed: values are clamped otherwise, memos stay")
-    if before.segments != after.segments:
-        yield Change("segments", "public tags have changed")
-    if [metric.name for metric in before.metrics] != [metric.name for metric in after.metrics]:
-        yield Change("metrics", "the order or number of bits in a report has changed")
 
 
 def _shown(value: object) -> str:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
+from functools import partial
 
 from reticent.reports import Report
-from reticent.stores.keys import Key, create_key
-from reticent.stores.records import RoundKey
-from reticent.stores.store import Appended, Store
+from reticent.stores import Appended, Key, Keys, RoundKey, Rounds, Store, create_key
 from reticent.testing.store_bench import Bench, all_at_once, law, refused, same
 
 
-def check_store(open: Callable[[], Store], *, durable: bool = True) -> None:  # noqa: A002
+def check_store(
+    open: Callable[[], Store],  # noqa: A002
+    *,
+    durable: bool = True,
+    readonly: Callable[[], Store] | None = None,
+) -> None:
     """
     Assert all that reticent relies on; raises `BrokenLawError` for the first law that is broken.
 
@@ -22,12 +26,17 @@ def check_store(open: Callable[[], Store], *, durable: bool = True) -> None:  # 
     called again to see what is durable, and to have two collectors at once on one store. A store that lives
     in one object alone is checked with `durable=False`, and `open` called once per law.
 
+    `readonly` opens that store to be read only, like `lambda: open_store("sqlite:///test.db", readonly=True)`.
+
     What is written stays in the store: use one that can be thrown away.
 
     >>> from reticent.stores import open_store
     >>> check_store(lambda: open_store("memory:"), durable=False)
     """
-    for asserted in LAWS + (LAWS_OF_DURABLE_STORES if durable else ()):
+    laws = list(LAWS + (LAWS_OF_DURABLE_STORES if durable else ()))
+    if readonly is not None:
+        laws.append(partial(_read_only, readonly=readonly))
+    for asserted in laws:
         with ExitStack() as stack:
 
             def opened(stack: ExitStack = stack) -> Store:
@@ -105,20 +114,20 @@ def _many_rounds(bench: Bench) -> None:
         Appended(accepted=30),
         "an id is a duplicate in its own round only",
     )
-    found = [(info.key.round, info.key.version) for info in bench.store.rounds(bench.name)]
+    known = [(info.key.round, info.key.version) for info in bench.store.rounds(bench.name)]
     same(
-        found,
+        known,
         [(9, 1), (8, 2), (8, 1), (7, 2), (7, 1), (6, 2), (6, 1)],
         "rounds() is sorted, latest round and version first",
     )
     latest = [(info.key.round, info.key.version) for info in bench.store.rounds(bench.name, last=3)]
-    same(latest, found[:3], "rounds(last=n) has the n latest")
+    same(latest, known[:3], "rounds(last=n) has the n latest")
     law(
-        {info.key for info in bench.store.rounds()} >= {bench.key(*each) for each in found},
+        {info.key for info in bench.store.rounds()} >= {bench.key(*listed) for listed in known},
         "rounds() without a plan has the rounds of all plans",
     )
     unsealed = {key for key in bench.store.unsealed() if key.plan == bench.name}
-    same(unsealed, {bench.key(*each) for each in found}, "unsealed() has the rounds that are not sealed")
+    same(unsealed, {bench.key(*listed) for listed in known}, "unsealed() has the rounds that are not sealed")
 
 
 def _sealing(bench: Bench) -> None:
@@ -311,6 +320,46 @@ def _collectors_at_once(bench: Bench) -> None:
             bench.expected(accepted.values()),
             "what any collector accepted before the seal is counted once, and nothing else",
         )
+
+
+def _read_only(bench: Bench, readonly: Callable[[], Store]) -> None:
+    """Who only reads sees what is there, and changes nothing."""
+    reports, sealed = bench.reports(40), bench.reports(30, 6)
+    bench.append(reports)
+    bench.append(sealed, bench.store)
+    bench.store.seal(bench.key(6))
+    key = create_key("reader", "", now=100)[1]
+    bench.store.add_key(key)
+    with closing(readonly()) as reader:
+        rounds: Rounds = reader
+        law(bench.plan in rounds.plans(), "plans() of a store that is read only has every plan")
+        same(
+            bench.states(reader),
+            bench.states(),
+            "rounds() of a store that is read only are those of the store",
+        )
+        same(rounds.counts(bench.key(7)), bench.expected(reports), "who only reads has provisional counts")
+        same(rounds.counts(bench.key(6)), bench.expected(sealed, 6), "who only reads has final counts")
+        keys: Keys = reader
+        law(key in list(keys.keys()), "keys() of a store that is read only has every key")
+        same(reader.verify(), [], "verify() of a store that is read only finds nothing wrong")
+        group = {bench.key(7): b"".join(map(bench.layout.pack, bench.reports(1)))}
+        changes: dict[str, Callable[[], object]] = {
+            "register": lambda: reader.register(bench.version(2)),
+            "append": lambda: reader.append(group),
+            "seal": lambda: reader.seal(bench.key(7)),
+            "add_key": lambda: reader.add_key(create_key("reader", "", now=100)[1]),
+            "revoke_key": lambda: reader.revoke_key(key.id, at=200),
+            "ping": reader.ping,
+        }
+        for name, change in changes.items():
+            refused(change, f"{name} of a store that is read only raises StoreError")
+    same(
+        bench.states(),
+        {bench.key(7): ("open", 40), bench.key(6): ("sealed", 30)},
+        "a store that is read only changes no round",
+    )
+    law(key in list(bench.store.keys()), "a store that is read only changes no key")
 
 
 Law = Callable[[Bench], None]

@@ -8,21 +8,17 @@ Bits add up to counts, and counts add.
 for millions at a time with NumPy, which is loaded when it is used.
 """
 
-from typing import TYPE_CHECKING
-
 from reticent.counts.counts import (
     Counts,
     HistogramCounts,
     MeanCounts,
     Slice,
+    count_arrays,
     count_reports,
     counts_from_rows,
     fold,
     zero,
 )
-
-if TYPE_CHECKING:
-    from reticent.counts.arrays import count_arrays
 
 __all__ = [
     "Counts",
@@ -35,11 +31,3 @@ __all__ = [
     "fold",
     "zero",
 ]
-
-
-def __getattr__(name: str) -> object:
-    if name != "count_arrays":
-        raise AttributeError(f"module 'reticent.counts' has no attribute {name!r}")
-    from reticent.counts import arrays
-
-    return arrays.count_arrays

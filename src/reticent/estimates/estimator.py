@@ -263,6 +263,9 @@ def _estimates(
         reach(metric) * leverage,
     )
     bound = paper_bound(metric, counts.devices, confidence)
+    buckets: list[tuple[float, float] | None] = [None]
+    if metric.kind == "histogram":
+        buckets = list(pairwise(float(edge) for edge in mechanism.points))
     return [
         Estimate(
             value=row_value,
@@ -289,15 +292,8 @@ def _estimates(
             uncut_upper,
             noise_share,
             manipulation,
-        ) in zip(_edges(metric), zip(*(column.tolist() for column in columns), strict=True), strict=True)
+        ) in zip(buckets, zip(*(column.tolist() for column in columns), strict=True), strict=True)
     ]
-
-
-def _edges(metric: Metric) -> list[tuple[float, float] | None]:
-    """The edges of each number's bucket; a mean is one number without a bucket."""
-    if metric.kind == "mean":
-        return [None]
-    return list(pairwise(float(edge) for edge in metric.mechanism.points))
 
 
 def _check(metric: Metric, counts: Counts) -> None:

@@ -49,23 +49,26 @@ def diff(before: Plan, after: Plan) -> PlanDiff:
     earlier parameters goes back to the earlier memo and costs nothing more. Where answers are sampled there
     is no memo: each window costs the same, whatever the plan was before.
     """
-    changes = (
-        *_of_head(before, after),
-        *_of_answers(before, after),
-        *_of_metrics(before, after),
-        *_of_rest(before, after),
-    )
+    changes = tuple(_changes(before, after))
     return PlanDiff(changes, compose([change.loss for change in changes]))
 
 
-def _of_head(before: Plan, after: Plan) -> Iterator[Change]:
+def _changes(before: Plan, after: Plan) -> Iterator[Change]:
     for name in ("name", "version", "round_seconds", "grace_seconds", "owner", "expires"):
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
             yield Change(f"plan.{name.removesuffix('_seconds')}", f"{_shown(old)} → {_shown(new)}")
+    yield from _changes_of_answers(before, after)
+    yield from _changes_of_metrics(before, after)
+    if before.groups != after.groups:
+        yield Change("groups", "joint limits have changed: values are clamped otherwise, memos stay")
+    if before.segments != after.segments:
+        yield Change("segments", "public tags have changed")
+    if [metric.name for metric in before.metrics] != [metric.name for metric in after.metrics]:
+        yield Change("metrics", "the order or number of bits in a report has changed")
 
 
-def _of_answers(before: Plan, after: Plan) -> Iterator[Change]:
+def _changes_of_answers(before: Plan, after: Plan) -> Iterator[Change]:
     old, new = before.answers, after.answers
     if not old.sampled and new.sampled:
         message = "one report per window, drawn afresh; what remembered answers have lost stays lost"
@@ -81,7 +84,7 @@ def _of_answers(before: Plan, after: Plan) -> Iterator[Change]:
         yield Change("answers.metrics", f"{before.asked} → {after.asked} {message}")
 
 
-def _of_metrics(before: Plan, after: Plan) -> Iterator[Change]:
+def _changes_of_metrics(before: Plan, after: Plan) -> Iterator[Change]:
     for name in sorted(before.by_name.keys() - after.by_name.keys()):
         yield Change(f"metrics.{name}", "is no longer asked; what was lost stays lost")
     for metric in after.metrics:
@@ -105,15 +108,6 @@ def _of_metrics(before: Plan, after: Plan) -> Iterator[Change]:
             was, now = getattr(old, name), getattr(metric, name)
             if was != now:
                 yield Change(f"metrics.{metric.name}.{name}", f"{_shown(was)} → {_shown(now)}")
-
-
-def _of_rest(before: Plan, after: Plan) -> Iterator[Change]:
-    if before.groups != after.groups:
-        yield Change("groups", "joint limits have changed: values are clamped otherwise, memos stay")
-    if before.segments != after.segments:
-        yield Change("segments", "public tags have changed")
-    if [metric.name for metric in before.metrics] != [metric.name for metric in after.metrics]:
-        yield Change("metrics", "the order or number of bits in a report has changed")
 
 
 def _shown(value: object) -> str:

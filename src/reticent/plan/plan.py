@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from reticent.errors import PlanError, Problem
-from reticent.plan.metric import Group, Metric, Segment
+from reticent.plan.metric import Group, JointLimit, Metric, Segment
 from reticent.plan.parse import MAX_TEXT, parse
 
 
@@ -47,6 +47,23 @@ class Plan:
     expires: date | None = None
     text: str = field(default="", repr=False, compare=False)
     """The plan.toml this was read from; a device keeps it to answer a round under the plan it began with."""
+
+    def __post_init__(self) -> None:
+        ranges = {metric.name: metric.max_value for metric in self.metrics}
+        limits = {
+            name: JointLimit(
+                group.max_total, tuple((member, ranges[member]) for member in sorted(group.metrics))
+            )
+            for group in self.groups
+            for name in group.metrics
+        }
+        metrics = tuple(
+            metric
+            if metric.joint_limit == limits.get(metric.name)
+            else replace(metric, joint_limit=limits.get(metric.name))
+            for metric in self.metrics
+        )
+        object.__setattr__(self, "metrics", metrics)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Plan:

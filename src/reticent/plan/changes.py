@@ -103,7 +103,9 @@ def _of_metrics(before: Plan, after: Plan) -> Iterator[Change]:
             continue
         figures = _figures(losses(old.mechanism, old.flip), now)
         if old.mechanism.parameters != metric.mechanism.parameters:
-            yield Change(where, "has other privacy parameters: its answers are drawn anew", *cost, figures)
+            yield Change(
+                where, "has other privacy parameters: its answers are drawn anew", *cost, figures=figures
+            )
         elif old.joint_limit != metric.joint_limit:
             message = (
                 "shares another joint limit, so values are rounded otherwise: its answers are drawn anew"

@@ -61,29 +61,36 @@ def diff(before: Plan, after: Plan) -> PlanDiff:
     A metric whose privacy parameters change (range, step, epsilon, buckets, mechanism, joint limit) is
     answered anew by every device: its loss for life starts again from nothing and adds to what was lost
     before. Going back to earlier parameters goes back to the earlier answers and costs nothing more. A plan
-    with another name or another round length is another plan: all of its answers are new.
+    with another name or another round length is another plan: all of its answers are new. Where answers
+    are sampled nothing is remembered: each window costs the same, whatever the plan was before.
     """
     cards = privacy_card(before), privacy_card(after)
-    changes = (*_of_head(before, after, cards), *_of_metrics(before, after), *_of_rest(before, after, cards))
+    changes = (
+        *_of_head(before, after, cards),
+        *_of_answers(before, after),
+        *_of_metrics(before, after),
+        *_of_rest(before, after, cards),
+    )
     return PlanDiff(changes, _figures(*cards))
 
 
 def _of_head(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard]) -> Iterator[Change]:
-    everything = tuple(after.by_name), cards[1].lifetime
+    sampled = after.answers.sampled
+    anew, loss = ((), 0.0) if sampled else (tuple(after.by_name), cards[1].lifetime)
     if before.name != after.name:
         message = (
             f"{before.name} → {after.name}: another plan. It needs a state file of its own, in which every "
             "answer is drawn anew"
         )
-        yield Change("plan.name", message, *everything)
-        everything = (), 0.0  # counted once, if the round differs too
+        yield Change("plan.name", message, anew, loss)
+        anew, loss = (), 0.0  # counted once, if the round differs too
     if before.round_seconds != after.round_seconds:
         lengths = f"{duration(before.round_seconds)} → {duration(after.round_seconds)}"
         message = (
             f"{lengths}: devices refuse another round under the same name. Under a new name, with a state "
             "file of its own, every answer is drawn anew"
         )
-        yield Change("plan.round", message, *everything)
+        yield Change("plan.round", message, anew, loss)
     for name in ("version", "grace_seconds", "owner", "expires"):
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
@@ -92,25 +99,29 @@ def _of_head(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard]) 
 
 def _of_metrics(before: Plan, after: Plan) -> Iterator[Change]:
     is_another_plan = (before.name, before.round_seconds) != (after.name, after.round_seconds)
+    sampled = after.answers.sampled
     for name in sorted(before.by_name.keys() - after.by_name.keys()):
         yield Change(f"metrics.{name}", "is no longer asked; what was lost stays lost")
     for metric in after.metrics:
         where, old = f"metrics.{metric.name}", before.by_name.get(metric.name)
         now = losses(metric.mechanism, metric.flip)
-        cost = ((), 0.0) if is_another_plan else ((metric.name,), now.lifetime)
+        anew, loss = ((), 0.0) if is_another_plan or sampled else ((metric.name,), now.lifetime)
         if old is None:
-            yield Change(where, "is new", *cost)
+            yield Change(where, "is new", anew, loss)
             continue
-        figures = _figures(losses(old.mechanism, old.flip), now)
-        if old.mechanism.parameters != metric.mechanism.parameters:
-            yield Change(
-                where, "has other privacy parameters: its answers are drawn anew", *cost, figures=figures
-            )
+        figures = {} if sampled else _figures(losses(old.mechanism, old.flip), now)
+        if sampled and old.digest != metric.digest:
+            yield Change(where, "has other privacy parameters: another loss per window")
+        elif old.mechanism.parameters != metric.mechanism.parameters:
+            message = "has other privacy parameters: its answers are drawn anew"
+            yield Change(where, message, anew, loss, figures)
         elif old.joint_limit != metric.joint_limit:
             message = (
                 "shares another joint limit, so values are rounded otherwise: its answers are drawn anew"
             )
-            yield Change(where, message, *cost)
+            yield Change(where, message, anew, loss)
+        elif before.answers.sampled and not sampled:
+            yield Change(where, "is remembered from now on: its answers are drawn anew", anew, loss)
         if old.flip != metric.flip:
             message = f"{old.flip.probability} → {metric.flip.probability}: the same remembered answers"
             if not metric.flip.probability:
@@ -129,6 +140,22 @@ def _of_rest(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard]) 
         yield Change("segments", "public tags have changed")
     if [metric.name for metric in before.metrics] != [metric.name for metric in after.metrics]:
         yield Change("metrics", "the order or number of bits in a report has changed")
+
+
+def _of_answers(before: Plan, after: Plan) -> Iterator[Change]:
+    old, new = before.answers, after.answers
+    if not old.sampled and new.sampled:
+        message = "one report per window, drawn afresh; what remembered answers have lost stays lost"
+        yield Change("answers.kind", f"remembered → sampled: {message}")
+    elif old.sampled and not new.sampled:
+        message = "devices draw answers to remember once their window has ended"
+        yield Change("answers.kind", f"sampled → remembered: {message}")
+    elif old.window != new.window:
+        message = "the same loss per window; a device changes over once its window has ended"
+        yield Change("answers.window", f"{old.window} → {new.window} rounds: {message}")
+    if old.sampled and new.sampled and before.asked != after.asked:
+        message = "metrics per report: another loss per window"
+        yield Change("answers.metrics", f"{before.asked} → {after.asked} {message}")
 
 
 def _figures(before: object, after: object) -> dict[str, tuple[float, float]]:

@@ -247,6 +247,19 @@ def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def digest_input(plan: str, name: str, toml: dict[str, Any]) -> list[Any]:
+    """The parameters of a metric; with those of its group, where it has one."""
+    parameters: list[Any] = shape(plan, name, toml["metrics"][name])["parameters"]
+    for group in toml.get("groups", {}).values():
+        if name in group["metrics"]:
+            tops = [
+                [member, str(shape(plan, member, toml["metrics"][member])["points"][-1])]
+                for member in sorted(group["metrics"])
+            ]
+            return [parameters, str(number(group["max_total"])), tops]
+    return parameters
+
+
 def digest_of(parameters: list[Any]) -> bytes:
     return hashlib.sha256(json.dumps(parameters, separators=(",", ":")).encode()).digest()
 
@@ -287,7 +300,7 @@ def answer(text: str, secret: bytes, epoch: int, round_number: int, values: dict
     answers, bits = {}, []
     for name, table in toml["metrics"].items():
         metric = shape(plan, name, table)
-        digest = digest_of(metric["parameters"])
+        digest = digest_of(digest_input(plan, name, toml))
         alpha = draws(secret, (plan, name, digest, epoch, "alpha", 0), 1)[0]
         chosen, limits = choose(metric, exact[name], alpha, cohort)
         memo = draws(secret, (plan, name, digest, epoch, "memo", chosen), metric["bits"])
@@ -491,9 +504,9 @@ def write() -> dict[str, Any]:
             for cohort in (0, 1, 127, 255)
         ],
         "digests": [
-            {"metric": name, "parameters": shape("vectors", name, table)["parameters"],
-             "digest": digest_of(shape("vectors", name, table)["parameters"]).hex()}
-            for name, table in toml["metrics"].items()
+            {"metric": name, "parameters": digest_input("vectors", name, toml),
+             "digest": digest_of(digest_input("vectors", name, toml)).hex()}
+            for name in toml["metrics"]
         ],
         "hash": [
             {"secret": secret.hex(), "plan": fields[0], "metric": fields[1], "digest": fields[2].hex(),

@@ -358,7 +358,7 @@ def sampled_answer(text: str, secret: bytes, epoch: int, window_number: int, val
         if place not in asked:
             bits += "0" * metric["bits"]
             continue
-        digest = digest_of(metric["parameters"])
+        digest = digest_of(digest_input(plan, name, toml))
         alpha = sampled_draws(secret, (plan, start, name, digest, epoch, "alpha", 0), 1)[0]
         classes[name], limits = choose(metric, exact[name], alpha, cohort)
         memo = sampled_draws(

@@ -63,46 +63,47 @@ from reticent.errors import ParameterError
 from reticent.estimates.convex_order import average_excess, average_interval, difference_excess
 from reticent.estimates.estimator import Estimate, HistogramEstimate, estimate
 from reticent.estimates.interval import Floats, binomial_limits
-from reticent.plan import Metric
+from reticent.plan import Answers, Metric
 
+REMEMBERED = Answers()
 SPENT_ON_NUISANCE = 0.02
 """The part of 1 - confidence that confines the probabilities behind a difference."""
 
 
 @overload
 def average(
-    metric: Metric, rounds: Sequence[MeanCounts], confidence: float = 0.95, sampled: bool = False
+    metric: Metric, rounds: Sequence[MeanCounts], confidence: float = 0.95, answers: Answers = REMEMBERED
 ) -> Estimate: ...
 @overload
 def average(
-    metric: Metric, rounds: Sequence[HistogramCounts], confidence: float = 0.95, sampled: bool = False
+    metric: Metric, rounds: Sequence[HistogramCounts], confidence: float = 0.95, answers: Answers = REMEMBERED
 ) -> HistogramEstimate: ...
 @overload
 def average(
-    metric: Metric, rounds: Sequence[Counts], confidence: float = 0.95, sampled: bool = False
+    metric: Metric, rounds: Sequence[Counts], confidence: float = 0.95, answers: Answers = REMEMBERED
 ) -> Estimate | HistogramEstimate: ...
 def average(
-    metric: Metric, rounds: Sequence[Counts], confidence: float = 0.95, sampled: bool = False
+    metric: Metric, rounds: Sequence[Counts], confidence: float = 0.95, answers: Answers = REMEMBERED
 ) -> Estimate | HistogramEstimate:
     """
     The average of one metric over rounds, from the counts of each.
 
-    `sampled` says how the plan has its devices answer: False for remembered answers, True for sampled ones,
-    whose counts are added up. `Estimate.rule` says where the interval comes from. `reports` is the fewest of
-    a round for remembered answers, because bits that repeat themselves are not more evidence.
+    `answers` is the plan's way of answering (`Plan.answers`): the counts of sampled answers are added up,
+    rounds of remembered ones are averaged. `Estimate.rule` says where the interval comes from. `reports` is the
+    fewest of a round for remembered answers, because bits that repeat themselves are not more evidence.
 
     >>> from reticent.counts import MeanCounts
     >>> from reticent.mechanisms import Flip, OneBitMean
     >>> hours = Metric("hours", OneBitMean(epsilon=1, max_value=24), Flip("1/5"), unit="hour")
     >>> week = [MeanCounts(reports=100_000, ones=ones) for ones in (43_900, 44_100, 44_000, 43_800) * 7]
     >>> print(average(hours, week[:1]))
-    6.80 ± 0.27 hour (95%, n=100,000)
+    6.72 ± 0.27 hour (95%, n=100,000)
     >>> print(average(hours, week), average(hours, week).rule)
     6.76 ± 0.20 hour (95%, n=100,000) convex-order
     """
     if not rounds:
         raise ParameterError("rounds", "the counts of at least one round", 0)
-    if sampled:
+    if answers.sampled:
         return estimate(metric, reduce(add, rounds), confidence)
     period = _Period(metric, rounds, confidence)
     return period.shaped([_average(metric, numbers) for numbers in period.numbers])
@@ -114,7 +115,7 @@ def difference(
     later: MeanCounts | Sequence[MeanCounts],
     earlier: MeanCounts | Sequence[MeanCounts],
     confidence: float = 0.95,
-    sampled: bool = False,
+    answers: Answers = REMEMBERED,
 ) -> Estimate: ...
 @overload
 def difference(
@@ -122,7 +123,7 @@ def difference(
     later: HistogramCounts | Sequence[HistogramCounts],
     earlier: HistogramCounts | Sequence[HistogramCounts],
     confidence: float = 0.95,
-    sampled: bool = False,
+    answers: Answers = REMEMBERED,
 ) -> HistogramEstimate: ...
 @overload
 def difference(
@@ -130,14 +131,14 @@ def difference(
     later: Counts | Sequence[Counts],
     earlier: Counts | Sequence[Counts],
     confidence: float = 0.95,
-    sampled: bool = False,
+    answers: Answers = REMEMBERED,
 ) -> Estimate | HistogramEstimate: ...
 def difference(
     metric: Metric,
     later: Counts | Sequence[Counts],
     earlier: Counts | Sequence[Counts],
     confidence: float = 0.95,
-    sampled: bool = False,
+    answers: Answers = REMEMBERED,
 ) -> Estimate | HistogramEstimate:
     """
     `later` less `earlier`: each the counts of a round, or of the rounds of a period.
@@ -151,9 +152,9 @@ def difference(
         counts = [*rounds] if isinstance(rounds, Sequence) else [rounds]
         if not counts:
             raise ParameterError("rounds", "the counts of at least one round", 0)
-        periods.append(_Period(metric, [reduce(add, counts)] if sampled else counts, confidence))
+        periods.append(_Period(metric, [reduce(add, counts)] if answers.sampled else counts, confidence))
     pairs = zip(periods[0].numbers, periods[1].numbers, strict=True)
-    rule = _square_and_add if sampled else _change
+    rule = _square_and_add if answers.sampled else _change
     return periods[0].shaped([rule(metric, after, before) for after, before in pairs])
 
 

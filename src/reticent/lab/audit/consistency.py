@@ -13,15 +13,15 @@ from reticent.lab.audit.scenarios import parsed
 from reticent.plan import Plan
 from reticent.reports import Report
 
-ROUNDS = 3
-"""Rounds that each device of these checks answers."""
+PATH = (0, 0, 1, 0)
+"""Which of its two sets of values a device of these checks holds in each round: it stays, changes and returns."""
 
 REPEATS = "a round asked again gives the same bytes"
 RESTARTS = "a restart gives the same bytes"
 COPIES = "a copy of the state gives the same bytes"
 ALIKE = "other values change nothing but the bits"
 WELL_FORMED = "reports are of this plan, round and size"
-UNCHANGED = "remembered bits without flips stay"
+UNCHANGED = "remembered bits without flips stay and return"
 ELSEWHERE = "another process gives the same bytes"
 AS_CORE = "bytes are those the SDK core computes"
 
@@ -75,8 +75,8 @@ def _one_device(
     same, other = participant.copy(), participant.copy()
     expected = reference(participant) if reference else None
     sent: list[bytes | None] = []
-    for place in range(ROUNDS):
-        now, values = first_round + place, _values(plan, number)
+    for place, side in enumerate(PATH):
+        now, values = first_round + place, _values(plan, number + side)
         answer = participant.answer(now, values)
         sent.append(answer)
         yield REPEATS, participant.answer(now, values) == answer
@@ -84,11 +84,12 @@ def _one_device(
             yield WELL_FORMED, _is_well_formed(plan, now, answer)
         if same is not None and other is not None:
             yield COPIES, same.answer(now, values) == answer
-            yield ALIKE, _is_alike(answer, other.answer(now, _values(plan, number + 1 + place)))
+            yield ALIKE, _is_alike(answer, other.answer(now, _values(plan, number + 1 + side + place)))
         if expected is not None:
             yield AS_CORE, expected.answer(now, values) == answer
     if any(metric.flip.threshold == 0 for metric in plan.metrics):
-        yield UNCHANGED, _is_constant(plan, [parsed(answer) for answer in sent])
+        home = [parsed(answer) for answer, side in zip(sent, PATH, strict=True) if side == 0]
+        yield UNCHANGED, _is_constant(plan, home)
     participant.restart()
     yield RESTARTS, participant.answer(now, values) == sent[-1]
     if number == 0 and isinstance(participant, SdkParticipant):

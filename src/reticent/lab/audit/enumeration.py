@@ -216,8 +216,9 @@ def remembered(mechanism: Mechanism, value: Value) -> int:
 
 REMEMBERED = "remembered answer"
 ONE_ROUND = "one round"
-SWITCHED = "switched, not constant"
-STAYED = "constant, not switched"
+ALL_ROUNDS = "constant, all rounds"
+SHORT = 2
+"""Rounds of most histories, and of the shortest that change: so few tell most about ε for their reports."""
 
 
 def constant_over(rounds: int) -> str:
@@ -225,13 +226,18 @@ def constant_over(rounds: int) -> str:
     return f"constant, {rounds} rounds"
 
 
+def switched_over(rounds: int) -> tuple[str, str]:
+    """What a device is called that switches after half of the rounds, and what one that might have."""
+    return f"switched, not constant, {rounds} rounds", f"constant, not switched, {rounds} rounds"
+
+
 def enumerate_plan(plan: Plan, rounds: int) -> list[Enumerated]:
     """
     Exact losses of every metric, group and of the whole plan, each beside its claim.
 
-    Per metric: the remembered answer alone (claim: ε, as the plan has it); one round; `rounds` rounds of a
-    device that never changes; one that switches after half of them against one that never does, both
-    directions; devices of one behaviour pattern, by width. Per group: the worst pair of vectors within the
+    Per metric: the remembered answer alone (claim: ε, as the plan has it); one round; two rounds and `rounds`
+    rounds of a device that never changes; one that switches after half of them against one that never does,
+    both directions; devices of one behaviour pattern, by width. Per group: the worst pair of vectors within the
     limit, in one round and for remembered answers, which is all rounds of a device that never changes.
     """
     card = privacy_card(plan)
@@ -249,7 +255,7 @@ def enumerate_plan(plan: Plan, rounds: int) -> list[Enumerated]:
         claims = card.groups[group.name]
         for flips, what, claim in (
             (True, ONE_ROUND, claims.round),
-            (False, "constant, all rounds", claims.constant),
+            (False, ALL_ROUNDS, claims.constant),
         ):
             ratio = worst_pair(plan, group, flips=flips).ratio
             losses[flips].append(ratio.logarithm)
@@ -258,9 +264,7 @@ def enumerate_plan(plan: Plan, rounds: int) -> list[Enumerated]:
             results.append(enumerated(f"group {group.name}", what, claim, ratio, over))
     together = "losses of metrics and groups, added"
     results.append(enumerated("whole plan", ONE_ROUND, card.round, total(losses[True]), together))
-    results.append(
-        enumerated("whole plan", "constant, all rounds", card.constant, total(losses[False]), together)
-    )
+    results.append(enumerated("whole plan", ALL_ROUNDS, card.constant, total(losses[False]), together))
     return results
 
 
@@ -269,18 +273,23 @@ def _metric(metric: Metric, rounds: int) -> Iterator[Enumerated]:
     classes = f"all pairs of {mechanism.classes} classes"
     memo = loss_of_constant(mechanism, 0, 1)
     yield enumerated(name, REMEMBERED, mechanism.epsilon, memo, f"{classes}, all answers")
-    for count, what in ((1, ONE_ROUND), (rounds, constant_over(rounds))):
-        if count > 1 or what == ONE_ROUND:
-            claim = loss_of_constant_device(mechanism, flip, count)
-            ratio = loss_of_constant(mechanism, flip.threshold, count)
-            yield enumerated(name, what, claim, ratio, f"{classes}, all sequences of answers")
-    if rounds > 1:
-        before, after = halves(rounds)
+    lengths = sorted({length for length in (1, SHORT, rounds) if length <= rounds})
+    for length in lengths:
+        claim = loss_of_constant_device(mechanism, flip, length)
+        ratio = loss_of_constant(mechanism, flip.threshold, length)
+        what = ONE_ROUND if length == 1 else constant_over(length)
+        yield enumerated(name, what, claim, ratio, f"{classes}, all sequences of answers")
+    tried = mechanism.classes
+    if mechanism.bits > 1:
+        tried = max(len(representatives(rows)) for rows in row_sets(mechanism))
+    for length in lengths[1:]:
+        before, after = length // 2, length - length // 2
         claims = claim_of_switch(mechanism, flip, before, after)
-        up, down = loss_of_switch(mechanism, flip.threshold, before, after)
-        over = f"all triples of {_tried(metric)} classes, all sequences of {before} + {after} answers"
-        yield enumerated(name, SWITCHED, claims.switched_over_constant, up, over)
-        yield enumerated(name, STAYED, claims.constant_over_switched, down, over)
+        ratios = loss_of_switch(mechanism, flip.threshold, before, after)
+        over = f"all triples of {tried} classes, all sequences of {before} + {after} answers"
+        limits = claims.switched_over_constant, claims.constant_over_switched
+        for what, limit, ratio in zip(switched_over(length), limits, ratios, strict=True):
+            yield enumerated(name, what, limit, ratio, over)
     for width in widths_of(mechanism):
         claim = loss_by_width(mechanism, width)
         ratio = loss_of_width(mechanism, width)
@@ -290,16 +299,3 @@ def _metric(metric: Metric, rounds: int) -> Iterator[Enumerated]:
 def same_pattern(width: int) -> str:
     """What two devices of one behaviour pattern are called."""
     return f"same pattern, width {width}"
-
-
-def halves(rounds: int) -> tuple[int, int]:
-    """Rounds before and after a switch."""
-    return rounds // 2, rounds - rounds // 2
-
-
-def _tried(metric: Metric) -> int:
-    """How many classes take part in the triples."""
-    mechanism = metric.mechanism
-    if mechanism.bits == 1:
-        return mechanism.classes
-    return max(len(representatives(rows)) for rows in row_sets(mechanism))

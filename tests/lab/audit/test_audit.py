@@ -78,13 +78,13 @@ CAUGHT_WITH_FEW = [
     ("size_tells", "mean", 8_000, 4, {"report: size of a report", "other values change nothing but the bits"}),
     ("one_draw_for_all_cells", "mean without flips", 100_000, 2, {"saves: same pattern, width 2, returning"}),
     ("one_draw_for_all_metrics", "group without flips", 10_000, 1,
-     {"group apps: one round", "app0 and app1: answers that hang together"}),
+     {"group apps: one round", "app0 and app1: dependent answers"}),
     ("one flip for ever", "mean", 30_000, 10, {"saves: switched, not constant, 2 rounds"}),
     ("one flip for four rounds", "mean", 30_000, 10, {"saves: switched, not constant, 2 rounds"}),
     ("no flip at a change", "mean", 60_000, 4, {"saves: one round, in which the value changes"}),
     ("only the latest class", "mean without flips", 10_000, 4,
      {"remembered bits without flips stay and return"}),
-    ("shared alpha", "group without flips", 60_000, 1, {"app0 and app1: answers that hang together"}),
+    ("shared alpha", "group without flips", 60_000, 1, {"app0 and app1: dependent answers"}),
 ]  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -16,8 +16,6 @@ from reticent.lab.audit.scenarios import Histories, Sample, informative
 from reticent.plan import Plan
 
 Shown = NDArray[np.bool_]
-Look = Callable[[Sample, Sample], tuple[Shown, Shown]]
-"""Whether each device of two histories shows an event; what was used to choose the event is left out."""
 
 
 def compare_envelopes(samples: Sequence[Sample]) -> Iterator[Comparison]:
@@ -28,50 +26,39 @@ def compare_envelopes(samples: Sequence[Sample]) -> Iterator[Comparison]:
     values. Silence in any of the rounds that both have is an event fixed beforehand. For sizes and ids the
     event is chosen on the first half of the devices and counted on the second.
     """
-    for what, look in LOOKS.items():
-        for first, second in pairwise(samples):
-            for here, there in ((first, second), (second, first)):
-                shown, other = look(here, there)
+    for first, second in pairwise(samples):
+        for here, there in ((first, second), (second, first)):
+            rounds = min(here.silent.shape[1], there.silent.shape[1])
+            silent, other_silent = (
+                np.asarray(sample.silent[:, :rounds].any(axis=1)) for sample in (here, there)
+            )
+            # The sizes that were commoner here in the first halves.
+            (learn, judge), (other_learn, other_judge) = _split(here.sizes[:, 0]), _split(there.sizes[:, 0])
+            sizes = [
+                size
+                for size in np.unique(np.concatenate([learn, other_learn]))
+                if np.mean(learn == size) > np.mean(other_learn == size)
+            ]
+            # The bit of the id that differed most in the first halves.
+            (ids, judged), (other_ids, other_judged) = (
+                _split(np.unpackbits(sample.ids, axis=1)) for sample in (here, there)
+            )
+            gaps = ids.mean(axis=0) - other_ids.mean(axis=0)
+            place = int(np.argmax(np.abs(gaps)))
+            wanted = gaps[place] > 0
+            for what, shown, other in (
+                ("silence", silent, other_silent),
+                ("size of a report", np.isin(judge, sizes), np.isin(other_judge, sizes)),
+                ("bits of the id", judged[:, place] == wanted, other_judged[:, place] == wanted),
+            ):
                 yield Comparison(
                     "report", what, 0.0, None, int(shown.sum()), len(shown), int(other.sum()), len(other)
                 )
 
 
-def _silent(here: Sample, there: Sample) -> tuple[Shown, Shown]:
-    rounds = min(here.silent.shape[1], there.silent.shape[1])
-    here_silent, there_silent = (np.any(sample.silent[:, :rounds], axis=1) for sample in (here, there))
-    return np.asarray(here_silent), np.asarray(there_silent)
-
-
-def _size(here: Sample, there: Sample) -> tuple[Shown, Shown]:
-    """The sizes that were commoner here in the first halves."""
-    (learn, judge), (other_learn, other_judge) = _split(here.sizes[:, 0]), _split(there.sizes[:, 0])
-    known = np.unique(np.concatenate([learn, other_learn]))
-    typical = [
-        size
-        for size in known
-        if np.count_nonzero(learn == size) * len(other_learn)
-        > np.count_nonzero(other_learn == size) * len(learn)
-    ]
-    return np.isin(judge, typical), np.isin(other_judge, typical)
-
-
-def _id(here: Sample, there: Sample) -> tuple[Shown, Shown]:
-    """The bit of the id that differed most in the first halves."""
-    bits, other_bits = np.unpackbits(here.ids, axis=1), np.unpackbits(there.ids, axis=1)
-    (learn, judge), (other_learn, other_judge) = _split(bits), _split(other_bits)
-    gaps = learn.mean(axis=0) - other_learn.mean(axis=0)
-    place = int(np.argmax(np.abs(gaps)))
-    wanted = int(gaps[place] > 0)
-    return judge[:, place] == wanted, other_judge[:, place] == wanted
-
-
 def _split(column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     middle = len(column) // 2
     return column[:middle], column[middle:]
-
-
-LOOKS: dict[str, Look] = {"silence": _silent, "size of a report": _size, "bits of the id": _id}
 
 
 def compare_pairs(plan: Plan, told: Histories, samples: Sequence[Sample]) -> Iterator[Comparison]:
@@ -100,7 +87,7 @@ def compare_pairs(plan: Plan, told: Histories, samples: Sequence[Sample]) -> Ite
             )
             for here in (one, ~one):
                 yield Comparison(
-                    subject, "answers that hang together", 0.0, None,
+                    subject, "dependent answers", 0.0, None,
                     int((here & other).sum()), int(here.sum()), int((~here & other).sum()), int((~here).sum()),
                 )  # fmt: skip
 
@@ -115,31 +102,28 @@ def compare_learned(
     """
     All bits of a device together, each by what most of its rounds say.
 
-    The other attacks know what to look for; this one finds out, so it also sees answers that hang together
+    The other attacks know what to look for; this one finds out, so it also sees dependent answers
     and should not. The outcomes to look for are chosen on the first half of the devices, and counted on
     the second. Claim: that of the whole plan for a device that never changes.
     """
     loss = next(claim for claim in exact if (claim.subject, claim.what) == ("whole plan", ALL_ROUNDS))
     pairs = list(dict.fromkeys([*pairwise(range(told.steady)), told.joint]))
     pairs += [(second, first) for first, second in pairs]
+    codes = []  # one number per device: its first bits, each as most rounds have it
+    for sample in samples:
+        code = np.zeros(sample.devices, dtype=np.int64)
+        for place in range(min(plan.bits, MOST_BITS)):
+            code = code * 2 + (2 * sample.answered(place, 1).sum(axis=1) > sample.silent.shape[1])
+        codes.append(code)
     for far in {0, told.long}:
         for first, second in pairs:
-            halves = [_split(_outcomes(plan, samples[place + far])) for place in (first, second)]
+            halves = [_split(codes[place + far]) for place in (first, second)]
             (learn, judge), (other_learn, other_judge) = halves
             event = learned_event(learn, other_learn, 1 << MOST_BITS)
             yield Comparison(
                 "whole plan", "constant, learned event", loss.claim, loss.loss,
                 int(event[judge].sum()), len(judge), int(event[other_judge].sum()), len(other_judge),
             )  # fmt: skip
-
-
-def _outcomes(plan: Plan, sample: Sample) -> NDArray[np.int64]:
-    """One number per device: its first bits, each as most rounds have it."""
-    code = np.zeros(sample.devices, dtype=np.int64)
-    for place in range(min(plan.bits, MOST_BITS)):
-        ones = sample.answered(place, 1).sum(axis=1)
-        code = code * 2 + (2 * ones > sample.silent.shape[1])
-    return code
 
 
 def learned_event(here: NDArray[np.int64], there: NDArray[np.int64], outcomes: int) -> Shown:

@@ -82,14 +82,15 @@ def _compare(loss: Enumerated, what: str, shown: Bools, other: Bools) -> Compari
 
 def _compare_returns(metric: Metric, moves: _Moves, loss: Enumerated | None) -> Comparison:
     """
-    All rounds of a history against all rounds of its mirror image, which has the same pattern.
+    All rounds of a history that changes against those of its mirror image, which has the same pattern.
 
     The numbers of agreeing answers to look for are learned from the first half of the pairs, and counted
     in the second: a client that draws anew when a value returns agrees more often than two memos allow.
     """
     here, there = moves.agrees.sum(axis=(1, 2)), moves.disagrees.sum(axis=(1, 2))
+    changing = moves.changed.any(axis=1)
     learning, judging = (
-        (here[half & ~moves.mirrored], there[half & moves.mirrored])
+        (here[half & changing & ~moves.mirrored], there[half & changing & moves.mirrored])
         for half in (moves.learning, ~moves.learning)
     )
     event = learned_event(*learning, outcomes=moves.agrees.shape[1] * moves.agrees.shape[2] + 1)

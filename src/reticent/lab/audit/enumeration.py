@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -55,40 +55,38 @@ def check_structure(plan: Plan) -> list[Check]:
     - γ·2⁶⁴ is rounded up, and stays below one half;
     - every cohort is asked as much as every other.
     """
-    return [check for metric in plan.metrics for check in _check_metric(metric)]
-
-
-def _check_metric(metric: Metric) -> list[Check]:
-    mechanism, flip = metric.mechanism, metric.flip
-    low = least_threshold(mechanism.response.epsilon)
-    used = {one for rows in row_sets(mechanism) for row in rows for one in row}
-    checks = [
-        Check(
-            metric.name,
-            "every threshold lies on the private side",
-            low <= min(used) and max(used) <= SCALE - low,
-            f"{len(used)} thresholds from {low}",
-        ),
-        Check(
-            metric.name,
-            "the flip is rounded up, below one half",
-            flip.probability * SCALE <= flip.threshold < SCALE // 2,
-            f"{flip.threshold} of 2^64",
-        ),
-    ]
-    if mechanism.kind == "mean":
-        cells = [row[0] for row in rows_of(mechanism)]
-        checks.append(
+    checks: list[Check] = []
+    for metric in plan.metrics:
+        mechanism, flip = metric.mechanism, metric.flip
+        low = least_threshold(mechanism.response.epsilon)
+        used = {one for rows in row_sets(mechanism) for row in rows for one in row}
+        checks += [
             Check(
                 metric.name,
-                "thresholds rise from cell to cell",
-                all(a <= b for a, b in pairwise(cells)) and cells[0] + cells[-1] == SCALE,
-                f"{len(cells)} cells",
+                "every threshold lies on the private side",
+                low <= min(used) and max(used) <= SCALE - low,
+                f"{len(used)} thresholds from {low}",
+            ),
+            Check(
+                metric.name,
+                "the flip is rounded up, below one half",
+                flip.probability * SCALE <= flip.threshold < SCALE // 2,
+                f"{flip.threshold} of 2^64",
+            ),
+        ]
+        if mechanism.kind == "mean":
+            cells = [row[0] for row in rows_of(mechanism)]
+            checks.append(
+                Check(
+                    metric.name,
+                    "thresholds rise from cell to cell",
+                    all(a <= b for a, b in pairwise(cells)) and cells[0] + cells[-1] == SCALE,
+                    f"{len(cells)} cells",
+                )
             )
-        )
-    else:
-        kinds = len(row_sets(mechanism))
-        checks.append(Check(metric.name, "every cohort is asked alike", kinds == 1, f"{kinds} kind(s)"))
+        else:
+            kinds = len(row_sets(mechanism))
+            checks.append(Check(metric.name, "every cohort is asked alike", kinds == 1, f"{kinds} kind(s)"))
     return checks
 
 
@@ -132,10 +130,20 @@ def worst_pair(plan: Plan, group: Group, *, flips: bool) -> JointPair:
     """
     members = [plan.by_name[name] for name in group.metrics]
     points = list(_points(members, Fraction(group.max_total)))
-    chances = [[_one(member, value, flips) for member, value in zip(members, x, strict=True)] for x in points]
     whole = SCALE**3
+    chances = []  # that each counter answers 1, over `whole`
+    for point in points:
+        ones = [remembered(member.mechanism, value) for member, value in zip(members, point, strict=True)]
+        turned = [member.flip.threshold if flips else 0 for member in members]
+        chances.append(
+            [one * (SCALE - turn) + (SCALE**2 - one) * turn for one, turn in zip(ones, turned, strict=True)]
+        )
     worst: JointPair | None = None
-    for answers in _outputs(len(members)):
+    many = len(members)
+    outputs: Iterable[tuple[int, ...]] = product((0, 1), repeat=many)
+    if many > MOST_COUNTERS:  # those with the ones last
+        outputs = ((0,) * (many - ones) + (1,) * ones for ones in range(many + 1))
+    for answers in outputs:
         laws = [
             prod(one if answer else whole - one for one, answer in zip(vector, answers, strict=True))
             for vector in chances
@@ -147,13 +155,6 @@ def worst_pair(plan: Plan, group: Group, *, flips: bool) -> JointPair:
     if worst is None:
         raise ValueError(group.name)
     return worst
-
-
-def _outputs(counters: int) -> Iterator[tuple[int, ...]]:
-    """All answers; of many counters, those with the ones last."""
-    if counters <= MOST_COUNTERS:
-        return product((0, 1), repeat=counters)
-    return ((0,) * (counters - ones) + (1,) * ones for ones in range(counters + 1))
 
 
 def _points(members: Sequence[Metric], limit: Fraction) -> Iterator[Vector]:
@@ -168,28 +169,17 @@ def _points(members: Sequence[Metric], limit: Fraction) -> Iterator[Vector]:
         else:
             chosen_sets = [tuple(places[:size]), tuple(places[len(members) - size :])]
         for chosen in chosen_sets:
-            yield from _around(tops, chosen, limit)
-
-
-def _around(tops: Sequence[Fraction], chosen: tuple[int, ...], limit: Fraction) -> Iterator[Vector]:
-    """The limit spread evenly over the chosen counters; all of them full, and one more with the rest."""
-    if chosen:
-        share = limit / len(chosen)
-        yield tuple(min(top, share) if i in chosen else Fraction(0) for i, top in enumerate(tops))
-    rest = limit - sum(tops[i] for i in chosen)
-    if rest >= 0:
-        for other in [i for i in range(len(tops)) if i not in chosen][:MOST_COUNTERS] or [-1]:
-            yield tuple(
-                top if i in chosen else min(top, rest) if i == other else Fraction(0)
-                for i, top in enumerate(tops)
-            )
-
-
-def _one(metric: Metric, value: Value, flips: bool) -> int:
-    """The chance that a device with this value answers 1, over 2¹⁹²."""
-    one = remembered(metric.mechanism, value)
-    turned = metric.flip.threshold if flips else 0
-    return one * (SCALE - turned) + (SCALE * SCALE - one) * turned
+            if chosen:  # the limit spread evenly over them
+                share = limit / len(chosen)
+                yield tuple(min(top, share) if i in chosen else Fraction(0) for i, top in enumerate(tops))
+            rest = limit - sum(tops[i] for i in chosen)
+            if rest < 0:
+                continue
+            for other in [i for i in places if i not in chosen][:MOST_COUNTERS] or [-1]:  # full, and the rest
+                yield tuple(
+                    top if i in chosen else min(top, rest) if i == other else Fraction(0)
+                    for i, top in enumerate(tops)
+                )
 
 
 @lru_cache(maxsize=4096)
@@ -241,7 +231,7 @@ def enumerate_plan(plan: Plan, rounds: int) -> list[Enumerated]:
     limit, in one round and for remembered answers, which is all rounds of a device that never changes.
     """
     card = privacy_card(plan)
-    results = [loss for metric in plan.metrics for loss in _metric(metric, rounds)]
+    results = [loss for metric in plan.metrics for loss in losses_of_metric(metric, rounds)]
     grouped = {name for group in plan.groups for name in group.metrics}
     alone = [metric for metric in plan.metrics if metric.name not in grouped]
     losses = {
@@ -268,7 +258,8 @@ def enumerate_plan(plan: Plan, rounds: int) -> list[Enumerated]:
     return results
 
 
-def _metric(metric: Metric, rounds: int) -> Iterator[Enumerated]:
+def losses_of_metric(metric: Metric, rounds: int) -> Iterator[Enumerated]:
+    """Every loss of one metric by itself, each beside its claim."""
     mechanism, flip, name = metric.mechanism, metric.flip, metric.name
     classes = f"all pairs of {mechanism.classes} classes"
     memo = loss_of_constant(mechanism, 0, 1)

@@ -20,7 +20,7 @@ from reticent.lab.audit.attacks import attacks_on, compare_steady
 from reticent.lab.audit.blind import compare_envelopes, compare_learned, compare_pairs
 from reticent.lab.audit.bounds import FALSE_ALARM, Attacked, judge
 from reticent.lab.audit.changes import compare_changes
-from reticent.lab.audit.clients import Client, CoreClient, Participant, SdkClient, SdkParticipant
+from reticent.lab.audit.clients import Client, CoreClient, SdkClient
 from reticent.lab.audit.consistency import check_conduct
 from reticent.lab.audit.enumeration import REMEMBERED, Check, check_structure, enumerate_plan
 from reticent.lab.audit.exact import Enumerated
@@ -226,9 +226,8 @@ def audit(
             for seen in compare_steady(plan, list(attacks_on(plan, whole, exact)), sdk_samples)
         ]
         sdk = SdkClient()
-        try:  # beside the core with the same secret, which every whole device must agree with
-            devices = min(SDK_CONDUCT_DEVICES, sdk_devices)
-            checks += check_conduct(sdk, plan, first_round, devices, reference=_core_of)
+        try:
+            checks += check_conduct(sdk, plan, first_round, min(SDK_CONDUCT_DEVICES, sdk_devices))
         finally:
             sdk.close()
         checks += _faults(SdkClient.name, sdk_samples)
@@ -334,12 +333,6 @@ def _collected(call: _Call) -> Sample:
         return collect(sdk, plan, world, first_round, devices, seed)
     finally:
         sdk.close()
-
-
-def _core_of(participant: Participant) -> Participant:
-    if not isinstance(participant, SdkParticipant):
-        raise TypeError("only the SDK has a core to compare with")
-    return participant.core()
 
 
 def _faults(name: str, samples: Sequence[Sample]) -> list[Check]:

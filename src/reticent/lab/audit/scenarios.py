@@ -237,8 +237,11 @@ def collect(
         participant = client.start(plan, first_round)
         cohort = 0
         if plan.uses_cohort:
-            cohort = _cohort(participant.answer(first_round, nothing), faults)
-            cohorts[device] = cohort
+            shown = parsed(participant.answer(first_round, nothing))
+            if shown is None or shown.cohort is None:
+                faults["no cohort"] = faults.get("no cohort", 0) + 1
+            else:
+                cohorts[device] = cohort = shown.cohort
         if cohort not in values:
             values[cohort] = [
                 {
@@ -253,14 +256,17 @@ def collect(
             if sent is None:
                 continue
             sizes[device, place] = len(sent)
-            answer = _answer_bytes(sent)
+            usual = _BITS.search(sent)  # reading the whole report takes longer
+            report = None if usual else parsed(sent)
+            answer = _decoded(usual[1]) if usual else report.bits if report else b""
             if len(answer) != width:
                 faults["wrong size of the bits"] = faults.get("wrong size of the bits", 0) + 1
                 answer = answer[:width].ljust(width, b"\0")
             start = (device * rounds + place) * width
             bits[start : start + width] = answer
             if place == 0:
-                ids[device * 16 : device * 16 + 16] = _id_bytes(sent)
+                identity = _ID.search(sent)
+                ids[device * 16 : device * 16 + 16] = _decode(identity[1]) if identity else bytes(16)
         participant.close()
     return Sample(
         states=states,
@@ -273,14 +279,6 @@ def collect(
     )
 
 
-def _cohort(sent: bytes | None, faults: dict[str, int]) -> int:
-    report = parsed(sent)
-    if report is None or report.cohort is None:
-        faults["no cohort"] = faults.get("no cohort", 0) + 1
-        return 0
-    return report.cohort
-
-
 def parsed(sent: bytes | None) -> Report | None:
     """The report, if these bytes are one."""
     if sent is None:
@@ -289,20 +287,6 @@ def parsed(sent: bytes | None) -> Report | None:
         return from_json(sent)
     except ReportError:
         return None
-
-
-def _answer_bytes(sent: bytes) -> bytes:
-    """The bits of a report; found without reading all of it where it is written in the usual way."""
-    usual = _BITS.search(sent)
-    if usual:
-        return _decoded(usual[1])
-    report = parsed(sent)
-    return report.bits if report else b""
-
-
-def _id_bytes(sent: bytes) -> bytes:
-    usual = _ID.search(sent)
-    return _decode(usual[1]) if usual else bytes(16)
 
 
 def _decode(text: bytes) -> bytes:

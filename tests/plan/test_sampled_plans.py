@@ -168,7 +168,7 @@ def test_a_diff_says_what_another_way_of_answering_means() -> None:
     begins = diff(remembered, one)
     assert ([change.where for change in begins.changes], begins.lifetime_added) == (["answers.kind"], 0)
     ends = diff(one, remembered)
-    assert ends.new_memos == ("a", "b", "c")
+    assert ends.new_answers == ("a", "b", "c")
     assert ends.lifetime_added == 6
     assert "once their window has ended" in ends.changes[0].message
     longer = Plan.from_toml(ONE.replace('"7d"', '"14d"').replace("metrics = 1", "metrics = 2"))
@@ -180,6 +180,6 @@ def test_a_diff_says_what_another_way_of_answering_means() -> None:
 
 def test_a_sampled_metric_that_changes_has_no_memo_to_draw_anew() -> None:
     after = diff(Plan.from_toml(ONE), Plan.from_toml(ONE.replace("epsilon = 1\n", "epsilon = 2\n", 1)))
-    assert [(change.where, change.new_memo, change.loss) for change in after.changes] == [
+    assert [(change.where, bool(change.new_answers), change.loss) for change in after.changes] == [
         ("metrics.a", False, 0.0)
     ]

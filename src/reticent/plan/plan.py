@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reticent.errors import ParameterError, PlanError, Problem
 from reticent.plan.answers import Answers, Window
-from reticent.plan.metric import Group, Metric, Segment
+from reticent.plan.metric import Group, JointLimit, Metric, Segment
 from reticent.plan.parse import MAX_TEXT, parse
 
 
@@ -51,13 +51,28 @@ class Plan:
     """The plan.toml this was read from; a device keeps it to answer a round under the plan it began with."""
 
     def __post_init__(self) -> None:
-        """Sampled answers have no flips, and cannot be about more metrics than there are."""
+        """Metrics get the limits of their groups. Sampled answers have no flips, and no more metrics than asked."""
         if self.answers.sampled and any(metric.flip.probability for metric in self.metrics):
             raise ParameterError(
                 "flip", "0, since answers are sampled", "a flip", "fresh draws need no flips"
             )
         if (self.answers.metrics or 1) > len(self.metrics):
             raise ParameterError("answers.metrics", f"at most {len(self.metrics)}", self.answers.metrics)
+        ranges = {metric.name: metric.max_value for metric in self.metrics}
+        limits = {
+            name: JointLimit(
+                group.max_total, tuple((member, ranges[member]) for member in sorted(group.metrics))
+            )
+            for group in self.groups
+            for name in group.metrics
+        }
+        metrics = tuple(
+            metric
+            if metric.joint_limit == limits.get(metric.name)
+            else replace(metric, joint_limit=limits.get(metric.name))
+            for metric in self.metrics
+        )
+        object.__setattr__(self, "metrics", metrics)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Plan:

@@ -12,8 +12,7 @@ from scipy.stats import binom
 
 from paper.claims import DAY, EPSILONS, Finding, Result, Rows, Setting, Table, claim, table
 from paper.values import generator
-from reticent.estimates import expected_half_width, paper_bound
-from reticent.estimates.interval import clopper_pearson
+from reticent.estimates import clopper_pearson, expected_half_width, paper_bound
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from reticent.counts import HistogramCounts, count_reports
 from reticent.device import answer
 from reticent.errors import ParameterError, PlanError
-from reticent.estimates import HistogramEstimate, estimate, expected_half_width
-from reticent.estimates.postprocess import expectation_maximisation
+from reticent.estimates import HistogramEstimate, estimate, expectation_maximisation, expected_half_width
 from reticent.lab.audit import CoreClient, audit
 from reticent.lab.fleet import HashDraws, VectorisedFleet
 from reticent.mechanisms import (

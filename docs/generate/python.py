@@ -26,8 +26,9 @@ PACKAGE = Path(str(reticent.__file__)).parent
 
 MODULES = (
     "reticent", "reticent.plan", "reticent.device", "reticent.reports", "reticent.counts", "reticent.estimates",
-    "reticent.mechanisms", "reticent.lab.baselines", "reticent.privacy", "reticent.stores", "reticent.lab.fleet",
-    "reticent.lab.simulate", "reticent.frames", "reticent.lab.design", "reticent.lab.audit", "reticent.testing",
+    "reticent.mechanisms", "reticent.privacy", "reticent.stores", "reticent.results", "reticent.frames",
+    "reticent.lab.fleet", "reticent.lab.fleet_counts", "reticent.lab.simulate", "reticent.lab.design",
+    "reticent.lab.audit", "reticent.lab.baselines", "reticent.lab.central", "reticent.testing",
     "reticent.otel", "reticent.errors",
 )  # fmt: skip
 

@@ -3,40 +3,164 @@ A store in dictionaries, the smallest that keeps the laws of `reticent.stores.St
 
     python examples/store/dict_store.py
 
-books.py has its plans and keys, rounds.py what happens to reports, this file the upkeep.
+`RoundStore` knows which reports are new, late or counted twice; a backend only keeps what it is given.
 """
 
-from rounds import DictRounds
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from threading import RLock
 
-from reticent.stores import RoundKey
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.stores import (
+    Count,
+    Key,
+    Layout,
+    OpenRound,
+    Records,
+    RoundGoneError,
+    RoundInfo,
+    RoundKey,
+    RoundStore,
+    Seen,
+    Span,
+    State,
+    latest,
+)
 from reticent.testing import check_store
 
 
-class DictStore(DictRounds):
-    """All of a store: what a collector asks for when it starts, looks after itself, and ends."""
+class DictBackend:
+    """Everything in dictionaries; the lock makes a transaction of each method."""
 
     url = "dict:"
 
-    def load_open_rounds(self) -> int:
-        """They are in memory already."""
-        return self.open_reports
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._plans: dict[tuple[str, int], Plan] = {}
+        self._keys: dict[str, Key] = {}
+        self._groups: dict[RoundKey, list[Records]] = {}
+        self._closing: set[RoundKey] = set()
+        self._sealed: dict[RoundKey, Count] = {}
+
+    # Plans and keys
+
+    def put_plan(self, plan: Plan) -> Plan:
+        """Keep a plan, unless there is one; returns what is kept."""
+        with self._lock:
+            return self._plans.setdefault((plan.name, plan.version), plan)
+
+    def plans(self) -> list[Plan]:
+        """All plans, by name and version."""
+        with self._lock:
+            return [self._plans[name] for name in sorted(self._plans)]
+
+    def layout(self, key: RoundKey) -> Layout:
+        """How the records of a round are laid out."""
+        with self._lock:
+            plan = self._plans.get((key.plan, key.version))
+        if plan is None:
+            raise StoreError(f"plan {key.plan} version {key.version} is not registered")
+        return Layout(plan)
+
+    def add_key(self, key: Key) -> None:
+        """Keep the hash of a key."""
+        with self._lock:
+            if key.id in self._keys:
+                raise StoreError(f"there is a key with the id {key.id} already")
+            self._keys[key.id] = key
+
+    def keys(self) -> list[Key]:
+        """All keys, revoked ones too."""
+        with self._lock:
+            return list(self._keys.values())
+
+    def revoke_key(self, key_id: str, at: int) -> bool:
+        """Revoke a key; the first time stands."""
+        with self._lock:
+            key = self._keys.get(key_id)
+            if key is not None and key.active:
+                self._keys[key_id] = replace(key, revoked_at=at)
+            return key is not None
+
+    # Open rounds: a list of groups each
+
+    def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, Span | None]:
+        """Put a group into each round that is open; a durable backend has written them when it returns."""
+        stored: dict[RoundKey, Span | None] = {}
+        with self._lock:
+            for key, records in groups.items():
+                if self.state(key) in (None, "open"):
+                    self._groups.setdefault(key, []).append(records)
+                    stored[key] = Span("", len(self._groups[key]), len(self._groups[key]))
+        return stored
+
+    def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[Span, Records]]]:
+        """The groups that were not seen, all at once."""
+        with self._lock:
+            if key not in self._groups:
+                raise RoundGoneError
+            groups = [(Span("", n, n), records) for n, records in enumerate(self._groups[key], 1)]
+        yield [(span, records) for span, records in groups if span not in seen]
+
+    def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
+        """Latest first, the `last` ones of each plan."""
+        with self._lock:
+            keys = [key for key in (*self._groups, *self._sealed) if plan in (None, key.plan)]
+            return [
+                RoundInfo(key, self.state(key) or "open", self.count(key).reports)
+                for key in latest(keys, last)
+            ]
 
     def unsealed(self) -> list[RoundKey]:
         """Rounds that wait to be sealed."""
-        with self.lock:
-            return list(self._open)
+        with self._lock:
+            return list(self._groups)
 
-    @property
-    def open_reports(self) -> int:
-        """Reports of open rounds."""
-        with self.lock:
-            return sum(map(len, self._open.values()))
+    def state(self, key: RoundKey) -> State | None:
+        """What became of a round; None when there is none."""
+        with self._lock:
+            if key in self._sealed:
+                return "sealed"
+            if key in self._closing:
+                return "closing"
+            return "open" if key in self._groups else None
 
-    @property
-    def nbytes(self) -> int:
-        """Memory that open rounds hold."""
-        with self.lock:
-            return sum(found.nbytes for found in self._open.values())
+    # Sealing: closed, counted, published
+
+    def close_round(self, key: RoundKey) -> bool:
+        """From now on groups are late; False when the round is sealed, or there is none."""
+        with self._lock:
+            if key in self._groups:
+                self._closing.add(key)
+            return key in self._groups
+
+    def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
+        """Count what is kept, each id once."""
+        with self._lock:
+            if key in self._sealed:
+                return self._sealed[key]
+            whole = OpenRound(self.layout(key))
+            for groups in self.groups(key, whole.seen):
+                whole.take(groups)
+            return Count(len(whole), whole.counts())
+
+    def publish(self, key: RoundKey, count: Count) -> bool:
+        """Counts for ever, and the records are gone; False when somebody was quicker."""
+        with self._lock:
+            if key not in self._groups:
+                return False
+            self._sealed[key] = count
+            del self._groups[key]
+            self._closing.discard(key)
+            return True
+
+    def final(self, key: RoundKey) -> Count | None:
+        """What a sealed round comes to."""
+        with self._lock:
+            return self._sealed.get(key)
+
+    # Upkeep
 
     def verify(self) -> list[str]:
         """Nothing is ever wrong with dictionaries."""
@@ -47,6 +171,13 @@ class DictStore(DictRounds):
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+class DictStore(RoundStore[DictBackend]):
+    """A store over such a backend."""
+
+    def __init__(self) -> None:
+        super().__init__(DictBackend())
 
 
 if __name__ == "__main__":

@@ -48,10 +48,14 @@ def table(
     >>> print(table("Heights", ["who", "cm"], [["Ada", 165]]).count('scope="row"'))
     1
     """
+    names = "".join(_cell("th", column, place, ' scope="col"') for place, column in enumerate(columns))
+    head = f'<thead><tr style="border-bottom:{_LINE}">{names}</tr></thead>' if names else ""
+    last = "".join(map(_row, totals))
+    foot = f'<tfoot style="border-top:{_LINE}">{last}</tfoot>' if last else ""
     return Safe(
         '<table style="border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.3em 0">'
         f'<caption style="{_CAPTION}">{safe(caption)}</caption>'
-        f"{_head(columns)}<tbody>{''.join(map(_row, rows))}</tbody>{_foot(totals)}</table>"
+        f"{head}<tbody>{''.join(map(_row, rows))}</tbody>{foot}</table>"
     )
 
 
@@ -110,19 +114,9 @@ def bar(value: float, lower: float, upper: float, scale: tuple[float, float]) ->
     )
 
 
-def _head(columns: Sequence[object]) -> str:
-    names = "".join(_cell("th", column, place, ' scope="col"') for place, column in enumerate(columns))
-    return f'<thead><tr style="border-bottom:{_LINE}">{names}</tr></thead>' if names else ""
-
-
 def _row(cells: Sequence[object]) -> str:
     first = _cell("th", cells[0], 0, ' scope="row"')
     return f"<tr>{first}{''.join(_cell('td', cell, 1) for cell in cells[1:])}</tr>"
-
-
-def _foot(totals: Iterable[Sequence[object]]) -> str:
-    rows = "".join(map(_row, totals))
-    return f'<tfoot style="border-top:{_LINE}">{rows}</tfoot>' if rows else ""
 
 
 def _cell(tag: str, content: object, place: int, scope: str = "") -> str:

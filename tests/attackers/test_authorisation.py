@@ -164,6 +164,8 @@ def test_no_site_can_use_an_admin_s_session_to_send_reports(target: Any, tools: 
         answer = target.service.call("POST", "/v1/reports", body, sent)
         assert (answer.status, answer.json["code"]) == (401, "unauthorized")
     assert target.open_reports() == before
+    with_key = {**json, "Cookie": target.cookie("admin"), "Authorization": f"Bearer {target.texts['ingest']}"}
+    assert target.service.call("POST", "/v1/reports", body, with_key).status == 202, "beside a key: no harm"
     cookie = {"Cookie": target.cookie("admin"), "Origin": "https://evil.example"}
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
         assert (

@@ -16,8 +16,7 @@ import pytest
 from reticent.collector import Limits, Wire
 from reticent.errors import PlanError
 from reticent.plan import Plan
-from reticent.reports import Verdict, to_json, to_packed
-from reticent.reports.codec import MAGIC, record_width
+from reticent.reports import MAGIC, Verdict, record_width, to_json, to_packed
 
 NDJSON, PACKED = "application/x-ndjson", "application/vnd.reticent.packed"
 MEGABYTE = 1 << 20

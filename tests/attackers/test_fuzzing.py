@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.shared.intake import Intake
 
 from reticent.collector import Batch, Wire
 from reticent.errors import PlanError, ReportError, ReticentError
 from reticent.plan import Plan, lint
 from reticent.reports import (
-    Intake,
     Report,
     Verdict,
     from_json,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from reticent.estimates.balance import balance
+from reticent.estimates import balance
 from reticent.lab.fleet import SdkFleet
 from reticent.mechanisms import hadamard_sign
 from reticent.plan import Plan

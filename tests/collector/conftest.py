@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
-from tests.shared.collectors import BARE, Service, bearer, in_thread, make_keys, make_reports, usage
+from tests.shared.collectors import BARE, Service, make_keys, usage
 
 
 @pytest.fixture(scope="session")
@@ -26,18 +25,6 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
         if service.process is not None and service.process.poll() is None:
             service.process.kill()
             service.process.wait()
-
-
-@pytest.fixture(scope="session")
-def tools() -> Any:
-    """What the tests share and a conftest cannot be imported for."""
-
-    class Tools:
-        usage, bare, reports = staticmethod(usage), BARE, staticmethod(make_reports)
-        Service, bearer, make_keys = Service, staticmethod(bearer), staticmethod(make_keys)
-        in_thread = staticmethod(in_thread)
-
-    return Tools
 
 
 @pytest.fixture(scope="session")

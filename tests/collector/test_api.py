@@ -15,8 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
 from reticent.counts import count_reports
-from reticent.estimates import Estimate, estimate
-from reticent.estimates.balance import balance
+from reticent.estimates import Estimate, balance, estimate
 from reticent.estimates.table import COLUMNS
 from reticent.plan import Plan
 from reticent.reports import Report, to_ndjson, to_packed
@@ -35,7 +34,7 @@ def sent(start: Callable[..., Any], tools: Any) -> tuple[Any, list[Report]]:
     service = start(tools.usage())
     plan = service.plans[0]
     now = service.now(plan)
-    reports = [*tools.reports(plan, now, COUNT), *tools.reports(plan, now - 1, COUNT)]
+    reports = [*tools.make_reports(plan, now, COUNT), *tools.make_reports(plan, now - 1, COUNT)]
     random.Random(1).shuffle(reports)
     for report in reports[:20]:
         assert service.send(report).status == 202

@@ -17,7 +17,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from reticent.collector import LATELY_SECONDS, Health, KeyTraffic, Readiness, Traffic, render_metrics
-from reticent.collector.health import SLOT_SECONDS, Recent
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import to_ndjson
@@ -29,22 +28,28 @@ BOARD = Path(__file__).parents[2] / "examples" / "grafana" / "reticent.json"
 steps = st.lists(st.tuples(st.floats(0, 400), st.integers(0, 9)), max_size=60)
 
 
+def key(number: int, role: Any = "ingest", revoked: int | None = None) -> Key:
+    return Key(f"{number:08x}", role, bytes([number]), f"label {number}", 0, revoked)
+
+
 @given(steps)
 def test_lately_is_a_window_that_slides_by_slots(moves: list[tuple[float, int]]) -> None:
     """Against a list of everything: what is at most 290 s old counts, what is 300 s old does not."""
-    recent, everything, now = Recent(), deque[tuple[float, int]](), 0.0
+    now, everything = [0.0], deque[tuple[float, int]]()
+    traffic = Traffic(lambda: now[0])
+
+    def lately() -> int:
+        return traffic.table([key(1)])[0].reports_lately
+
     for wait, count in moves:
-        now += wait
-        recent.add(count, now)
-        everything.append((now, count))
-        least = sum(count for at, count in everything if now - at <= LATELY_SECONDS - SLOT_SECONDS)
-        most = sum(count for at, count in everything if now - at < LATELY_SECONDS)
-        assert least <= recent.total(now) <= most
-        assert recent.total(now + LATELY_SECONDS) == 0
-
-
-def key(number: int, role: Any = "ingest", revoked: int | None = None) -> Key:
-    return Key(f"{number:08x}", role, bytes([number]), f"label {number}", 0, revoked)
+        now[0] += wait
+        traffic.reports(key(1), count)
+        everything.append((now[0], count))
+        least = sum(count for at, count in everything if now[0] - at <= LATELY_SECONDS - 10)
+        most = sum(count for at, count in everything if now[0] - at < LATELY_SECONDS)
+        assert least <= lately() <= most
+    now[0] += LATELY_SECONDS
+    assert lately() == 0
 
 
 @pytest.fixture
@@ -121,8 +126,8 @@ def test_through_the_collector(start: Callable[..., Any], tools: Any) -> None:
     """Requests, reports and refusals by key: on /metrics and on the health page's twin, the same."""
     service = start(tools.usage(), keys=("ingest", "admin", "reader"), options=("--rate", "60"))
     plan, ids = service.plans[0], {role: text.split("_")[2] for role, text in service.keys.items()}
-    reports = tools.reports(plan, service.now(plan), 100)
-    wrong = [*reports[:2], *tools.reports(plan, 5, 3)]
+    reports = tools.make_reports(plan, service.now(plan), 100)
+    wrong = [*reports[:2], *tools.make_reports(plan, 5, 3)]
     assert service.post(to_ndjson(wrong), "application/x-ndjson", service.keys["admin"]).status == 202
     assert service.post(to_ndjson(reports), "application/x-ndjson", service.keys["ingest"]).status == 202
     assert service.send(reports[0], service.keys["ingest"]).status == 429
@@ -195,7 +200,7 @@ def exposed(tools: Any) -> dict[str, set[str]]:
     store.register(plan)
     key = RoundKey(plan.name, plan.version, 100)
     layout = Layout(plan)
-    store.append({key: b"".join(layout.pack(report) for report in tools.reports(plan, key.round, 20))})
+    store.append({key: b"".join(layout.pack(report) for report in tools.make_reports(plan, key.round, 20))})
     store.seal(key)
     keys = (KeyTraffic("1f2e3d4c", "", "ingest", True),)
     health = Health("1.0", "memory:", rejected={"late": 1}, keys=keys)

@@ -56,9 +56,9 @@ def test_every_setting_is_in_the_page() -> None:
 
 @pytest.fixture(scope="module")
 def filled(start: Callable[..., Any], tools: Any) -> Any:
-    service = start(tools.usage(), tools.bare, keys=("admin",))
+    service = start(tools.usage(), tools.BARE, keys=("admin",))
     for plan in service.plans:
-        for report in tools.reports(plan, service.now(plan), 5):
+        for report in tools.make_reports(plan, service.now(plan), 5):
             assert service.send(report, service.keys["admin"]).status == 202
     return service
 
@@ -66,7 +66,7 @@ def filled(start: Callable[..., Any], tools: Any) -> Any:
 def test_right_reports_match_the_schema(tools: Any, filled: Any) -> None:
     schema = {**openapi_document()["components"]["schemas"]["Report"]}
     for plan in filled.plans:
-        for report in tools.reports(plan, filled.now(plan), 20):
+        for report in tools.make_reports(plan, filled.now(plan), 20):
             jsonschema_rs.validate(schema, json.loads(to_json(report)))
 
 

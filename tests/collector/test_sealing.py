@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reticent.collector import Sealer, log, seal_due
+from reticent.collector import Sealer, seal_due
 from reticent.counts import count_reports
 from reticent.errors import StoreError
 from reticent.plan import Plan
@@ -24,7 +24,7 @@ def test_due_rounds_are_sealed_and_no_others(tools: Any) -> None:
     store.register(plan)
     keys = [RoundKey(plan.name, 1, number) for number in (10, 11, 12)]
     for key in keys:
-        store.append({key: b"".join(map(Layout(plan).pack, tools.reports(plan, key.round, 3)))})
+        store.append({key: b"".join(map(Layout(plan).pack, tools.make_reports(plan, key.round, 3)))})
     closes = plan.round(11).closes
     assert seal_due(store, closes + 1.9) == keys[:1]
     assert seal_due(store, closes + 2) == keys[1:2]
@@ -60,7 +60,7 @@ def test_a_round_that_cannot_be_sealed_does_not_keep_others_from_it(
     tools: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And each fault is logged once, however often it is met."""
-    monkeypatch.setattr(log, "quiet", False)
+    monkeypatch.setattr("reticent.collector.log.quiet", False)
     store = Damaged(Plan.from_toml(tools.usage()))
     sealer = Sealer(store, clock=lambda: 1e9, every=0.01)  # type: ignore[arg-type]
     end = time.monotonic() + 10
@@ -87,7 +87,7 @@ def test_rounds_are_sealed_during_upload_and_never_change(start: Callable[..., A
         connection = service.connection()
         while not stop.is_set():
             number = service.now(plan)
-            report = tools.reports(plan, number, 1, f"{seed} {time.monotonic()}")[0]
+            report = tools.make_reports(plan, number, 1, f"{seed} {time.monotonic()}")[0]
             connection.request("POST", "/v1/reports", to_json(report), {"Content-Type": "application/json"})
             response = connection.getresponse()
             response.read()
@@ -117,7 +117,7 @@ def test_rounds_are_sealed_during_upload_and_never_change(start: Callable[..., A
         assert all(each == said[0] for each in said)
         assert said[0]["reports"] == counts[number]
     assert len(late) < len(taken) / 10
-    old = tools.reports(plan, min(sealed), 1, "late")[0]
+    old = tools.make_reports(plan, min(sealed), 1, "late")[0]
     answer = service.send(old)
     assert (answer.status, answer.json["code"]) == (410, "late")
     service.stop()

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from reticent.collector import Collector, health, log
+from reticent.collector import Collector
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import to_json, to_ndjson
@@ -109,7 +109,7 @@ def test_settings_come_from_the_environment_and_the_store_from_a_file(tools: Any
     service.start()
     try:
         plan = service.plans[0]
-        reports = tools.reports(plan, service.now(plan), 4)
+        reports = tools.make_reports(plan, service.now(plan), 4)
         assert service.post(to_ndjson(reports[:3]), "application/x-ndjson").status == 202
         assert service.post(to_ndjson(reports), "application/x-ndjson").status == 413
         assert service.post(b" " * 2001).status == 413
@@ -133,7 +133,7 @@ def test_tls(tools: Any, tmp_path: Path) -> None:
         plan = service.plans[0]
         trusted = ssl.create_default_context(cafile=str(certificate))
         connection = http.client.HTTPSConnection("127.0.0.1", service.port, context=trusted, timeout=20)
-        for report in tools.reports(plan, service.now(plan), 3):
+        for report in tools.make_reports(plan, service.now(plan), 3):
             sent = {"Content-Type": "application/json", **tools.bearer(keys["ingest"])}
             connection.request("POST", "/v1/reports", to_json(report), sent)
             response = connection.getresponse()
@@ -173,7 +173,7 @@ def half_sent(service: Any, report: Any) -> tuple[socket.socket, bytes]:
 def test_an_orderly_end_answers_what_is_under_way(tools: Any, tmp_path: Path, how: int) -> None:
     service = tools.Service(tmp_path, tools.usage()).start()
     plan = service.plans[0]
-    reports = tools.reports(plan, service.now(plan), 3)
+    reports = tools.make_reports(plan, service.now(plan), 3)
     idle = service.connection()
     idle.request("GET", "/healthz")
     idle.getresponse().read()
@@ -207,7 +207,7 @@ def test_an_end_under_load_loses_nothing_that_was_acknowledged(tools: Any, tmp_p
         taken, connection = 0, service.connection()
         try:
             for number in range(1_000_000):
-                report = tools.reports(plan, service.now(plan), 1, f"{seed} {number}")[0]
+                report = tools.make_reports(plan, service.now(plan), 1, f"{seed} {number}")[0]
                 connection.request(
                     "POST", "/v1/reports", to_json(report), {"Content-Type": "application/json"}
                 )
@@ -239,7 +239,7 @@ def test_the_log_tells_nothing_about_anybody(tools: Any, tmp_path: Path) -> None
     keys = tools.make_keys(service.store, "ingest", "reader")
     service.start("--read-timeout", "1")
     plan = service.plans[0]
-    reports = tools.reports(plan, service.now(plan), 30)
+    reports = tools.make_reports(plan, service.now(plan), 30)
     bodies = [to_json(report) for report in reports]
     headers = {"Content-Type": "application/json", "User-Agent": "Spy/1.0", **tools.bearer(keys["ingest"])}
     for body in bodies:
@@ -325,11 +325,11 @@ def moody(tools: Any, tmp_path: Path) -> Moody:
 def test_a_failing_store_is_said_so_and_recovers(
     tools: Any, moody: Moody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "quiet", True)
-    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("reticent.collector.log.quiet", True)
+    monkeypatch.setattr("reticent.collector.health.FRESH_SECONDS", 0.0)
     plan = Plan.from_toml(tools.usage())
     with tools.in_thread(Collector([plan], moody)) as service:
-        reports = tools.reports(plan, service.now(plan), 10)
+        reports = tools.make_reports(plan, service.now(plan), 10)
         assert service.send(reports[0]).status == 202
         moody.failing = True
         for answer in (
@@ -354,13 +354,13 @@ def test_a_failing_store_is_said_so_and_recovers(
 def test_a_full_queue_is_said_so_and_empties(
     tools: Any, moody: Moody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "quiet", True)
+    monkeypatch.setattr("reticent.collector.log.quiet", True)
     plan = Plan.from_toml(tools.usage())
     with (
         tools.in_thread(Collector([plan], moody, most_waiting=3)) as service,
         ThreadPoolExecutor(8) as threads,
     ):
-        reports = tools.reports(plan, service.now(plan), 20)
+        reports = tools.make_reports(plan, service.now(plan), 20)
         moody.gate.clear()
         first = threads.submit(service.send, reports[0])
         time.sleep(0.3)
@@ -377,7 +377,7 @@ def test_a_full_queue_is_said_so_and_empties(
 def test_what_goes_wrong_inside_is_a_500_that_tells_nothing(
     tools: Any, moody: Moody, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "quiet", False)
+    monkeypatch.setattr("reticent.collector.log.quiet", False)
     plan = Plan.from_toml(tools.usage())
     with tools.in_thread(Collector([plan], moody)) as service:
         moody.broken = True
@@ -396,10 +396,10 @@ def test_a_client_that_leaves_does_not_keep_others_waiting(
     tools: Any, moody: Moody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its report is written all the same; who comes after it gets an answer."""
-    monkeypatch.setattr(log, "quiet", True)
+    monkeypatch.setattr("reticent.collector.log.quiet", True)
     plan = Plan.from_toml(tools.usage())
     with tools.in_thread(Collector([plan], moody)) as service, ThreadPoolExecutor(4) as threads:
-        reports = tools.reports(plan, service.now(plan), 6)
+        reports = tools.make_reports(plan, service.now(plan), 6)
         moody.gate.clear()
         for report, extra in ((reports[0], ""), (reports[1], ""), (reports[2], "?the=long-way")):
             body = to_json(report)

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.shared.intake import Intake
 
 from reticent.collector import Batch, Wire
 from reticent.collector import wire as wire_module
-from reticent.collector.wire import BLOCK_BYTES
 from reticent.errors import ReportError
 from reticent.plan import Plan
-from reticent.reports import Intake, Report, Verdict, from_json, from_packed, to_json, to_ndjson, to_packed
+from reticent.reports import Report, Verdict, from_json, from_packed, to_json, to_ndjson, to_packed
 from reticent.stores import Layout, RoundKey
 
 NOW = 1_800_000_000.0
@@ -27,7 +27,7 @@ MANY = settings(max_examples=300, deadline=None)
 
 @pytest.fixture(scope="module")
 def plans(tools: Any) -> list[Plan]:
-    return [Plan.from_toml(text) for text in (tools.usage(1), tools.usage(2), tools.bare)]
+    return [Plan.from_toml(text) for text in (tools.usage(1), tools.usage(2), tools.BARE)]
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ CHANGES = {
 def documents(draw: Any, tools: Any, plans: list[Plan]) -> bytes:
     """A right report in JSON, with up to three things about it changed."""
     plan = draw(st.sampled_from(plans))
-    report = tools.reports(plan, right_round - draw(st.integers(0, 1)), 1, draw(st.integers(0, 9)))[0]
+    report = tools.make_reports(plan, right_round - draw(st.integers(0, 1)), 1, draw(st.integers(0, 9)))[0]
     fields = json.loads(to_json(report))
     for name in draw(st.lists(st.sampled_from([*CHANGES, "drop", "none"]), max_size=3)):
         if name == "drop":
@@ -142,7 +142,7 @@ def test_a_report_gets_the_verdict_and_record_of_the_reference(
 def test_one_byte_changed_gets_the_verdict_of_the_reference(
     tools: Any, plans: list[Plan], wire: Wire, judge: Any, place: int, byte: int, seed: int
 ) -> None:
-    body = bytearray(to_json(tools.reports(plans[seed % 3], right_round, 1, seed)[0]))
+    body = bytearray(to_json(tools.make_reports(plans[seed % 3], right_round, 1, seed)[0]))
     body[place % len(body)] = byte
     assert wire.one(bytes(body), NOW) == judge(bytes(body))
 
@@ -152,7 +152,7 @@ def test_every_letter_at_the_end_of_id_and_bits(
 ) -> None:
     taken = 0
     for plan in plans:
-        fields = json.loads(to_json(tools.reports(plan, right_round, 1)[0]))
+        fields = json.loads(to_json(tools.make_reports(plan, right_round, 1)[0]))
         for name in ("id", "bits"):
             for letter in BASE64 + "=+/ ":
                 body = json.dumps({**fields, name: fields[name][:-1] + letter}).encode()
@@ -174,14 +174,14 @@ def test_what_is_no_report_is_malformed(wire: Wire, judge: Any, body: bytes) -> 
 
 
 def test_text_that_is_not_utf_8_is_malformed(tools: Any, plans: list[Plan], wire: Wire) -> None:
-    body = to_json(tools.reports(plans[0], right_round, 1)[0])
+    body = to_json(tools.make_reports(plans[0], right_round, 1)[0])
     for wrong in (b"\xff", b"\xed\xa0\x80"):
         assert wire.one(body.replace(b"app-usage", b"app-" + wrong), NOW) is Verdict.MALFORMED
         assert wire.one(body.replace(b'"channel":"', b'"channel":"' + wrong), NOW) is Verdict.MALFORMED
 
 
 def test_null_is_not_the_same_as_nothing(tools: Any, plans: list[Plan], wire: Wire, judge: Any) -> None:
-    fields = json.loads(to_json(tools.reports(plans[2], right_round, 1)[0]))
+    fields = json.loads(to_json(tools.make_reports(plans[2], right_round, 1)[0]))
     for name in ("cohort", "segment"):
         assert wire.one(json.dumps(fields).encode(), NOW) == judge(json.dumps(fields).encode())
         body = json.dumps({**fields, name: None}).encode()
@@ -189,7 +189,7 @@ def test_null_is_not_the_same_as_nothing(tools: Any, plans: list[Plan], wire: Wi
 
 
 def test_a_key_that_comes_twice_is_malformed(tools: Any, plans: list[Plan], wire: Wire, judge: Any) -> None:
-    body = to_json(tools.reports(plans[0], right_round, 1)[0])
+    body = to_json(tools.make_reports(plans[0], right_round, 1)[0])
     for name in json.loads(body):
         again = json.dumps({name: json.loads(body)[name]})[1:].encode()
         assert wire.one(body[:-1] + b"," + again, NOW) is judge(body[:-1] + b"," + again) is Verdict.MALFORMED
@@ -198,7 +198,7 @@ def test_a_key_that_comes_twice_is_malformed(tools: Any, plans: list[Plan], wire
 
 
 def test_escapes_are_read_as_any_json(tools: Any, plans: list[Plan], wire: Wire, judge: Any) -> None:
-    body = to_json(tools.reports(plans[0], right_round, 1)[0])
+    body = to_json(tools.make_reports(plans[0], right_round, 1)[0])
     for change in (
         (b'"plan"', b'"pl\\u0061n"'),
         (b"app-usage", b"app\\u002dusage"),
@@ -233,7 +233,7 @@ def test_a_report_that_nobody_asked_for_is_one_all_the_same(
     tools: Any, plans: list[Plan], wire: Wire, judge: Any, change: dict[str, Any]
 ) -> None:
     """The verdicts of the reference, for an unknown plan and for an unknown version of a known one."""
-    fields = json.loads(to_json(tools.reports(plans[0], right_round, 1)[0]))
+    fields = json.loads(to_json(tools.make_reports(plans[0], right_round, 1)[0]))
     for start in ({"plan": "nobody"}, {"version": 77}):
         body = json.dumps({**fields, **start, **change}).encode()
         assert wire.one(body, NOW) == judge(body)
@@ -243,7 +243,7 @@ def test_a_report_that_nobody_asked_for_is_one_all_the_same(
 
 
 def test_those_changes_reach_every_end(tools: Any, plans: list[Plan], judge: Any) -> None:
-    fields = json.loads(to_json(tools.reports(plans[0], right_round, 1)[0]))
+    fields = json.loads(to_json(tools.make_reports(plans[0], right_round, 1)[0]))
     ends = [judge(json.dumps({**fields, "plan": "nobody", **change}).encode()) for change in UNSERVED]
     assert ends.count(Verdict.UNKNOWN_PLAN) > 12
     assert ends.count(Verdict.MALFORMED) > 20
@@ -258,7 +258,7 @@ def test_a_refused_line_is_read_once(
     decode = wire_module._decode
     monkeypatch.setattr(wire_module, "_decode", lambda line: read.append(line) or decode(line))
     monkeypatch.setattr(json, "loads", pytest.fail)
-    line = to_json(tools.reports(plans[0], right_round, 1)[0])
+    line = to_json(tools.make_reports(plans[0], right_round, 1)[0])
     for change, verdict in (
         ((b"app-usage", b"nobody"), Verdict.UNKNOWN_PLAN),
         ((b'"version":1', b'"version":9'), Verdict.VERSION_MISMATCH),
@@ -282,7 +282,7 @@ def test_a_refused_line_is_read_once(
 def test_a_round_opens_and_closes_to_the_moment(
     tools: Any, plans: list[Plan], wire: Wire, at: float, verdict: Verdict
 ) -> None:
-    report = tools.reports(plans[0], right_round, 1)[0]
+    report = tools.make_reports(plans[0], right_round, 1)[0]
     now = plans[0].round(right_round).start + at
     found = wire.one(to_json(report), now)
     assert (Verdict.ACCEPTED if not isinstance(found, Verdict) else found) is verdict
@@ -302,7 +302,8 @@ def test_lines_get_the_verdicts_of_the_reference(
 ) -> None:
     plan = data.draw(st.sampled_from(plans))
     lines = [
-        to_json(each) for each in tools.reports(plan, right_round, data.draw(st.integers(0, 12)), "lines")
+        to_json(each)
+        for each in tools.make_reports(plan, right_round, data.draw(st.integers(0, 12)), "lines")
     ]
     for _ in range(data.draw(st.integers(0, 2))):
         lines.insert(data.draw(st.integers(0, len(lines))), data.draw(documents(tools, plans)))
@@ -319,7 +320,7 @@ def test_lines_get_the_verdicts_of_the_reference(
 def test_one_byte_changed_among_lines(
     tools: Any, plans: list[Plan], wire: Wire, judge: Any, place: int, byte: int
 ) -> None:
-    body = bytearray(to_ndjson(tools.reports(plans[0], right_round, 9, "byte")))
+    body = bytearray(to_ndjson(tools.make_reports(plans[0], right_round, 9, "byte")))
     body[place % len(body)] = byte
     judged = [judge(line) for line in bytes(body).split(b"\n") if line.strip()]
     assert as_tuple(wire.lines(bytes(body), NOW, 1000)) == batch_of(judged)
@@ -328,7 +329,7 @@ def test_one_byte_changed_among_lines(
 def test_right_lines_take_the_quick_way(tools: Any, plans: list[Plan], wire: Wire) -> None:
     """Otherwise the tests above would compare the slow way with itself."""
     for plan in plans:
-        body = to_ndjson(tools.reports(plan, right_round, 20))
+        body = to_ndjson(tools.make_reports(plan, right_round, 20))
         assert wire._at_once(body, NOW, Batch())
         batch = Batch()
         assert not wire._at_once(body.replace(b',"id"', b', "id"', 1), NOW, batch)
@@ -338,17 +339,17 @@ def test_right_lines_take_the_quick_way(tools: Any, plans: list[Plan], wire: Wir
 def test_lines_of_several_blocks(tools: Any, plans: list[Plan], wire: Wire, judge: Any) -> None:
     """Odd, empty, refused and broken lines at any place of a long batch, and at the ends of its blocks."""
     draw = random.Random("blocks")
-    lines = [to_json(report) for report in tools.reports(plans[0], right_round, 1500, "blocks")]
+    lines = [to_json(report) for report in tools.make_reports(plans[0], right_round, 1500, "blocks")]
     odd = [
-        lines[0].replace(b",", b", ", 1), b"", b" \r", b"{", lines[1] + b"\r", b" " * BLOCK_BYTES,
-        lines[2].replace(b"app-usage", b"nobody"), to_json(tools.reports(plans[1], right_round, 1)[0]),
-        to_json(tools.reports(plans[0], right_round - 9, 1)[0]), b"x" * (BLOCK_BYTES + 9),
+        lines[0].replace(b",", b", ", 1), b"", b" \r", b"{", lines[1] + b"\r", b" " * wire_module.BLOCK_BYTES,
+        lines[2].replace(b"app-usage", b"nobody"), to_json(tools.make_reports(plans[1], right_round, 1)[0]),
+        to_json(tools.make_reports(plans[0], right_round - 9, 1)[0]), b"x" * (wire_module.BLOCK_BYTES + 9),
     ]  # fmt: skip
     for end in (b"", b"\n", b"\n\n"):
         for each in odd:
             lines.insert(draw.randrange(len(lines) + 1), each)
         body = b"\n".join(lines) + end
-        assert len(body) > 4 * BLOCK_BYTES
+        assert len(body) > 4 * wire_module.BLOCK_BYTES
         judged = [judge(line) for line in body.split(b"\n") if line.strip()]
         assert as_tuple(wire.lines(body, NOW, 10_000)) == batch_of(judged)
 
@@ -359,8 +360,8 @@ def test_an_odd_line_takes_the_quick_way_from_its_block_alone(
     wire, asked = Wire(plans, SKEW), []
     alone = wire.one
     monkeypatch.setattr(wire, "one", lambda line, now: asked.append(line) or alone(line, now))
-    body = to_ndjson(tools.reports(plans[0], right_round, 3000, "odd"))
-    blocks = -(-len(body) // BLOCK_BYTES)
+    body = to_ndjson(tools.make_reports(plans[0], right_round, 3000, "odd"))
+    blocks = -(-len(body) // wire_module.BLOCK_BYTES)
     batch = wire.lines(body, NOW, 3000)
     assert batch is not None
     assert (batch.accepted, len(asked)) == (3000, blocks)
@@ -374,7 +375,7 @@ def test_an_odd_line_takes_the_quick_way_from_its_block_alone(
 def test_an_object_over_two_lines_and_two_on_one_are_no_lines(
     tools: Any, plans: list[Plan], wire: Wire
 ) -> None:
-    one, two, three = (to_json(each) for each in tools.reports(plans[0], right_round, 3))
+    one, two, three = (to_json(each) for each in tools.make_reports(plans[0], right_round, 3))
     batch = wire.lines(one.replace(b",", b",\n", 1) + b"\n" + two + three + b"\n", NOW, 100)
     assert batch is not None
     assert batch.accepted == 0
@@ -382,7 +383,7 @@ def test_an_object_over_two_lines_and_two_on_one_are_no_lines(
 
 
 def test_a_line_that_is_too_long_is_malformed(tools: Any, plans: list[Plan], wire: Wire) -> None:
-    body = to_ndjson(tools.reports(plans[0], right_round, 9))
+    body = to_ndjson(tools.make_reports(plans[0], right_round, 9))
     long = body.replace(b'"os":"', b'"os":"' + b"x" * 9000, 1)
     batch = wire.lines(long, NOW, 100)
     assert batch is not None
@@ -391,7 +392,7 @@ def test_a_line_that_is_too_long_is_malformed(tools: Any, plans: list[Plan], wir
 
 
 def test_more_lines_than_are_taken(tools: Any, plans: list[Plan], wire: Wire) -> None:
-    body = to_ndjson(tools.reports(plans[0], right_round, 10))
+    body = to_ndjson(tools.make_reports(plans[0], right_round, 10))
     assert wire.lines(body, NOW, 10) is not None
     assert wire.lines(body, NOW, 9) is None
     assert wire.lines(b"\n" * 11, NOW, 10) is None
@@ -410,7 +411,7 @@ def test_packed_records_get_the_verdicts_of_the_reference(
     reports = [
         report
         for number in range(right_round - 3, right_round + 4)
-        for report in tools.reports(plan, number, data.draw(st.integers(0, 2)), "packed")
+        for report in tools.make_reports(plan, number, data.draw(st.integers(0, 2)), "packed")
     ]
     random.Random(data.draw(st.integers(0, 5))).shuffle(reports)
     body = bytearray(to_packed(reports, plan))
@@ -444,7 +445,7 @@ def test_packed_records_get_the_verdicts_of_the_reference(
 def test_what_is_not_packed_is_malformed_and_nothing_else(
     tools: Any, plans: list[Plan], wire: Wire, body: bytes, cut: int, seed: bool
 ) -> None:
-    whole = to_packed(tools.reports(plans[0], right_round, 2), plans[0])
+    whole = to_packed(tools.make_reports(plans[0], right_round, 2), plans[0])
     if seed:
         body = whole[:cut] + body
     found = wire.packed(body, NOW, 1000)
@@ -467,7 +468,7 @@ def test_an_empty_packed_batch(plans: list[Plan], wire: Wire) -> None:
 
 
 def test_packed_of_other_plans_versions_and_widths(tools: Any, plans: list[Plan], wire: Wire) -> None:
-    report = tools.reports(plans[0], right_round, 1)[0]
+    report = tools.make_reports(plans[0], right_round, 1)[0]
     body = to_packed([report], plans[0])
     place = body.index(b"app-usage") + len("app-usage")
     other = body[:place] + (9).to_bytes(4, "big") + body[place + 4 :]
@@ -480,7 +481,7 @@ def test_packed_of_other_plans_versions_and_widths(tools: Any, plans: list[Plan]
 
 def test_all_three_encodings_make_the_same_records(tools: Any, plans: list[Plan], wire: Wire) -> None:
     for plan in plans:
-        reports: list[Report] = tools.reports(plan, right_round, 50)
+        reports: list[Report] = tools.make_reports(plan, right_round, 50)
         expected = b"".join(map(Layout(plan).pack, reports))
         key = RoundKey(plan.name, plan.version, right_round)
         assert as_tuple(wire.lines(to_ndjson(reports), NOW, 99)) == ({key: expected}, 50, [])

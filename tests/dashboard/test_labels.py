@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reticent.counts import HistogramCounts
 from reticent.dashboard import labels
-from reticent.estimates.balance import balance
+from reticent.estimates import balance
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
 from reticent.plan import Metric
 

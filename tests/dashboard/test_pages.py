@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from reticent.dashboard import login_page
-from reticent.estimates import cumulative
-from reticent.estimates.postprocess import norm_sub
+from reticent.estimates import cumulative, norm_sub
 from reticent.lab.fleet import SdkFleet
 from reticent.plan import privacy_card
 from reticent.reports import Report

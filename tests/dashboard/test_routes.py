@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from reticent.collector import log
 from reticent.errors import StoreError
 from reticent.lab.fleet import SdkFleet
 
@@ -67,7 +66,7 @@ def test_the_log_says_where_a_page_failed_and_not_what_was_in_it(
         raise faults.pop(0)
 
     monkeypatch.setattr(world.store, "rounds", broken)
-    monkeypatch.setattr(log, "quiet", False)
+    monkeypatch.setattr("reticent.collector.log.quiet", False)
     capsys.readouterr()
     assert [world.get(path).status for path in ("/", "/")] == [500, 503]
     said = capsys.readouterr().err

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent.device.clamp import clamped, in_range, plus
+from reticent.device import clamped, in_range
 from reticent.mechanisms import OneBitMean
 from reticent.plan import Group, Metric, Plan
 
@@ -86,19 +86,6 @@ def test_every_value_ends_in_range_and_exact(value: object) -> None:
 @given(st.floats(min_value=0, max_value=100))
 def test_a_float_is_the_rational_it_is(value: float) -> None:
     assert clamped(value, 100)[0] == Fraction(value)
-
-
-def test_totals_stop_at_the_top_and_stay_exact() -> None:
-    assert plus(Fraction(1, 3), Fraction(1, 6), 10) == Fraction(1, 2)
-    assert plus(9, 5, 10) == 10
-
-
-def test_denominators_do_not_grow_without_end() -> None:
-    total: int | Fraction = 0
-    for denominator in range(3, 3000, 2):
-        total = plus(total, Fraction(1, denominator), 10)
-    assert total.denominator.bit_length() <= 1201
-    assert abs(float(total) - sum(1 / d for d in range(3, 3000, 2))) < 1e-9
 
 
 @pytest.fixture

@@ -83,6 +83,17 @@ def test_values_add_up_and_stop_at_the_top(device_of: Make, query: Query) -> Non
     ]
 
 
+def test_denominators_do_not_grow_without_end(device_of: Make, query: Query) -> None:
+    """Each odd number up to 1,000: exact, the sum would have a denominator of more than 2¹⁴⁰⁰."""
+    device, denominators = device_of(), range(3, 1_000, 2)
+    for denominator in denominators:
+        device.add("editor_seconds", Fraction(1, denominator))
+    [(text,)] = query("SELECT value FROM totals")
+    total = Fraction(str(text))
+    assert total.denominator.bit_length() <= 1201
+    assert float(total) == pytest.approx(sum(1 / denominator for denominator in denominators), abs=1e-9)
+
+
 def test_the_report_is_that_of_the_law(device_of: Make, state: Path, plan: Plan) -> None:
     device = device_of(segment={"os": "linux"})
     device.add("editor_seconds", 9_000)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -14,11 +17,10 @@ import pytest
 from tests.shared.devices import HERE, Make
 
 from reticent.device import Accepted, Device, HttpTransport, Rejected, Retry
-from reticent.device.outbox import FIRST_BACK_OFF, LONGEST_BACK_OFF, back_off
 from reticent.errors import ParameterError
 from reticent.plan import Plan
 from reticent.reports import from_json
-from reticent.testing import ManualClock, RecordingTransport
+from reticent.testing import ManualClock, RecordingTransport, sandbox
 
 
 class Collector(ThreadingHTTPServer):
@@ -110,7 +112,7 @@ def test_everything_else_is_tried_again_with_the_same_bytes(
     clock.advance(2 * 21_600)
     assert device.flush() == 0
     assert device.status().waiting == 1
-    clock.advance(FIRST_BACK_OFF)
+    clock.advance(15)
     assert device.flush() == 1
     first, second = collector.requests
     assert first[0] == second[0] == "/v1/reports"
@@ -125,7 +127,7 @@ def test_retry_after_is_honoured(device_of: Make, collector: Collector, clock: M
     clock.advance(599)
     assert device.flush() == 0
     assert len(collector.requests) == 1
-    clock.advance(1 + FIRST_BACK_OFF)
+    clock.advance(1 + 15)
     assert device.flush() == 1
 
 
@@ -209,7 +211,7 @@ def test_a_transport_that_raises_is_noted_and_retried(device_of: Make, clock: Ma
     device = device_of(transport=transport)
     clock.advance(2 * 21_600)
     assert device.flush() == 0
-    clock.advance(FIRST_BACK_OFF)
+    clock.advance(15)
     assert device.flush() == 1
     assert transport.bodies[0] == transport.bodies[1]
     assert device.status().notes == {"transport": 1}
@@ -299,11 +301,23 @@ def test_retry_after_as_a_date_and_as_nonsense(collector: Collector) -> None:
     assert transport.send(b"{}", timeout=5) == Retry(None)
 
 
-def test_back_off_is_full_jitter_with_a_ceiling() -> None:
-    """Uniform in [0, ceiling]: of 400 draws, none in the upper half has chance 2^-400."""
-    for attempts, ceiling in ((0, 15.0), (3, 120.0), (50, LONGEST_BACK_OFF)):
-        waits = [back_off(attempts, 21_600) for _ in range(400)]
-        assert all(0 <= wait <= ceiling for wait in waits)
-        assert max(waits) > ceiling / 2 > min(waits)
-    assert max(back_off(0, 16) for _ in range(100)) <= 1.0
-    assert back_off(0, 21_600, after=600.0) >= 600.0
+@pytest.mark.parametrize(
+    ("round_seconds", "attempts", "after", "ceiling"),
+    [(21_600, 0, None, 15.0), (21_600, 3, 600.0, 120.0), (21_600, 50, None, 3600.0), (16, 0, None, 1.0)],
+)
+def test_back_off_is_full_jitter_with_a_ceiling(
+    plan: Plan, round_seconds: int, attempts: int, after: float | None, ceiling: float
+) -> None:
+    """Uniform in [0, ceiling], after what the collector asked for: of 60 draws, none in a half: 2^-60."""
+    waits = []
+    with sandbox(replace(plan, round_seconds=round_seconds)) as box:
+        box.transport.outcomes = [Retry(after)] * 61
+        box.next_round()
+        for _ in range(60):
+            with closing(sqlite3.connect(box.state, isolation_level=None)) as connection:
+                connection.execute("UPDATE reports SET attempts = ?, next_try = 0", (attempts,))
+                box.device.flush()
+                [(next_try,)] = connection.execute("SELECT next_try FROM reports WHERE attempts > 0")
+            waits.append(next_try - box.clock() - (after or 0.0))
+    assert all(0 <= wait <= ceiling for wait in waits)
+    assert max(waits) > ceiling / 2 > min(waits)

@@ -6,8 +6,7 @@ from scipy.optimize import minimize
 
 from reticent.counts import HistogramCounts, MeanCounts
 from reticent.errors import ParameterError
-from reticent.estimates import HistogramEstimate, estimate
-from reticent.estimates.postprocess import clip, expectation_maximisation, norm_sub
+from reticent.estimates import HistogramEstimate, clip, estimate, expectation_maximisation, norm_sub
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Metric
 

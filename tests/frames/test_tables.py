@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -31,7 +31,7 @@ from reticent.frames import (
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
 from reticent.plan import Metric
 from reticent.results import Results
-from reticent.stores import RoundKey, Store, open_store
+from reticent.stores import RoundKey, open_store
 
 NAMES = [column.name for column in COLUMNS]
 
@@ -173,7 +173,7 @@ def test_what_the_rows_of_counts_say(counts: CountsFile, tmp_path: Path) -> None
 
 def test_estimates_from_a_file_alone(tmp_path: Path, counts: CountsFile) -> None:
     write_counts(tmp_path / "counts.parquet", counts)
-    results = Results(cast(Store, read_counts(tmp_path / "counts.parquet")))
+    results = Results(read_counts(tmp_path / "counts.parquet"))
     for name, plan in PLANS.items():
         assert [result.round for result in results.estimates(name)] == [8] * len(plan.metrics) + [7] * len(
             plan.metrics

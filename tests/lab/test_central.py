@@ -192,7 +192,7 @@ def test_losses_need_no_numpy_and_central_says_that_it_does():
         "sys.modules['numpy'] = None\n"
         "import reticent.privacy\n"
         "from reticent.errors import MissingExtraError\n"
-        "for name in ('reticent.lab.central', 'reticent.privacy.patterns'):\n"
+        "for name in ('reticent.lab.central', 'reticent.privacy.pattern_supports'):\n"
         "    try:\n"
         "        __import__(name)\n"
         "    except MissingExtraError as error:\n"

@@ -5,7 +5,6 @@ from math import cosh
 
 import numpy as np
 import pytest
-from paper.histograms import AT_EQUAL_EPSILON, AT_EQUAL_LIFETIME, BUCKETS, BitFlip, Fleet
 
 from paper import EPSILONS, Setting, Verdict, histograms
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
@@ -15,7 +14,7 @@ TINY = Setting(seed=5, repetitions=100, fleets=(400, 2_000), days=3)
 USAGE = Setting(seed=3, repetitions=400, fleets=(20_000, 60_000), days=3)
 SYNTHETIC = Setting(seed=3, repetitions=250, fleets=(20_000,), days=3)
 HOLDS, CONDITION, FAILS = Verdict.HOLDS, Verdict.CONDITION, Verdict.FAILS
-METHODS = {method.name: method for method in AT_EQUAL_EPSILON}
+METHODS = {method.name: method for method in histograms.AT_EQUAL_EPSILON}
 
 LIGHT = {
     "1BitFlipPM": (509, 125, 29.5, 3.12),
@@ -32,14 +31,14 @@ LIGHT = {
 }
 """n·Var on an empty bucket of 32, for ε = 0.5, 1, 2 and 5."""
 
-REPETITIONS, DEVICES = 4_000, 60_000
+REPETITIONS, DEVICES, BUCKETS = 4_000, 60_000, 32
 
 
 @pytest.fixture(scope="module")
 def fleet():
     devices = np.zeros((REPETITIONS, BUCKETS), np.int64)
     devices[:, 0], devices[:, 1] = 0.9 * DEVICES, 0.1 * DEVICES
-    return Fleet.draw(devices, 1, "test")
+    return histograms.Fleet.draw(devices, 1, "test")
 
 
 @pytest.mark.parametrize("name", LIGHT)
@@ -67,14 +66,14 @@ def test_a_heavy_bucket_tells_the_two_estimators_apart(fleet, width):
     low = 1 / (np.exp(epsilon / 2) + 1)
     noise = low * (1 - low) / (1 - 2 * low) ** 2
     for ratio, spread in ((False, share), (True, share * (1 - share))):
-        method = BitFlip(width, ratio=ratio)
+        method = histograms.BitFlip(width, ratio=ratio)
         answers = method.answers(epsilon, fleet, np.random.default_rng(3))
         estimates = method.estimate(epsilon, DEVICES, answers)[:, 0]
         assert DEVICES * estimates.var() == pytest.approx((noise + spread * (1 - part)) / part, rel=0.13)
         assert estimates.mean() == pytest.approx(share, abs=5.6 * estimates.std() / REPETITIONS**0.5)
 
 
-@pytest.mark.parametrize("method", AT_EQUAL_LIFETIME, ids=lambda method: method.name)
+@pytest.mark.parametrize("method", histograms.AT_EQUAL_LIFETIME, ids=lambda method: method.name)
 def test_lifetime_losses_are_those_of_the_privacy_package(method):
     edges = Buckets.even(BUCKETS, BUCKETS)
     if method.name == "Hadamard bit":

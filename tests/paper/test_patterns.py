@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from paper.values import daily_values, generator
 
 from paper import Setting, Verdict, patterns
 from reticent.lab.fleet import Constant, Uniform
@@ -31,8 +30,8 @@ def cases():
 def test_supports_are_those_of_the_mechanism_device_by_device(result):
     """The table of the first app at every s, once more with `Grid.cell` and a dictionary."""
     app = patterns.APPS[0]
-    values = daily_values(app, 3_000, 9, SMALL.seed)
-    draws = generator(SMALL.seed, "fig3", app.name).integers(0, 2**64, 3_000, dtype=np.uint64)
+    values = patterns.daily_values(app, 3_000, 9, SMALL.seed)
+    draws = patterns.generator(SMALL.seed, "fig3", app.name).integers(0, 2**64, 3_000, dtype=np.uint64)
     rows = {row[1]: row for row in result.tables[0].rows if row[0] == app.name and row[2] == 0}
     for parts, name in ((1, "m"), (2, "m/2"), (3, "m/3")):
         grid = Grid.even(86_400, 86_400 // parts)

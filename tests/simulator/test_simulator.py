@@ -14,8 +14,8 @@ from tests.simulator.machine import System
 
 from reticent.collector import Committer
 from reticent.collector.commit import _Group
-from reticent.device import Answer, StateFile, Transport, answer
-from reticent.device.engine import Engine
+from reticent.device import Answer, HttpTransport, Outcome, StateFile, answer
+from reticent.reports import from_json, to_json
 from reticent.stores import Appended, OpenRound, RoundStore
 
 
@@ -76,15 +76,17 @@ def acknowledges_before_the_commit(patch: Patch) -> None:
 
 def draws_again_on_a_retry(patch: Patch) -> None:
     """A device that sends fresh noise about the same value with each attempt."""
-    send = Engine._send
+    send = HttpTransport.send
 
-    def redrawn(self: Engine, transport: Transport, kept: Any, timeout: float) -> bool:
-        if kept.attempts:
-            noise = bytes(byte ^ other for byte, other in zip(kept.report.bits, os.urandom(99), strict=False))
-            kept = kept._replace(report=replace(kept.report, bits=noise))
-        return send(self, transport, kept, timeout)
+    def redrawn(self: HttpTransport, body: bytes, timeout: float) -> Outcome:
+        report, tried = from_json(body), self.__dict__.setdefault("tried", set())
+        if report.id in tried:
+            noise = bytes(byte ^ other for byte, other in zip(report.bits, os.urandom(99), strict=False))
+            body = to_json(replace(report, bits=noise))
+        tried.add(report.id)
+        return send(self, body, timeout)
 
-    patch.setattr(Engine, "_send", redrawn)
+    patch.setattr(HttpTransport, "send", redrawn)
 
 
 def counts_a_duplicate(patch: Patch) -> None:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from reticent.counts import HistogramCounts
-from reticent.estimates import estimate
-from reticent.estimates.postprocess import clip, expectation_maximisation, norm_sub
+from reticent.estimates import clip, estimate, expectation_maximisation, norm_sub
 from reticent.mechanisms import Buckets, HadamardBit
 from reticent.plan import Metric
 

@@ -32,7 +32,7 @@ def test_memory_keeps_the_laws() -> None:
 
 
 def test_sqlite_and_postgresql_keep_the_laws(url: str) -> None:
-    check_store(lambda: open_store(url))
+    check_store(lambda: open_store(url), readonly=lambda: open_store(url, readonly=True))
 
 
 def test_a_store_may_hold_other_things_already(url: str) -> None:
@@ -163,6 +163,12 @@ class CountsRepeats(SqliteStore):
                     whole.seen.add(span)
                     whole.add(records)
             return Count(len(whole), whole.counts())
+
+
+def test_a_store_that_writes_though_it_is_read_only_is_told(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'broken.db'}"
+    with pytest.raises(BrokenLawError, match="register of a store that is read only raises StoreError"):
+        check_store(lambda: open_store(url), readonly=lambda: open_store(url))
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 
 import click
 
 from reticent.cli.options import opened_store, store_option
-from reticent.cli.output import as_json, console, print_json, table
+from reticent.cli.output import as_json, console, date_and_time, print_json, table
 from reticent.errors import ReticentError
 
 
@@ -56,24 +55,26 @@ def list_(store: str, as_json: bool) -> None:
       reticent keys list --store sqlite:///reticent.db
     """
     with opened_store(store) as opened:
-        found = opened.keys()
+        rows = opened.keys()
     if as_json:
         print_json(
             {
                 "keys": [
                     {"id": key.id, "role": key.role, "label": key.label, "created_at": key.created_at,
                      "revoked_at": key.revoked_at}
-                    for key in found
+                    for key in rows
                 ]
             }
         )  # fmt: skip
         return
-    if not found:
+    if not rows:
         click.echo("No keys yet: reticent keys create makes one.")
         return
     shown = table("id", "role", "label", "made", "revoked")
-    for key in found:
-        shown.add_row(key.id, key.role, key.label, _date(key.created_at), _date(key.revoked_at))
+    for key in rows:
+        shown.add_row(
+            key.id, key.role, key.label, date_and_time(key.created_at), date_and_time(key.revoked_at)
+        )
     console().print(shown)
 
 
@@ -97,7 +98,3 @@ def revoke(key_id: str, store: str, as_json: bool) -> None:
         print_json({"id": key_id, "revoked": True})
     else:
         click.echo(f"Key {key_id} is revoked.")
-
-
-def _date(seconds: int | None) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M") if seconds else ""

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
@@ -67,6 +68,16 @@ def figure(number: float, digits: int = 4) -> str:
         return "no bound"
     text = f"{number:,.{digits}g}" if abs(number) < 1000 else f"{number:,.0f}"
     return f"{text}.0" if text.lstrip("-").isdigit() and abs(number) < 10 else text
+
+
+def date_and_time(seconds: int | None) -> str:
+    """
+    Unix seconds as a date and a time of day (UTC).
+
+    >>> date_and_time(86_400), date_and_time(None)
+    ('1970-01-02 00:00', '')
+    """
+    return "" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def counted(number: int, word: str) -> str:

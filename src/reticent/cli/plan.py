@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -97,19 +98,28 @@ def diff(before: Path, after: Path, as_json: bool) -> None:
         screen = console()
         _print_problems(screen, after, problems)
         for change in difference.changes:
-            cost = (
-                f"  [yellow]new memo, up to {figure(change.loss)} more for life[/yellow]"
-                if change.new_memo
-                else ""
-            )
-            screen.print(f"{escape(change.where)}: {escape(change.message)}{cost}")
-        screen.print(
-            f"Adds up to {figure(difference.lifetime_added)} to the loss for life."
-            if difference.new_memos
-            else "Costs no new memo epoch."
-        )
+            screen.print(f"{escape(change.where)}: {escape(change.message)}")
+            if change.new_answers:
+                answers = f"new answers ({', '.join(change.new_answers)})"
+                screen.print(f"  [yellow]{answers}: up to {figure(change.loss)} more for life[/yellow]")
+            if change.figures:
+                screen.print(f"  [yellow]losses: {_moved(change.figures)}[/yellow]")
+        if difference.new_answers:
+            screen.print(f"New answers add up to {figure(difference.lifetime_added)} to the loss for life.")
+        else:
+            screen.print("No remembered answer is drawn anew.")
+        if difference.figures:
+            screen.print(f"Losses of the whole plan: {_moved(difference.figures)}.")
     if problems:
         found_problems()
+
+
+def _moved(figures: Mapping[str, tuple[float, float]]) -> str:
+    """Figures before and after."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {figure(before)} → {figure(after)}"
+        for name, (before, after) in figures.items()
+    )
 
 
 def _answer(plan: Plan, card: PrivacyCard, devices: int, confidence: float) -> dict[str, object]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from reticent.cli.options import (
     segment_option,
     store_option,
 )
-from reticent.cli.output import as_json, console, figure, print_json, table
+from reticent.cli.output import as_json, console, date_and_time, figure, print_json, table
 from reticent.errors import ParameterError, ReticentError
 
 if TYPE_CHECKING:
@@ -50,32 +49,28 @@ def rounds(store: str, plan: str | None, last: int, seal: bool, as_json: bool) -
     from reticent.results import Results
 
     with opened_store(store) as opened:
-        reader = Results(opened)
-        names = list(reader.plans())
+        results = Results(opened)
+        names = list(results.plans())
         if plan is not None and plan not in names:
             with near_names(plan=names):
                 raise ParameterError("plan", "a plan of this store", plan)
         sealed = seal_due(opened, time.time()) if seal else []
-        found = reader.rounds(plan, last)
+        rows = results.rounds(plan, last)
     if as_json:
-        print_json({"rounds": found, "sealed": len(sealed)})
+        print_json({"rounds": rows, "sealed": len(sealed)})
         return
-    _show_rounds(found)
+    if rows:
+        shown = table("plan", "round", "from", "to", "state", "reports")
+        for row in rows:
+            shown.add_row(
+                row["plan"], str(row["round"]), date_and_time(row["start"]), date_and_time(row["end"]),
+                row["state"], f"{row['reports']:,}",
+            )  # fmt: skip
+        console().print(shown)
+    else:
+        click.echo("No rounds yet: no report has come in.")
     if seal:
         click.echo(f"{len(sealed)} sealed just now.")
-
-
-def _show_rounds(found: list[dict[str, Any]]) -> None:
-    if not found:
-        click.echo("No rounds yet: no report has come in.")
-        return
-    shown = table("plan", "round", "from", "to", "state", "reports")
-    for each in found:
-        shown.add_row(
-            each["plan"], str(each["round"]), _time(each["start"]), _time(each["end"]), each["state"],
-            f"{each['reports']:,}",
-        )  # fmt: skip
-    console().print(shown)
 
 
 @click.command()
@@ -99,34 +94,29 @@ def estimate(store: str | None, counts: Path | None, as_json: bool, **asked: Any
       reticent estimate --store sqlite:///reticent.db --metric editor_seconds --last 4
       reticent estimate --counts counts.parquet --by os
     """
-    found = _found(store, counts, **asked)
+    results = _estimates(store, counts, **asked)
     if as_json:
-        print_json({"estimates": [each.to_dict() for each in found]})
+        print_json({"estimates": [result.to_dict() for result in results]})
         return
-    if not found:
+    if not results:
         click.echo("No estimates: no report has come in for what was asked.")
         return
     interval = f"{asked['confidence']:.0%} interval"
     shown = table("metric", "round", "from", "segment", "estimate", interval, "reports", "")
-    for each in found:
-        for row in _rows(each):
-            shown.add_row(*row)
+    for result in results:
+        for number in getattr(result.estimate, "buckets", [result.estimate]):
+            place = "" if number.edges is None else f" [{number.edges[0]:g}, {number.edges[1]:g})"
+            shown.add_row(
+                result.metric.name + place,
+                str(result.round),
+                date_and_time(result.start),
+                ", ".join(f"{name}:{tag}" for name, tag in result.segment.items()),
+                f"{figure(number.value)} ± {figure(number.half_width)}",
+                f"{figure(number.lower)} to {figure(number.upper)}",
+                f"{number.reports:,}",
+                "" if result.state == "sealed" else "provisional",
+            )
     console().print(shown)
-
-
-def _rows(found: Result) -> Iterator[tuple[str, ...]]:
-    for number in getattr(found.estimate, "buckets", [found.estimate]):
-        place = "" if number.edges is None else f" [{number.edges[0]:g}, {number.edges[1]:g})"
-        yield (
-            found.metric.name + place,
-            str(found.round),
-            _time(found.start),
-            ", ".join(f"{name}:{tag}" for name, tag in found.segment.items()),
-            f"{figure(number.value)} ± {figure(number.half_width)}",
-            f"{figure(number.lower)} to {figure(number.upper)}",
-            f"{number.reports:,}",
-            "" if found.state == "sealed" else "provisional",
-        )
 
 
 @click.command()
@@ -153,33 +143,41 @@ def export(path: Path, store: str | None, counts: Path | None, as_json: bool, **
 
     if path.suffix not in (".csv", ".parquet"):
         raise click.BadParameter("expected a name that ends in .csv or .parquet.", param_hint="FILE")
-    found = _found(store, counts, **asked)
+    results = _estimates(store, counts, **asked)
     if path.suffix == ".csv":
-        path.write_text(csv_text(found))
+        path.write_text(csv_text(results))
     else:
-        arrow = estimates_to_frame(found)
+        arrow = estimates_to_frame(results)
         from pyarrow import parquet
 
         parquet.write_table(arrow, path)
     if as_json:
-        print_json({"file": str(path), "estimates": len(found)})
+        print_json({"file": str(path), "estimates": len(results)})
     else:
-        click.echo(f"{len(found)} estimates written to {path}.")
+        click.echo(f"{len(results)} estimates written to {path}.")
 
 
-def _found(store: str | None, counts: Path | None, **asked: Any) -> list[Result]:
-    with _reader(store, counts) as reader:
-        plans = reader.plans()
-        plan = asked.pop("plan") or _only_plan(list(plans))
-        segments = [each.name for each in plans[plan].segments] if plan in plans else []
+def _estimates(store: str | None, counts: Path | None, **asked: Any) -> list[Result]:
+    with _results(store, counts) as results:
+        plans = results.plans()
+        plan = asked.pop("plan")
+        if plan is None and len(plans) > 1:
+            first = next(iter(plans))
+            raise ReticentError(
+                f"plan: expected one of {', '.join(plans)}, got none.\n  Hint: --plan {first}"
+            )
+        if plan is None and not plans:
+            raise ReticentError("no plan is known here yet.\n  Hint: reticent serve PLAN takes it up")
+        plan = plan or next(iter(plans))
+        segments = [segment.name for segment in plans[plan].segments] if plan in plans else []
         metrics = list(plans[plan].by_name) if plan in plans else []
         with near_names(plan=list(plans), metric=metrics, segment=segments, by=segments):
-            return reader.estimates(plan, **asked)
+            return results.estimates(plan, **asked)
 
 
 @contextmanager
-def _reader(store: str | None, counts: Path | None) -> Iterator[Results]:
-    """What reads the store, or the file: the file, when the store is only a variable of the environment."""
+def _results(store: str | None, counts: Path | None) -> Iterator[Results]:
+    """Of the store, or of the file: the file, when the store is only a variable of the environment."""
     from reticent.results import Results
 
     source = click.get_current_context().get_parameter_source("store")
@@ -194,15 +192,3 @@ def _reader(store: str | None, counts: Path | None) -> Iterator[Results]:
             yield Results(opened)
     else:
         raise click.UsageError("Give --store URL, or --counts COUNTS.")
-
-
-def _only_plan(names: list[str]) -> str:
-    if len(names) > 1:
-        raise ReticentError(f"plan: expected one of {', '.join(names)}, got none.\n  Hint: --plan {names[0]}")
-    if not names:
-        raise ReticentError("no plan is known here yet.\n  Hint: reticent serve PLAN takes it up")
-    return names[0]
-
-
-def _time(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")

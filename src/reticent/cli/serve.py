@@ -23,20 +23,6 @@ def _listen(context: click.Context, parameter: click.Parameter, text: str) -> tu
         raise click.BadParameter(f"expected {error.expected}, {error.hint}; got {text}.") from None
 
 
-def _tls(certificate: str | None, key: str | None) -> tuple[str, str] | None:
-    """The two files, tried before anything else is begun."""
-    if certificate is None or key is None:
-        return None
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
-    except (OSError, ValueError):
-        raise ReticentError(
-            f"{certificate}, {key}: expected a certificate and its key in PEM, the key without a password.\n"
-            "  Hint: reticent doctor --tls-cert and --tls-key look at them"
-        ) from None
-    return certificate, key
-
-
 @click.command(short_help="Take reports, seal rounds, show estimates.")
 @click.argument("plans", metavar="PLAN...", nargs=-1, required=True, type=plan_file)
 @store_option
@@ -62,8 +48,8 @@ def _tls(certificate: str | None, key: str | None) -> tuple[str, str] | None:
               help="Seconds that a request may take to arrive.")  # fmt: skip
 @click.option("--rate", envvar="RETICENT_RATE", type=click.FloatRange(0), default=0.0, show_default=True,
               metavar="N", help="Reports a second and key; 0 for no limit.")  # fmt: skip
-@click.option("--queue", envvar="RETICENT_QUEUE", type=click.IntRange(1), default=1_000_000, show_default=True,
-              metavar="N",
+@click.option("--queue", envvar="RETICENT_QUEUE", type=click.IntRange(1), default=1_000_000,
+              show_default=True, metavar="N",
               help="Reports that may wait for a commit.")  # fmt: skip
 @click.option("--clock-skew", envvar="RETICENT_CLOCK_SKEW", type=click.FloatRange(0), default=300.0,
               show_default=True, metavar="SECONDS",
@@ -100,7 +86,15 @@ def serve(
     host, port = listen
     if bool(tls_cert) != bool(tls_key):
         raise click.UsageError("--tls-cert and --tls-key go together.")
-    tls = _tls(tls_cert, tls_key)
+    tls = (tls_cert, tls_key) if tls_cert and tls_key else None
+    if tls is not None:  # the two files are tried before anything else is begun
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*tls, password="")
+        except (OSError, ValueError):
+            raise ReticentError(
+                f"{tls_cert}, {tls_key}: expected a certificate and its key in PEM, the key without a "
+                "password.\n  Hint: reticent doctor --tls-cert and --tls-key look at them"
+            ) from None
     check_free(host, port, "--listen")
     limits = Limits(body=max_body, batch=max_batch, seconds=read_timeout)
     collector = Collector(
@@ -110,7 +104,7 @@ def serve(
         rate=rate,
         most_waiting=queue,
         skew=clock_skew,
-        secure_cookies=bool(tls_cert) or behind_proxy,
+        secure_cookies=tls is not None or behind_proxy,
         pages=dashboard,
     )
     if collector.access.is_open and not is_loopback(host):
@@ -118,7 +112,7 @@ def serve(
             f"{host}:{port} can be reached from elsewhere, and the store has no keys.\n"
             f"  Hint: reticent keys create --store {collector.store.url} --role ingest"
         )
-    scheme = "https" if tls_cert else "http"
+    scheme = "https" if tls else "http"
 
     def started(address: str, number: int) -> None:
         shown = f"[{address}]" if ":" in address else address

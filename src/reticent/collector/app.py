@@ -15,10 +15,10 @@ from reticent.collector.access import Access
 from reticent.collector.api import Api
 from reticent.collector.commit import Committer, Tally
 from reticent.collector.health import Health
-from reticent.collector.ingest import JSON, Accepted, Ingest, Limits
+from reticent.collector.ingest import Accepted, Ingest, Limits
 from reticent.collector.log import log, log_fault
 from reticent.collector.login import Pages
-from reticent.collector.problems import NO_SNIFFING, ProblemError
+from reticent.collector.problems import ProblemError
 from reticent.collector.seal import Sealer
 from reticent.collector.wire import Wire
 from reticent.plan import Plan
@@ -88,7 +88,12 @@ class Collector:
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        await asyncio.to_thread(self._stop)
+        # In this order: a round that is being sealed is finished, what waits is written, the store is let go.
+        for part in (self._sealer, self._committer):
+            if part is not None:
+                await asyncio.to_thread(part.stop)
+        await asyncio.to_thread(self.store.close)
+        log("stopped")
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _start(self) -> None:
@@ -99,13 +104,6 @@ class Collector:
         self._refreshing = asyncio.create_task(self._refresh())
         gc.freeze()  # what is here by now stays: the collector of garbage need not look at it again
         log("started", store=self.store.url, open_reports=reports)
-
-    def _stop(self) -> None:
-        for part in (self._sealer, self._committer):
-            if part is not None:
-                part.stop()
-        self.store.close()
-        log("stopped")
 
     async def _refresh(self) -> None:
         """Read the keys anew now and then."""
@@ -152,36 +150,26 @@ async def _answer(ingest: Ingest, scope: Scope, receive: Receive, send: Send) ->
     waiting: asyncio.Future[Accepted | ProblemError] = asyncio.get_running_loop().create_future()
 
     def finish(result: Accepted | ProblemError) -> None:
-        if not waiting.done():  # a server that stops may have given up on it
+        if not waiting.done():  # whoever waited may have given up
             waiting.set_result(result)
 
     try:
         admission = ingest.admit(scope["headers"])
-        ingest.take(admission, await _body(receive, ingest), finish)
+        body, more = bytearray(), True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ProblemError(400, "bad_request")
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > ingest.limits.body:
+                raise ingest.too_large()
+        ingest.take(admission, bytes(body), finish)
         result = await waiting
     except ProblemError as problem:
         result = problem
-    if isinstance(result, ProblemError):
-        status, headers = result.status, [*result.headers, NO_SNIFFING]
-    else:
-        length = (b"content-length", b"%d" % len(result.body))
-        status, headers = 202, [(b"content-type", JSON), length, NO_SNIFFING]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.start", "status": result.status, "headers": result.headers})
     await send({"type": "http.response.body", "body": result.body})
-
-
-async def _body(receive: Receive, ingest: Ingest) -> bytes:
-    parts, size, more = [], 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ProblemError(400, "bad_request")
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        more = message.get("more_body", False)
-        if size > ingest.limits.body:
-            raise ingest.too_large()
-    return b"".join(parts)
 
 
 def seconds_awake_or_asleep() -> float:

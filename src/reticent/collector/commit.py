@@ -40,7 +40,6 @@ class Tally:
 
     accepted: int = 0
     duplicate: int = 0
-    late: int = 0
     commits: int = 0
     failed_commits: int = 0
 
@@ -114,47 +113,43 @@ class Committer:
                 time.sleep(max(0.0, begun + PACE_SECONDS - time.perf_counter()))
 
     def _commit(self, group: _Group) -> None:
-        start = time.perf_counter()
+        begun = time.perf_counter()
         try:
-            done = self._store.append({key: b"".join(parts) for key, parts in group.records.items()})
-        except StoreError as error:
-            self._failed(group, error)
-            return
+            appended = self._store.append({key: b"".join(parts) for key, parts in group.records.items()})
         except BaseException as error:  # the thread must live on: whoever waits gets an answer
-            self._failed(group, StoreError(f"the commit failed: {type(error).__name__}"))
+            failure = StoreError(f"the commit failed: {type(error).__name__}")
+            if isinstance(error, StoreError):
+                failure = error
+            self.tally.failed_commits += 1
+            if self._failing_since is None:  # one line for an outage, not one for each commit
+                self._failing_since = time.monotonic()
+                log("commits-fail", reason=str(failure))
+            self._answer(group, failure)
             return
-        self._worked()
-        self.latencies.append(time.perf_counter() - start)
-        self.tally.commits += 1
-        for appended in done.values():
-            self.tally.accepted += appended.accepted
-            self.tally.duplicate += appended.duplicate
-            self.tally.late += appended.late
-        self._answer(group, done)
-
-    def _failed(self, group: _Group, error: StoreError) -> None:
-        self.tally.failed_commits += 1
-        if self._failing_since is None:  # one line for an outage, not one for each commit
-            self._failing_since = time.monotonic()
-            log("commits-fail", reason=str(error))
-        self._answer(group, error)
-
-    def _worked(self) -> None:
         if self._failing_since is not None:
             log("commits-work", after_seconds=round(time.monotonic() - self._failing_since, 1))
             self._failing_since = None
+        self.latencies.append(time.perf_counter() - begun)
+        self.tally.commits += 1
+        for of_round in appended.values():
+            self.tally.accepted += of_round.accepted
+            self.tally.duplicate += of_round.duplicate
+        # Only here, with the records durable, is anybody told so: an acknowledgement is a promise.
+        self._answer(group, appended)
 
-    def _answer(self, group: _Group, done: dict[RoundKey, Appended] | StoreError) -> None:
+    def _answer(self, group: _Group, result: dict[RoundKey, Appended] | StoreError) -> None:
+        late: set[RoundKey] = set()
+        if not isinstance(result, StoreError):
+            late = {key for key, appended in result.items() if appended.late}
+
+        def call_back() -> None:
+            for done, records in group.waiting:
+                try:
+                    done(result if isinstance(result, StoreError) else not late or late.isdisjoint(records))
+                except Exception as error:  # whoever comes after gets an answer all the same
+                    log_fault("answer-failed", error)
+
         try:
-            self._loop.call_soon_threadsafe(_call_back, group.waiting, done)
+            self._loop.call_soon_threadsafe(call_back)
         except RuntimeError:  # the loop is closed: nobody waits any more
             return
-
-
-def _call_back(waiting: list[tuple[Done, Records]], result: dict[RoundKey, Appended] | StoreError) -> None:
-    late = set() if isinstance(result, StoreError) else {key for key, each in result.items() if each.late}
-    for done, records in waiting:
-        try:
-            done(result if isinstance(result, StoreError) else not late or late.isdisjoint(records))
-        except Exception as error:  # whoever comes after gets an answer all the same
-            log_fault("answer-failed", error)

@@ -9,11 +9,11 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from reticent.collector.access import Access
-from reticent.collector.commit import BusyError, Committer, Records
+from reticent.collector.commit import BusyError, Committer
 from reticent.collector.health import Traffic
 from reticent.collector.log import log_fault
-from reticent.collector.problems import ProblemError, of_verdict
-from reticent.collector.wire import Batch, Wire
+from reticent.collector.problems import NO_SNIFFING, ProblemError, of_verdict
+from reticent.collector.wire import Wire
 from reticent.errors import StoreError
 from reticent.reports import Verdict
 from reticent.stores import Key
@@ -45,14 +45,25 @@ class Admission(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """202: durable, and counted once each."""
+    """202: durable, and counted once each. It is answered like a `ProblemError`."""
 
     body: bytes
+
+    @property
+    def status(self) -> int:
+        """Accepted."""
+        return 202
+
+    @property
+    def headers(self) -> Headers:
+        """The headers that go with it."""
+        return [(b"content-type", JSON), (b"content-length", b"%d" % len(self.body)), NO_SNIFFING]
 
 
 ONE_ACCEPTED = Accepted(b'{"accepted":1}')
 
 Finish: TypeAlias = Callable[[Accepted | ProblemError], None]
+Refuse: TypeAlias = Callable[[ProblemError], None]
 
 
 class Ingest:
@@ -85,8 +96,17 @@ class Ingest:
         self.requests += 1
         key = self._access.key_of(headers)
         self.traffic.request(key)
+        kind = b""
         try:
-            kind = self._content_type(headers)
+            for name, value in headers:
+                if name == b"content-type":
+                    kind = value if value == JSON else value.partition(b";")[0].strip().lower()
+                elif name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
+                    raise ProblemError(415, "unsupported_media_type")
+                elif name == b"content-length" and (not value.isdigit() or int(value) > self.limits.body):
+                    raise self.too_large()
+            if kind not in (JSON, NDJSON, PACKED):
+                raise ProblemError(415, "unsupported_media_type")
             self._access.allow(key, SENDERS)
         except ProblemError as problem:
             self._note(problem.code, key)
@@ -102,11 +122,13 @@ class Ingest:
 
         try:
             if admission.kind == JSON:
-                self._one(body, admission.key, finish, refuse)
+                self._take_one(body, admission.key, finish, refuse)
             else:
-                self._many(self._batch(body, admission.kind), admission.key, finish, refuse)
+                self._take_batch(body, admission, finish, refuse)
         except ProblemError as problem:
             refuse(problem)
+        except BusyError:
+            refuse(ProblemError(503, "busy", retry_after=1))
         except Exception as error:  # whoever waits gets an answer; what went wrong may quote the body
             log_fault("internal-error", error)
             refuse(ProblemError(500, "internal"))
@@ -116,84 +138,52 @@ class Ingest:
         self.refused[code] += count
         self.traffic.refused(key, code, count)
 
-    def _one(
-        self, body: bytes, key: Key | None, finish: Finish, refuse: Callable[[ProblemError], None]
-    ) -> None:
-        found = self._wire.one(body, self._clock())
-        if isinstance(found, Verdict):
-            raise of_verdict(found)
+    def _take_one(self, body: bytes, key: Key | None, finish: Finish, refuse: Refuse) -> None:
+        result = self._wire.one(body, self._clock())
+        if isinstance(result, Verdict):
+            raise of_verdict(result)
         self._access.spend(key, 1)
 
-        def done(result: bool | StoreError) -> None:
-            if result is True:
+        def done(durable: bool | StoreError) -> None:
+            if durable is True:
                 self.traffic.reports(key, 1)
                 finish(ONE_ACCEPTED)
-            elif result is False:
+            elif durable is False:
                 refuse(of_verdict(Verdict.LATE))
             else:
                 refuse(ProblemError(503, "unavailable", retry_after=5))
 
-        self._submit({found[0]: (found[1],)}, 1, done)
+        self._committer.submit({result[0]: (result[1],)}, 1, done)
 
-    def _batch(self, body: bytes, kind: bytes) -> Batch:
-        read = self._wire.lines if kind == NDJSON else self._wire.packed
+    def _take_batch(self, body: bytes, admission: Admission, finish: Finish, refuse: Refuse) -> None:
+        read = self._wire.lines if admission.kind == NDJSON else self._wire.packed
         batch = read(body, self._clock(), self.limits.batch)
         if batch is None:
             raise ProblemError(413, "too_large", f"A batch holds at most {self.limits.batch:,} reports.")
         if isinstance(batch, Verdict):
             raise of_verdict(batch)
-        return batch
+        key, accepted = admission.key, batch.accepted
+        self._access.spend(key, accepted)
+        rejected = [{"index": place, "code": verdict.value} for place, verdict in batch.rejected]
+        codes = Counter(verdict.value for _, verdict in batch.rejected)
+        answer = Accepted(msgspec.json.encode({"accepted": accepted, "rejected": rejected}))
 
-    def _many(
-        self, batch: Batch, key: Key | None, finish: Finish, refuse: Callable[[ProblemError], None]
-    ) -> None:
-        self._access.spend(key, batch.accepted)
-        answer = Accepted(
-            msgspec.json.encode(
-                {
-                    "accepted": batch.accepted,
-                    "rejected": [
-                        {"index": place, "code": verdict.value} for place, verdict in batch.rejected
-                    ],
-                }
-            )
-        )
-
-        def done(result: bool | StoreError) -> None:
-            if result is True:
-                self.traffic.reports(key, batch.accepted)
-                for code, count in Counter(verdict.value for _, verdict in batch.rejected).items():
+        def done(durable: bool | StoreError) -> None:
+            if durable is True:
+                self.traffic.reports(key, accepted)
+                for code, count in codes.items():
                     self._note(code, key, count)
                 finish(answer)
-            elif result is False:
+            elif durable is False:
                 text = "A round was sealed just now; send the batch again."
                 refuse(ProblemError(503, "busy", text, retry_after=1))
             else:
                 refuse(ProblemError(503, "unavailable", retry_after=5))
 
-        if batch.accepted:
-            self._submit(batch.records, batch.accepted, done)
+        if accepted:
+            self._committer.submit(batch.records, accepted, done)
         else:
             done(True)
-
-    def _submit(self, records: Records, reports: int, done: Callable[[bool | StoreError], None]) -> None:
-        try:
-            self._committer.submit(records, reports, done)
-        except BusyError:
-            raise ProblemError(503, "busy", retry_after=1) from None
-
-    def _content_type(self, headers: Headers) -> bytes:
-        kind = b""
-        for name, value in headers:
-            if name == b"content-type":
-                kind = value if value == JSON else value.partition(b";")[0].strip().lower()
-            elif name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
-                raise ProblemError(415, "unsupported_media_type")
-            elif name == b"content-length" and (not value.isdigit() or int(value) > self.limits.body):
-                raise self.too_large()
-        if kind not in (JSON, NDJSON, PACKED):
-            raise ProblemError(415, "unsupported_media_type")
-        return kind
 
     def too_large(self) -> ProblemError:
         """The problem of a body that is."""

@@ -39,15 +39,17 @@ class Login:
     def routes(self) -> list[BaseRoute]:
         """Its paths, which need no key."""
         return [
-            Route("/login", self._page),
-            Route("/login", self._log_in, methods=["POST"]),
-            Route("/logout", self._log_out, methods=["POST"]),
+            Route("/login", self.page),
+            Route("/login", self.log_in, methods=["POST"]),
+            Route("/logout", self.log_out, methods=["POST"]),
         ]
 
-    async def _page(self, request: Request) -> Response:
-        return self._asking("", request.query_params.get("next", "/"), 200)
+    async def page(self, request: Request) -> Response:
+        """`GET /login`."""
+        return self._form("", request.query_params.get("next", "/"), 200)
 
-    async def _log_in(self, request: Request) -> Response:
+    async def log_in(self, request: Request) -> Response:
+        """`POST /login`: a cookie for the key of a reader."""
         _require_same_site(request)
         body = b""
         async for part in request.stream():
@@ -58,7 +60,7 @@ class Login:
         key = self._access.known(fields.get("key", [""])[0].strip().encode())
         target = _local(fields.get("next", ["/"])[0])
         if key is None or key.role not in ("reader", "admin"):
-            return self._asking("That is not a reader's key.", target, 401)
+            return self._form("That is not a reader's key.", target, 401)
         response = RedirectResponse(target, status_code=303)
         response.set_cookie(
             COOKIE,
@@ -71,13 +73,14 @@ class Login:
         )
         return response
 
-    async def _log_out(self, request: Request) -> Response:
+    async def log_out(self, request: Request) -> Response:
+        """`POST /logout`: the end of it."""
         _require_same_site(request)
         response = RedirectResponse("/login", status_code=303)
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=self._secure)
         return response
 
-    def _asking(self, message: str, target: str, status: int) -> Response:
+    def _form(self, message: str, target: str, status: int) -> Response:
         page = self._pages.login_page(message, _local(target))
         return Response(page, status_code=status, media_type="text/html")
 

@@ -73,7 +73,7 @@ class ProblemError(Exception):
             headers.append((b"retry-after", b"%d" % self.retry_after))
         if self.status == 401:
             headers.append((b"www-authenticate", b'Bearer realm="reticent"'))
-        return headers
+        return [*headers, NO_SNIFFING]
 
 
 def of_verdict(verdict: Verdict) -> ProblemError:

@@ -14,8 +14,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from reticent.collector.ingest import JSON, ONE_ACCEPTED, Accepted, Admission, Ingest, Limits
-from reticent.collector.problems import NO_SNIFFING, ProblemError
+from reticent.collector.ingest import ONE_ACCEPTED, Accepted, Admission, Ingest, Limits
+from reticent.collector.problems import ProblemError
 
 INGEST_PATH = b"/v1/reports"
 IDLE_SECONDS = 75.0
@@ -28,39 +28,23 @@ _HOST = re.compile(rb"[\w.~!$&'()*+,;=%:\[\]-]*", re.ASCII)
 """The characters of a host and a port (RFC 3986, section 3.2.2)."""
 
 
-def _accepted(body: bytes) -> bytes:
-    length = b"%d" % len(body)
-    headers = [(b"content-type", JSON), (b"content-length", length), NO_SNIFFING]
-    return _response(202, headers, body)
+_HEAD_TOO_LARGE = ProblemError(431, "too_large", "The head of the request is too large.")
+_NO_HOST = ProblemError(400, "bad_request", "A request has one Host header, and that names a host.")
+_TOO_MANY = ProblemError(503, "busy", "More clients are connected than can be; try again.", retry_after=5)
 
 
-def _refused(problem: ProblemError) -> bytes:
-    return _response(problem.status, [*problem.headers, NO_SNIFFING], problem.body)
+def _response(answer: Accepted | ProblemError) -> bytes:
+    lines = [b"HTTP/1.1 %d %s" % (answer.status, HTTPStatus(answer.status).phrase.encode())]
+    return b"\r\n".join([*lines, *(b": ".join(header) for header in answer.headers), b"", answer.body])
 
 
-def _response(status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bytes:
-    lines = [b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode())]
-    return b"\r\n".join([*lines, *(b": ".join(header) for header in headers), b"", body])
+def _last(response: bytes) -> bytes:
+    """A response after which the connection is closed."""
+    return response.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
 
 
-def _head_too_large() -> ProblemError:
-    return ProblemError(431, "too_large", "The head of the request is too large.")
-
-
-def _no_host() -> ProblemError:
-    return ProblemError(400, "bad_request", "A request has one Host header, and that names a host.")
-
-
-def _too_many() -> ProblemError:
-    return ProblemError(503, "busy", "More clients are connected than can be; try again.", retry_after=5)
-
-
-def _last(answer: bytes) -> bytes:
-    """An answer after which the connection is closed."""
-    return answer.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
-
-
-_ONE_ACCEPTED = _accepted(ONE_ACCEPTED.body)
+_ONE_ACCEPTED = _response(ONE_ACCEPTED)
+"""Made once: most requests are answered by it."""
 
 
 class CollectorProtocol(HttpToolsProtocol):
@@ -93,8 +77,8 @@ class CollectorProtocol(HttpToolsProtocol):
     @property
     def ingest(self) -> Ingest | None:
         """The ingest path, once the application has started."""
-        found: Ingest | None = getattr(self.config.loaded_app, "ingest", None)
-        return found
+        ingest: Ingest | None = getattr(self.config.loaded_app, "ingest", None)
+        return ingest
 
     @property
     def limits(self) -> Limits:
@@ -109,7 +93,7 @@ class CollectorProtocol(HttpToolsProtocol):
         if most is not None and len(self.connections) > most:
             self.connections.discard(self)
             self.said_all = True
-            self.transport.write(_last(_refused(_too_many())))
+            self.transport.write(_last(_response(_TOO_MANY)))
             self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -136,7 +120,7 @@ class CollectorProtocol(HttpToolsProtocol):
         super().data_received(data)
         limits = self.limits
         if self.head_size > limits.head:
-            self.cut_off(_head_too_large())
+            self.cut_off(_HEAD_TOO_LARGE)
         elif self.arrived > limits.head + 2 * limits.body:
             self.cut_off(ProblemError(413, "too_large"))
 
@@ -179,21 +163,18 @@ class CollectorProtocol(HttpToolsProtocol):
 
     def _check_head(self) -> None:
         """Refuse a head that is too large, or in doubt about its host (RFC 9112, section 3.2)."""
-        if self.head_size > self.limits.head and self._head_length() > self.limits.head:
-            self.cut_off(_head_too_large())
-        elif not self._names_a_host():
-            self.cut_off(_no_host())
-
-    def _names_a_host(self) -> bool:
-        """Whether there is one host; HTTP before 1.1 may do without."""
+        if self.head_size > self.limits.head:  # perhaps of a body that came with it: look closer
+            lengths = (len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+            if len(self.url) + sum(lengths) > self.limits.head:
+                self.cut_off(_HEAD_TOO_LARGE)
+                return
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) == 1:
-            return _HOST.fullmatch(hosts[0]) is not None
-        return not hosts and self.parser.get_http_version() != "1.1"
-
-    def _head_length(self) -> int:
-        """Bytes of the head without those of the body that came with it."""
-        return len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+            named = _HOST.fullmatch(hosts[0]) is not None
+        else:
+            named = not hosts and self.parser.get_http_version() != "1.1"  # before 1.1 it may do without
+        if not named:
+            self.cut_off(_NO_HOST)
 
     def _go_the_long_way(self) -> None:
         url, headers, expects = self.url, self.headers, self.expect_100_continue
@@ -238,15 +219,12 @@ class CollectorProtocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.said_all or self.transport is None or self.transport.is_closing():
             return
-        if answer is ONE_ACCEPTED:
-            said = _ONE_ACCEPTED
-        else:
-            said = _accepted(answer.body) if isinstance(answer, Accepted) else _refused(answer)
+        response = _ONE_ACCEPTED if answer is ONE_ACCEPTED else _response(answer)
         if self.keep_alive and not self.draining and not self.flow.write_paused:
-            self.transport.write(said)
+            self.transport.write(response)
             self.idle_since = self.loop.time()
         else:
-            self._say_last(said)
+            self._say_last(response)
 
     def shutdown(self) -> None:
         """The server is stopping: close when nothing is under way."""
@@ -267,9 +245,9 @@ class CollectorProtocol(HttpToolsProtocol):
         elif self.cycle is not None and not (self.cycle.response_complete and self.head_size >= 0):
             self.transport.close()  # another answer is on its way, or was given: no second one
         else:
-            self._say_last(_refused(problem))
+            self._say_last(_response(problem))
 
-    def _say_last(self, answer: bytes) -> None:
+    def _say_last(self, response: bytes) -> None:
         """
         Answer, then close; what still comes in is thrown away for a while.
 
@@ -277,7 +255,7 @@ class CollectorProtocol(HttpToolsProtocol):
         """
         self.said_all = True
         self.arriving_since = None
-        self.transport.write(_last(answer))
+        self.transport.write(_last(response))
         if self.transport.can_write_eof():
             self.transport.write_eof()
             self.loop.call_later(LINGER_SECONDS, self.transport.close)

@@ -59,18 +59,15 @@ class Sealer:
                 continue
             self._failing.discard(None)
             for key in keys:
-                if not self._stop.is_set():
-                    self._seal(key)
-
-    def _seal(self, key: RoundKey) -> None:
-        """Seal a round; one that cannot be sealed does not keep others from it."""
-        try:
-            if self._store.seal(key):
-                self.sealed += 1
-                log("sealed", **key._asdict())
-            self._failing.discard(key)
-        except Exception as error:
-            self._failed(key, error)
+                if self._stop.is_set():
+                    return
+                try:
+                    if self._store.seal(key):
+                        self.sealed += 1
+                        log("sealed", **key._asdict())
+                    self._failing.discard(key)
+                except Exception as error:  # one that cannot be sealed does not keep others from it
+                    self._failed(key, error)
 
     def _failed(self, key: RoundKey | None, error: Exception) -> None:
         """One line for each fault that lasts, not one for each try."""

@@ -40,7 +40,10 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then tell; exit code 1 when that is not possible."""
-        self._make_room()
+        wanted, files = self.config.limit_concurrency or MOST_CONNECTIONS, raise_file_limit()
+        self.config.limit_concurrency = min(wanted, room_for_connections(files))
+        if self.config.limit_concurrency < wanted:
+            log("few-files", files=files, connections=self.config.limit_concurrency)
         try:
             await super().startup(sockets=sockets)
         except SystemExit:
@@ -48,12 +51,6 @@ class Server(uvicorn.Server):
         if self.started and self._started is not None:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._started(host, port)
-
-    def _make_room(self) -> None:
-        wanted, files = self.config.limit_concurrency or MOST_CONNECTIONS, raise_file_limit()
-        self.config.limit_concurrency = min(wanted, room_for_connections(files))
-        if self.config.limit_concurrency < wanted:
-            log("few-files", files=files, connections=self.config.limit_concurrency)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -67,14 +64,11 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second; once a second, cut off whoever takes too long."""
         if counter % 10 == 0:
-            self._cut_off_slow()
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, CollectorProtocol):
+                    connection.cut_off_if_slow(now, self._limits.seconds)
         return await super().on_tick(counter)
-
-    def _cut_off_slow(self) -> None:
-        now = asyncio.get_running_loop().time()
-        for connection in list(self.server_state.connections):
-            if isinstance(connection, CollectorProtocol):
-                connection.cut_off_if_slow(now, self._limits.seconds)
 
 
 def make_server(

@@ -15,16 +15,13 @@ from numpy.typing import NDArray
 from reticent.errors import ReportError
 from reticent.mechanisms import COHORTS
 from reticent.plan import OTHER, Plan
-from reticent.reports import Verdict, packed_header
-from reticent.reports.codec import ID_BYTES, MAX_JSON, MAX_ROUND
+from reticent.reports import ID_BYTES, MAX_JSON, MAX_NAME, MAX_ROUND, MAX_VERSION, Verdict, packed_header
 from reticent.stores import Layout, RoundKey
 
 ROUND_BYTES = 8
 BLOCK_BYTES = 1 << 16
 """How much of a batch of lines is read at once: one odd line costs its block the quick way, not the batch."""
 
-MAX_VERSION = 2**31
-LONGEST_NAME = 64
 LONGEST_TAG = 64
 ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
@@ -161,9 +158,9 @@ class _PlanDecoder:
     One version of a plan, prepared for reading reports on it: `record` reads one, `records` many lines.
 
     For many lines one expression matches a line from end to end, exactly as `reticent.reports.to_json` writes
-    it. So what it matches is a report and nothing else: each key once and in its place, no spaces, no escapes,
-    only the base64url text that stands for some bytes. Whoever writes JSON in another way is read line by
-    line, with the same result.
+    it. So what it matches is a report and nothing else: each key once and in its place, no spaces, no
+    escapes, only the base64url text that stands for some bytes. Whoever writes JSON in another way is read
+    line by line, with the same result.
     """
 
     def __init__(self, plan: Plan, skew: float) -> None:
@@ -344,9 +341,9 @@ def _read(body: bytes) -> WireReport | None:
 
 
 def _is_report(report: WireReport) -> bool:
-    """Whether a report is one at all, though its plan is not served: what `reticent.reports.from_json` asks."""
+    """Whether it is a report at all, though its plan is not served: as `reticent.reports.from_json` judges."""
     return (
-        1 <= len(report.plan) <= LONGEST_NAME
+        1 <= len(report.plan) <= MAX_NAME
         and 0 <= report.version < MAX_VERSION
         and 0 <= report.round < MAX_ROUND
         and _base64url(ID_BYTES).bytes(report.id) is not None

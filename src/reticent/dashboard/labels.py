@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from reticent.estimates.balance import Balance
+from reticent.estimates import Balance
 from reticent.plan import Metric
 
 MINUS = "\N{MINUS SIGN}"
@@ -260,7 +260,7 @@ def uneven(metric: Metric, balance: Balance) -> str:
     Which rows of a histogram are spoken of more often than chance gives, and what the odds of that are.
 
     >>> from reticent.counts import HistogramCounts
-    >>> from reticent.estimates.balance import balance
+    >>> from reticent.estimates import balance
     >>> from reticent.mechanisms import Buckets, DBitFlip
     >>> hours = Metric("hours", DBitFlip(epsilon=1, buckets=Buckets.even(24, 4), width=1), unit="hour")
     >>> print(uneven(hours, balance(hours, HistogramCounts((400, 200, 200, 200), (0, 0, 0, 0)))))

@@ -8,8 +8,8 @@ Counts, un-biased, are estimates.
     >>> print(estimate(hours, MeanCounts(reports=1_000_000, ones=400_000)))
     6.807 ± 0.050 hour (95%, n=1,000,000)
 
-Every estimate is unbiased and carries its error; it may be negative. `reticent.estimates.postprocess` makes
-it look nicer, and biased, for those who ask.
+Every estimate is unbiased and carries its error; it may be negative. `clip`, `norm_sub` and
+`expectation_maximisation` make it look nicer, and biased, for those who ask.
 """
 
 from reticent.errors import MissingExtraError
@@ -20,27 +20,48 @@ try:
 except ImportError as missing:
     raise MissingExtraError("estimates", (missing.name or "numpy").partition(".")[0]) from missing
 
-from reticent.estimates.bounds import paper_bound
-from reticent.estimates.cumulative import CumulativeEstimate, Quantile, cumulative
-from reticent.estimates.estimate import Estimate, HistogramEstimate
-from reticent.estimates.estimator import estimate
-from reticent.estimates.expected import expected_half_width, expected_variance
-from reticent.estimates.pictures import plot_rounds
+from reticent.estimates.cohort_balance import ALARM, Balance, RowBalance, balance, shares_of_rows
+from reticent.estimates.estimator import Estimate, HistogramEstimate, estimate
+from reticent.estimates.interval import (
+    check_confidence,
+    clopper_pearson,
+    clustered_interval,
+    expected_half_width,
+    expected_variance,
+    paper_bound,
+    reach,
+)
+from reticent.estimates.notebook import plot_rounds
 from reticent.estimates.pooling import average, difference
+from reticent.estimates.postprocess import Fitted, clip, expectation_maximisation, norm_sub
+from reticent.estimates.quantiles import CumulativeEstimate, Quantile, cumulative
 from reticent.estimates.table import estimates_to_frame
 
 __all__ = [
+    "ALARM",
+    "Balance",
     "CumulativeEstimate",
     "Estimate",
+    "Fitted",
     "HistogramEstimate",
     "Quantile",
+    "RowBalance",
     "average",
+    "balance",
+    "check_confidence",
+    "clip",
+    "clopper_pearson",
+    "clustered_interval",
     "cumulative",
     "difference",
     "estimate",
     "estimates_to_frame",
+    "expectation_maximisation",
     "expected_half_width",
     "expected_variance",
+    "norm_sub",
     "paper_bound",
     "plot_rounds",
+    "reach",
+    "shares_of_rows",
 ]

@@ -1,19 +1,201 @@
-"""Counts to estimates: the inverse of what the devices did, with its exact interval."""
+"""Counts to estimates: the inverse of what the devices did, and a number that never travels without its error."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import overload
+from math import sqrt
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reticent.counts import Counts, HistogramCounts, MeanCounts, zero
 from reticent.errors import ParameterError
-from reticent.estimates.bounds import paper_bound, reach
-from reticent.estimates.estimate import Estimate, HistogramEstimate
-from reticent.estimates.interval import clopper_pearson
+from reticent.estimates.interval import clopper_pearson, digits, paper_bound, reach
 from reticent.plan import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """
+    An unbiased value, and where the truth is.
+
+    `value` is right on average and therefore may be negative or above the range. `lower` and `upper` hold
+    the truth with probability `confidence`: the Clopper-Pearson interval, mapped through the estimator and
+    cut to the range the truth is known to be in (`span`). So the value may lie outside its own interval,
+    and both are right. Where nothing is left after cutting, both ends are the nearest end of the range and
+    `consistent` is False: the truth cannot have produced these reports, or only with bad luck.
+
+    `half_width` is that of the interval before cutting, and is what stands behind ±.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    confidence: float
+    reports: int
+    """Reports that speak of this number; for a bucket of dBitFlip, those that were asked about it."""
+    devices: int
+    """Reports altogether."""
+    unit: str
+    span: tuple[float, float]
+    """The range that the truth is known to be in."""
+    uncut: tuple[float, float]
+    """The interval before it was cut to `span`: what averages and differences are made of."""
+    noise_share: float
+    """The share of the variance that is the price of privacy; the rest comes from drawing devices."""
+    paper_bound: float
+    """The half-width that the paper's theorem would give, for comparison."""
+    manipulation: float
+    """How far dishonest reports can move the value, per unit of their share; see `manipulation_bound`."""
+    together: int = 1
+    """So many intervals, this one among them, hold at once with probability `confidence`."""
+    edges: tuple[float, float] | None = None
+    """The bucket, for an estimate of the share of devices in one."""
+
+    @property
+    def half_width(self) -> float:
+        """Half the interval, before it was cut to the range."""
+        return (self.uncut[1] - self.uncut[0]) / 2
+
+    @property
+    def noise_half_width(self) -> float:
+        """The part of the half-width that privacy costs: noise² + sampling² = half_width²."""
+        return self.half_width * sqrt(self.noise_share)
+
+    @property
+    def sampling_half_width(self) -> float:
+        """The part of the half-width that would remain without privacy."""
+        return self.half_width * sqrt(1 - self.noise_share)
+
+    @property
+    def consistent(self) -> bool:
+        """Whether any truth in the range explains the reports; False hints at dishonest or foreign ones."""
+        return self.lower < self.upper
+
+    def manipulation_bound(self, share: float) -> float:
+        """
+        How far the value can be from the honest one when a `share` of all reports is dishonest.
+
+        A share β moves a mean by at most β · m · e^ε/(e^ε - 1), and a Hadamard bucket by β · (coth(ε/2) + 1)
+        (down; up by one β less). A liar picks the cohort too, so all of them can gather on one bucket of
+        dBitFlip: β · (n / n_v) · e^h/(e^h - 1), until every report on that bucket is theirs. Expected values:
+        the noise that `half_width` tells of comes on top.
+        """
+        if not 0 <= share <= 1:
+            raise ParameterError("share", "a number from 0 to 1", share)
+        leverage = self.devices / self.reports if self.reports else 1.0
+        return self.manipulation * min(share, 1 / leverage)
+
+    def __str__(self) -> str:
+        decimals = digits(self.half_width)
+        unit = f" {self.unit}" if self.unit else ""
+        level = f"{100 * self.confidence:.6g}%"
+        number = f"{self.value:,.{decimals}f} ± {self.half_width:,.{decimals}f}"
+        return f"{number}{unit} ({level}, n={self.reports:,})"
+
+    def _repr_html_(self) -> str:
+        from reticent.estimates.notebook import estimate_html
+
+        return estimate_html(self)
+
+    def plot(self, axes: Axes | None = None, truth: float | None = None) -> Figure:
+        """The value on its interval, with the truth beside it if that is known; needs matplotlib."""
+        from reticent.estimates.notebook import plot_estimate
+
+        return plot_estimate(self, axes, truth)
+
+    def to_frame(self, backend: str = "pyarrow") -> Any:
+        """One row, as a frame of "pyarrow", "pandas" or "polars"."""
+        from reticent.estimates.table import to_frame
+
+        return to_frame(self, backend)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `GET /v1/estimates` answers for one number: plain values, ready for JSON."""
+        plain: dict[str, Any] = {
+            "value": self.value,
+            "lower": self.lower,
+            "upper": self.upper,
+            "confidence": self.confidence,
+            "reports": self.reports,
+            "unit": self.unit,
+            "half_width": self.half_width,
+            "noise_half_width": self.noise_half_width,
+            "sampling_half_width": self.sampling_half_width,
+            "paper_bound": self.paper_bound,
+            "manipulation": self.manipulation,
+            "consistent": self.consistent,
+        }
+        return plain if self.edges is None else {"edges": list(self.edges), **plain}
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramEstimate:
+    """
+    The share of devices in each bucket; the intervals hold for all buckets at once.
+
+    Each share is unbiased by itself, so they may be negative and need not add up to 1. Making them do so
+    is `postprocess`'s job, for display; the intervals always come from here.
+    """
+
+    buckets: tuple[Estimate, ...]
+    reports: int
+    confidence: float
+    unit: str
+    """The unit of the edges; shares have none."""
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The unbiased share of each bucket."""
+        return tuple(bucket.value for bucket in self.buckets)
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """The k + 1 edges of the k buckets."""
+        pairs = [bucket.edges for bucket in self.buckets if bucket.edges is not None]
+        return (*(left for left, _ in pairs), pairs[-1][1])
+
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        top = self.edges[-1]
+        return "\n".join(
+            f"[{left:g}, {right:g}{']' if right == top else ')'}{unit}: {bucket}"
+            for left, right, bucket in zip(self.edges, self.edges[1:], self.buckets, strict=False)
+        )
+
+    def _repr_html_(self) -> str:
+        from reticent.estimates.notebook import histogram_html
+
+        return histogram_html(self)
+
+    def plot(self, axes: Axes | None = None, truth: Sequence[float] | None = None) -> Figure:
+        """A bar per bucket with its interval, and the true shares if they are known; needs matplotlib."""
+        from reticent.estimates.notebook import plot_histogram
+
+        return plot_histogram(self, axes, truth)
+
+    def to_frame(self, backend: str = "pyarrow") -> Any:
+        """A row per bucket, as a frame of "pyarrow", "pandas" or "polars"."""
+        from reticent.estimates.table import to_frame
+
+        return to_frame(self, backend)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `GET /v1/estimates` answers for a histogram: plain values, ready for JSON."""
+        return {
+            "reports": self.reports,
+            "confidence": self.confidence,
+            "unit": self.unit,
+            "buckets": [bucket.to_dict() for bucket in self.buckets],
+        }
 
 
 @overload
@@ -81,6 +263,9 @@ def _estimates(
         reach(metric) * leverage,
     )
     bound = paper_bound(metric, counts.devices, confidence)
+    buckets: list[tuple[float, float] | None] = [None]
+    if metric.kind == "histogram":
+        buckets = list(pairwise(float(edge) for edge in mechanism.points))
     return [
         Estimate(
             value=row_value,
@@ -107,15 +292,8 @@ def _estimates(
             uncut_upper,
             noise_share,
             manipulation,
-        ) in zip(_edges(metric), zip(*(column.tolist() for column in columns), strict=True), strict=True)
+        ) in zip(buckets, zip(*(column.tolist() for column in columns), strict=True), strict=True)
     ]
-
-
-def _edges(metric: Metric) -> list[tuple[float, float] | None]:
-    """The edges of each number's bucket; a mean is one number without a bucket."""
-    if metric.kind == "mean":
-        return [None]
-    return list(pairwise(float(edge) for edge in metric.mechanism.points))
 
 
 def _check(metric: Metric, counts: Counts) -> None:

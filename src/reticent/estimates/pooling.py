@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import overload
 
 from reticent.errors import ParameterError
-from reticent.estimates.estimate import Estimate, HistogramEstimate
+from reticent.estimates.estimator import Estimate, HistogramEstimate
 
 
 @overload
@@ -41,12 +41,12 @@ def average(
     """
     if not estimates:
         raise ParameterError("estimates", "at least one estimate", 0)
-    if len({type(each) for each in estimates}) > 1:
+    if len({type(estimate) for estimate in estimates}) > 1:
         raise ParameterError("estimates", "all of one kind", "histograms and numbers")
-    histograms = [each for each in estimates if isinstance(each, HistogramEstimate)]
+    histograms = [estimate for estimate in estimates if isinstance(estimate, HistogramEstimate)]
     if histograms:
         return _bucketwise(histograms, average)
-    numbers = [each for each in estimates if isinstance(each, Estimate)]
+    numbers = [estimate for estimate in estimates if isinstance(estimate, Estimate)]
     return _combined(numbers, [1 / len(numbers)] * len(numbers), numbers[0].span)
 
 
@@ -73,28 +73,39 @@ def difference(
 
 def _combined(estimates: list[Estimate], weights: list[float], span: tuple[float, float]) -> Estimate:
     """Σ weight · estimate, with the interval that holds whatever the dependence between them."""
-    _check_alike(estimates)
+    kinds = {
+        (number.confidence, number.together, number.unit, number.span, number.edges) for number in estimates
+    }
+    if len(kinds) > 1:
+        raise ParameterError(
+            "estimates",
+            "estimates of one metric at one confidence",
+            f"{len(kinds)} different combinations of confidence, unit and range",
+        )
     first = estimates[0]
-    value = sum(weight * each.value for weight, each in zip(weights, estimates, strict=True))
+    value = sum(weight * estimate.value for weight, estimate in zip(weights, estimates, strict=True))
     ends = [
-        sorted(weight * end for end in each.uncut) for weight, each in zip(weights, estimates, strict=True)
+        sorted(weight * end for end in estimate.uncut)
+        for weight, estimate in zip(weights, estimates, strict=True)
     ]
     lower, upper = sum(low for low, _ in ends), sum(high for _, high in ends)
     sizes = [abs(weight) for weight in weights]
-    squares = [size * each.half_width**2 for size, each in zip(sizes, estimates, strict=True)]
+    squares = [size * estimate.half_width**2 for size, estimate in zip(sizes, estimates, strict=True)]
     return replace(
         first,
         value=value,
         lower=min(max(lower, span[0]), span[1]),
         upper=min(max(upper, span[0]), span[1]),
-        reports=min(each.reports for each in estimates),
-        devices=min(each.devices for each in estimates),
+        reports=min(estimate.reports for estimate in estimates),
+        devices=min(estimate.devices for estimate in estimates),
         span=span,
         uncut=(lower, upper),
-        noise_share=sum(s * each.noise_share for s, each in zip(squares, estimates, strict=True))
+        noise_share=sum(s * estimate.noise_share for s, estimate in zip(squares, estimates, strict=True))
         / sum(squares),
-        paper_bound=sum(size * each.paper_bound for size, each in zip(sizes, estimates, strict=True)),
-        manipulation=sum(size * each.manipulation for size, each in zip(sizes, estimates, strict=True)),
+        paper_bound=sum(size * estimate.paper_bound for size, estimate in zip(sizes, estimates, strict=True)),
+        manipulation=sum(
+            size * estimate.manipulation for size, estimate in zip(sizes, estimates, strict=True)
+        ),
     )
 
 
@@ -103,22 +114,11 @@ def _bucketwise(
 ) -> HistogramEstimate:
     """A histogram whose every bucket combines those of `histograms`."""
     first = histograms[0]
-    if any(each.edges != first.edges for each in histograms):
+    if any(histogram.edges != first.edges for histogram in histograms):
         raise ParameterError("estimates", "histograms with the same edges", "different ones")
-    buckets = zip(*(each.buckets for each in histograms), strict=True)
+    buckets = zip(*(histogram.buckets for histogram in histograms), strict=True)
     return replace(
         first,
         buckets=tuple(combine([*bucket]) for bucket in buckets),
-        reports=min(each.reports for each in histograms),
+        reports=min(histogram.reports for histogram in histograms),
     )
-
-
-def _check_alike(estimates: list[Estimate]) -> None:
-    """Raise unless all are estimates of one metric at one confidence."""
-    kinds = {(each.confidence, each.together, each.unit, each.span, each.edges) for each in estimates}
-    if len(kinds) > 1:
-        raise ParameterError(
-            "estimates",
-            "estimates of one metric at one confidence",
-            f"{len(kinds)} different combinations of confidence, unit and range",
-        )

@@ -23,7 +23,7 @@ import numpy as np
 
 from reticent.counts import HistogramCounts
 from reticent.errors import ParameterError
-from reticent.estimates.estimate import HistogramEstimate
+from reticent.estimates.estimator import HistogramEstimate
 from reticent.estimates.interval import Floats
 from reticent.plan import Metric
 
@@ -110,7 +110,7 @@ def expectation_maximisation(
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """The counts, and the chance of a 1 in each row from a device in each bucket."""
+    """The counts, and A[row, bucket]: the chance of a 1 in the row from a device in the bucket."""
 
     chance: Floats
     ones: Floats
@@ -119,7 +119,10 @@ class _Fit:
 
     @classmethod
     def of(cls, metric: Metric, counts: HistogramCounts) -> _Fit:
-        chance = _chances(metric)
+        if metric.kind == "mean":
+            raise ParameterError(metric.name, "a histogram", "a mean")
+        channel = metric.flip.channel(metric.mechanism.response)
+        chance = np.asarray(channel.share(metric.mechanism.yes()), dtype=np.float64)
         ones = np.array(counts.ones, dtype=np.float64)
         zeros = np.array(counts.reports, dtype=np.float64) - ones
         total = float(ones.sum() + zeros.sum())
@@ -147,14 +150,6 @@ def _powered(shares: Floats, gain: Floats, power: float) -> Floats:
     exponent = power * np.log(gain)
     longer: Floats = shares * np.exp(np.maximum(exponent - exponent.max(), -5.0))
     return np.asarray(longer / longer.sum())
-
-
-def _chances(metric: Metric) -> Floats:
-    """A[row, bucket]: the chance of a 1 in the row from a device in the bucket, after the flip."""
-    if metric.kind == "mean":
-        raise ParameterError(metric.name, "a histogram", "a mean")
-    channel = metric.flip.channel(metric.mechanism.response)
-    return np.asarray(channel.share(metric.mechanism.yes()), dtype=np.float64)
 
 
 def _progress(metric: Metric) -> float:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from reticent.errors import MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
-    from reticent.estimates.estimate import Estimate, HistogramEstimate
+    from reticent.estimates.estimator import Estimate, HistogramEstimate
 
 BACKENDS = ("pyarrow", "pandas", "polars")
 

@@ -11,14 +11,11 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
-from reticent.counts import Counts
-from reticent.counts.model import fold
-from reticent.counts.reports import Slice
+from reticent.counts import Counts, Slice, fold
 from reticent.errors import ParameterError, ReportError, ReticentError
 from reticent.frames.packing import Packing
 from reticent.plan import Plan
-from reticent.reports import Report, packed_header, to_packed
-from reticent.reports.codec import MAX_ROUND, record_width
+from reticent.reports import MAX_ROUND, Report, packed_header, record_width, to_packed
 from reticent.stores.lake import Columns
 from reticent.stores.records import ROUND_BYTES
 

@@ -46,7 +46,12 @@ class OneBitMean(Mechanism):
         grid: Grid | None = None,
     ) -> None:
         response = RandomizedResponse(epsilon)
-        points = _points(max_value, step, grid)
+        if grid is None and max_value is not None:
+            points = Grid.even(max_value, step)
+        elif grid is not None and max_value is None and step is None:
+            points = grid
+        else:
+            raise ParameterError("grid", "either max_value (and step) or grid", "both" if grid else "neither")
         spread, top = response.high - response.low, points.max_value
         object.__setattr__(self, "response", response)
         object.__setattr__(self, "grid", points)
@@ -107,11 +112,3 @@ class OneBitMean(Mechanism):
         epsilon, part = self.epsilon, Fraction(self.grid.points[memo_class]) / self.max_value
         low = 1 / ((Decimal(epsilon.numerator) / epsilon.denominator).exp() + 1)
         return (low + Decimal(part.numerator) / part.denominator * (1 - 2 * low),)
-
-
-def _points(max_value: Number | None, step: Number | None, grid: Grid | None) -> Grid:
-    if grid is not None and max_value is None and step is None:
-        return grid
-    if grid is None and max_value is not None:
-        return Grid.even(max_value, step)
-    raise ParameterError("grid", "either max_value (and step) or grid", "both" if grid else "neither")

@@ -40,12 +40,9 @@ def exact(number: Number, name: str = "number") -> Fraction:
             raise ValueError
         return Fraction(number)
     except (ValueError, ArithmeticError, TypeError):
-        raise ParameterError(name, "a finite number of sensible size", _short(number)) from None
-
-
-def _short(number: object) -> str:
-    text = repr(number)
-    return text if len(text) <= 40 else text[:37] + "..."
+        text = repr(number)
+        shown = text if len(text) <= 40 else text[:37] + "..."
+        raise ParameterError(name, "a finite number of sensible size", shown) from None
 
 
 def whole_if_possible(number: Fraction) -> int | Fraction:

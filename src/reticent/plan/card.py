@@ -11,7 +11,6 @@ from reticent.html import Safe, figure, note, page, table, under
 from reticent.privacy import Losses, compose, joint_limit_loss, losses
 
 if TYPE_CHECKING:
-    from reticent.plan.metric import Metric
     from reticent.plan.plan import Plan
 
 WHAT_HOLDS = (
@@ -82,20 +81,23 @@ def privacy_card(plan: Plan) -> PrivacyCard:
 def plan_html(plan: Plan) -> Safe:
     """A plan in a notebook, in two tables: the metrics as the plan has them, and the privacy card."""
     report = f"one report of {plan.bits} bit{'s' * (plan.bits > 1)} every {duration(plan.round_seconds)}"
-    asked = table(
-        f"Plan {plan.name}, version {plan.version}: {report}",
-        ["metric", "asks for", "range", "mechanism", "epsilon", "flip"],
-        (
+    rows = []
+    for metric in plan.metrics:
+        parts, called = len(metric.mechanism.points) - 1, "steps" if metric.kind == "mean" else "buckets"
+        rows.append(
             [
                 under(metric.name, metric.description),
-                _asks_for(metric),
+                metric.kind if parts == 1 else f"{metric.kind}, {parts} {called}",
                 f"0 to {_number(metric.max_value)} {metric.unit}".strip(),
                 metric.mechanism.title,
                 f"{float(metric.mechanism.epsilon):g}",
                 f"{float(metric.flip.probability):g}",
             ]
-            for metric in plan.metrics
-        ),
+        )
+    asked = table(
+        f"Plan {plan.name}, version {plan.version}: {report}",
+        ["metric", "asks for", "range", "mechanism", "epsilon", "flip"],
+        rows,
     )
     return page(asked, *_terms(plan), _cost(privacy_card(plan)), note(WHAT_HOLDS))
 
@@ -111,13 +113,6 @@ def duration(seconds: int) -> str:
         if seconds and seconds % size == 0:
             return f"{seconds // size}{sign}"
     return f"{seconds}s"
-
-
-def _asks_for(metric: Metric) -> str:
-    parts = len(metric.mechanism.points) - 1
-    if metric.kind == "mean":
-        return metric.kind if parts == 1 else f"{metric.kind}, {parts} steps"
-    return f"{metric.kind}, {parts} buckets"
 
 
 def _terms(plan: Plan) -> Iterator[Safe]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from reticent.privacy.histories import SwitchLoss, loss_of_any_histories, loss_of_switch
 from reticent.privacy.joint import joint_limit_loss, paper_joint_limit_loss
-from reticent.privacy.losses import (
+from reticent.privacy.loss import (
     Losses,
     change_odds,
     loss_of_constant_device,

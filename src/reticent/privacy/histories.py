@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -10,7 +10,7 @@ from itertools import product
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import SCALE, Flip, Mechanism
-from reticent.privacy.losses import change_odds, loss_of_constant_device
+from reticent.privacy.loss import change_odds, loss_of_constant_device
 from reticent.privacy.upward import decimal, precise, upward
 
 _Row = tuple[Decimal, ...]
@@ -32,6 +32,7 @@ class SwitchLoss:
         return max(self.switched_over_constant, self.constant_over_switched)
 
 
+@precise
 def loss_of_switch(mechanism: Mechanism, flip: Flip, before: int, after: int) -> SwitchLoss:
     """
     A device that never changes against one that changes at most once, after a known number of rounds.
@@ -61,12 +62,24 @@ def loss_of_switch(mechanism: Mechanism, flip: Flip, before: int, after: int) ->
         raise ParameterError("before, after", "whole numbers >= 1", (before, after))
     still = loss_of_constant_device(mechanism, flip, before + after)
     gammas = flip.probability, Fraction(flip.threshold, SCALE)
-    figures = [
-        _switch(rows, gamma, before, after) for rows, gamma in zip(_laws(mechanism), gammas, strict=True)
-    ]
+    if mechanism.kind == "mean":
+        classes = sorted({0, 1, mechanism.classes - 2, mechanism.classes - 1})
+    else:
+        # Classes of a histogram up to symmetry: three that some bit asks about and two that none does.
+        high, all_classes = mechanism.response.high, range(mechanism.classes)
+        asked = [number for number in all_classes if high in mechanism.thresholds(number, 0)]
+        classes = asked[:3] + [number for number in all_classes if number not in asked][:2]
+    laws = (
+        [mechanism.shares(number) for number in classes],
+        [
+            tuple(decimal(Fraction(one, SCALE)) for one in mechanism.thresholds(number, 0))
+            for number in classes
+        ],
+    )
+    ratios = [_switch(rows, gamma, before, after) for rows, gamma in zip(laws, gammas, strict=True)]
     return SwitchLoss(
-        max(still, *(upward(first) for first, _ in figures)),
-        max(still, *(upward(second) for _, second in figures)),
+        max(still, *(upward(up) for up, _ in ratios)),
+        max(still, *(upward(down) for _, down in ratios)),
     )
 
 
@@ -103,29 +116,6 @@ def loss_of_any_histories(mechanism: Mechanism, flip: Flip, uses: Sequence[int])
 
 
 @precise
-def _laws(mechanism: Mechanism) -> tuple[list[_Row], list[_Row]]:
-    """P(1) per class and answer bit, by formula and by integer thresholds, of classes that can be worst."""
-    if mechanism.kind == "mean":
-        classes = sorted({0, 1, mechanism.classes - 2, mechanism.classes - 1})
-    else:
-        classes = _representatives(mechanism)
-    return [mechanism.shares(each) for each in classes], [_whole(mechanism, each) for each in classes]
-
-
-def _representatives(mechanism: Mechanism) -> list[int]:
-    """Classes of a histogram up to symmetry: three that some bit asks about and two that none does."""
-    asked = [
-        each for each in range(mechanism.classes) if mechanism.response.high in mechanism.thresholds(each, 0)
-    ]
-    others = [each for each in range(mechanism.classes) if each not in asked]
-    return asked[:3] + others[:2]
-
-
-def _whole(mechanism: Mechanism, memo_class: int) -> _Row:
-    return tuple(decimal(Fraction(one, SCALE)) for one in mechanism.thresholds(memo_class, 0))
-
-
-@precise
 def _switch(rows: Sequence[_Row], gamma: Fraction, before: int, after: int) -> tuple[Decimal, Decimal]:
     """The worst over classes a ≠ b and c, each direction by itself."""
     odds = decimal(gamma / (1 - gamma))
@@ -147,20 +137,13 @@ def _switch(rows: Sequence[_Row], gamma: Fraction, before: int, after: int) -> t
 def _bit_switch(
     shares: tuple[Decimal, Decimal, Decimal], faded: tuple[Decimal, Decimal]
 ) -> tuple[Decimal, Decimal]:
-    """Both directions of one answer bit, at the worst of the four corners."""
-    ratios = list(_corners(shares, faded))
-    up = max(switched / constant if constant else Decimal("Infinity") for switched, constant in ratios)
-    down = max(constant / switched for switched, constant in ratios)
-    return up.ln(), down.ln()
-
-
-def _corners(
-    shares: tuple[Decimal, Decimal, Decimal], faded: tuple[Decimal, Decimal]
-) -> Iterator[tuple[Decimal, Decimal]]:
-    """The likelihoods of the switching and the constant device, for answers that agree within each part."""
+    """Both directions of one answer bit, at the worst of the four corners: answers that agree in each part."""
     first, second, still = shares
-    for (one, zero), (later_one, later_zero) in product(
-        ((Decimal(1), faded[0]), (faded[0], Decimal(1))), ((Decimal(1), faded[1]), (faded[1], Decimal(1)))
-    ):
+    up, down = Decimal(0), Decimal(0)
+    one_or_faded = [((Decimal(1), fade), (fade, Decimal(1))) for fade in faded]
+    for (one, zero), (later_one, later_zero) in product(*one_or_faded):
         switched = (first * one + (1 - first) * zero) * (second * later_one + (1 - second) * later_zero)
-        yield switched, still * one * later_one + (1 - still) * zero * later_zero
+        constant = still * one * later_one + (1 - still) * zero * later_zero
+        up = max(up, switched / constant if constant else Decimal("Infinity"))
+        down = max(down, constant / switched)
+    return up.ln(), down.ln()

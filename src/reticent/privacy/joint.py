@@ -11,7 +11,7 @@ from typing import Literal
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Flip, Mechanism, Number, exact
-from reticent.privacy.losses import bit_loss
+from reticent.privacy.loss import bit_loss
 from reticent.privacy.upward import decimal, precise, upward
 
 Rounds = Literal["one", "all"]
@@ -65,10 +65,10 @@ def joint_limit_loss(
     ranges = [Fraction(mechanism.max_value) for mechanism in mechanisms]
     taus = [_single_loss(mechanism, flip, rounds) for mechanism, flip in zip(mechanisms, flips, strict=True)]
     if len(set(ranges)) == len(set(taus)) == 1:
-        figure = _shared(taus[0], len(taus), limit / ranges[0])
+        loss = _shared(taus[0], len(taus), limit / ranges[0])
     else:
-        figure = _lagrangian([_Counter(*each) for each in zip(ranges, taus, strict=True)], limit)
-    return min(upward(figure), upward(sum((each.epsilon for each in mechanisms), Fraction(0))))
+        loss = _lagrangian([_Counter(*pair) for pair in zip(ranges, taus, strict=True)], limit)
+    return min(upward(loss), upward(sum((mechanism.epsilon for mechanism in mechanisms), Fraction(0))))
 
 
 @precise
@@ -136,31 +136,29 @@ def _lagrangian(counters: Sequence[_Counter], limit: Fraction) -> Decimal:
     size = decimal(limit)
 
     def bound(one: Decimal, zero: Decimal) -> Decimal:
-        gains = (max(each.best_one(one, limit), each.best_zero(zero, limit)) for each in counters)
+        gains = (max(counter.best_one(one, limit), counter.best_zero(zero, limit)) for counter in counters)
         return (one + zero) * size + sum(gains, Decimal(0))
 
     def rough(one: float, zero: float) -> float:
-        gains = (max(_rough_one(*each, one), each[2] - zero * each[1]) for each in sketch)
+        """The bound in floating point, for the search."""
+        gains = []
+        for slope, top, of_zero in sketch:
+            value = top if one <= 0 else min(max(1 / one - 1 / slope, 0.0), top)
+            gains.append(max(math.log1p(slope * value) - one * value, of_zero - zero * top))
         return (one + zero) * float(limit) + math.fsum(gains)
 
     sketch = [
         (
-            math.expm1(float(each.tau)) / float(each.top),
-            float(min(each.top, limit)),
-            float(each.best_zero(Decimal(0), limit)),
+            math.expm1(float(counter.tau)) / float(counter.top),
+            float(min(counter.top, limit)),
+            float(counter.best_zero(Decimal(0), limit)),
         )
-        for each in counters
+        for counter in counters
     ]
     highest = max(slope for slope, _, _ in sketch)
     one = _lowest(lambda price: rough(price, _lowest(lambda other: rough(price, other), highest)), highest)
     zero = _lowest(lambda price: rough(one, price), highest)
     return min(bound(Decimal(one), Decimal(zero)), bound(Decimal(0), Decimal(0)))
-
-
-def _rough_one(slope: float, top: float, _: float, price: float) -> float:
-    """`_Counter.best_one`, in floating point, for the search."""
-    value = top if price <= 0 else min(max(1 / price - 1 / slope, 0.0), top)
-    return math.log1p(slope * value) - price * value
 
 
 def _lowest(function: Callable[[float], float], highest: float) -> float:

@@ -40,10 +40,10 @@ class Supports:
     """
     Every pattern that occurs, and how many devices share it: largest support first.
 
-    >>> found = supports([[0, 0], [1, 1], [1, 0], [2, 2]])
-    >>> found.counts.tolist(), found.patterns.tolist()
+    >>> shared = supports([[0, 0], [1, 1], [1, 0], [2, 2]])
+    >>> shared.counts.tolist(), shared.patterns.tolist()
     ([3, 1], [[0, 0], [0, 1]])
-    >>> found.share_constant, found.share_lonely
+    >>> shared.share_constant, shared.share_lonely
     (0.75, 0.25)
     """
 
@@ -100,27 +100,20 @@ def supports(cells: ArrayLike) -> Supports:
     per_word = 64 // bits
     words = np.empty((-(-rounds // per_word), devices), dtype=np.uint64)
     for rows in _blocks(devices):
-        words[:, rows] = _packed(_labels(codes[rows], values), bits, per_word)
-    distinct, counts = _distinct(words)
+        words[:, rows] = 0
+        for place, label in enumerate(_labels(codes[rows], values)):
+            words[place // per_word, rows] |= label.astype(np.uint64) << np.uint64(place % per_word * bits)
+    ordered = np.sort(words, axis=1) if len(words) == 1 else words[:, np.lexsort(words)]
+    first = np.append(True, np.any(ordered[:, 1:] != ordered[:, :-1], axis=0))
+    starts = np.flatnonzero(first)
+    counts = np.diff(np.append(starts, devices))
     order = np.argsort(-counts, kind="stable")
-    return Supports(counts[order], _unpacked(distinct[:, order], rounds, bits, per_word))
-
-
-def _packed(labels: NDArray[np.uint16], bits: int, per_word: int) -> NDArray[np.uint64]:
-    """Labels side by side in 64-bit words, `per_word` of them in each."""
-    words = np.zeros((-(-len(labels) // per_word), labels.shape[1]), dtype=np.uint64)
-    for place, label in enumerate(labels):
-        words[place // per_word] |= label.astype(np.uint64) << np.uint64(place % per_word * bits)
-    return words
-
-
-def _unpacked(words: NDArray[np.uint64], rounds: int, bits: int, per_word: int) -> NDArray[np.uint16]:
-    """The labels again, one pattern per row."""
-    labels = np.empty((rounds, words.shape[1]), dtype=np.uint16)
+    distinct = ordered[:, starts[order]]
+    labels = np.empty((rounds, len(order)), dtype=np.uint16)
     for place in range(rounds):
         shift = np.uint64(place % per_word * bits)
-        labels[place] = words[place // per_word] >> shift & np.uint64((1 << bits) - 1)
-    return labels.T
+        labels[place] = distinct[place // per_word] >> shift & np.uint64((1 << bits) - 1)
+    return Supports(counts[order], labels.T)
 
 
 def _labels(codes: NDArray[Any], values: int) -> NDArray[np.uint16]:
@@ -133,22 +126,14 @@ def _labels(codes: NDArray[Any], values: int) -> NDArray[np.uint16]:
     labels = np.empty((rounds, rows), dtype=np.uint16)
     for place in range(rounds):
         slots = offsets + codes[:, place]
-        found = names[slots]
-        new = np.flatnonzero(found == unseen)
+        label = names[slots]
+        new = np.flatnonzero(label == unseen)
         if len(new):
-            found[new] = seen[new]
+            label[new] = seen[new]
             names[slots[new]] = seen[new]
             seen[new] += np.uint16(1)
-        labels[place] = found
+        labels[place] = label
     return labels
-
-
-def _distinct(words: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The distinct columns of `words`, and how often each occurs."""
-    ordered = np.sort(words, axis=1) if len(words) == 1 else words[:, np.lexsort(words)]
-    first = np.append(True, np.any(ordered[:, 1:] != ordered[:, :-1], axis=0))
-    starts = np.flatnonzero(first)
-    return ordered[:, starts], np.diff(np.append(starts, ordered.shape[1]))
 
 
 def _codes(cells: ArrayLike) -> tuple[NDArray[Any], int]:
@@ -163,8 +148,8 @@ def _codes(cells: ArrayLike) -> tuple[NDArray[Any], int]:
     if array.shape[1] >= 65535:
         raise ParameterError("cells", "fewer than 65,535 rounds", array.shape[1])
     if array.min() < 0 or array.max() > 255:
-        found, inverse = np.unique(array, return_inverse=True)
-        return inverse.reshape(array.shape), len(found)
+        distinct, inverse = np.unique(array, return_inverse=True)
+        return inverse.reshape(array.shape), len(distinct)
     return array, int(array.max()) + 1
 
 

@@ -9,12 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.counts import Counts, counts_from_rows
-from reticent.counts.arrays import count_arrays
+from reticent.counts import Counts, count_arrays, counts_from_rows
 from reticent.errors import ParameterError
 from reticent.plan import Plan
-from reticent.reports import Report
-from reticent.reports.codec import ID_BYTES, record_width
+from reticent.reports import ID_BYTES, Report, record_width
 
 Records = NDArray[np.uint8]
 """[n, width]: one row per report."""
@@ -90,11 +88,11 @@ class Layout:
 
     def count(self, answers: Answers) -> CountsByTags:
         """The counts of distinct records without their ids, apart by tags."""
-        return {tags: self._count(chosen) for tags, chosen in self._by_tags(answers)} if len(answers) else {}
-
-    def _count(self, answers: Answers) -> dict[str, Counts]:
-        cohorts = np.ascontiguousarray(answers[:, 0]) if self.plan.uses_cohort else None
-        return count_arrays(self.plan, cohorts, np.ascontiguousarray(answers[:, self._bits :]))
+        counts: CountsByTags = {}
+        for tags, chosen in self._by_tags(answers) if len(answers) else ():
+            cohorts = np.ascontiguousarray(chosen[:, 0]) if self.plan.uses_cohort else None
+            counts[tags] = count_arrays(self.plan, cohorts, np.ascontiguousarray(chosen[:, self._bits :]))
+        return counts
 
     def _by_tags(self, answers: Answers) -> Iterator[tuple[Tags, Answers]]:
         """Answers apart by their combination of tags: those that occur, of however many there might be."""
@@ -105,13 +103,11 @@ class Layout:
         for place, segment in enumerate(self.plan.segments, self._tags):
             keys = keys << np.uint64(8) | np.minimum(answers[:, place], len(segment.tags) - 1)
         order = np.argsort(keys.astype(np.uint16) if len(self.plan.segments) <= 2 else keys, kind="stable")
-        found, starts = np.unique(keys[order], return_index=True)
-        for key, chosen in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
-            yield self._tags_of(key), answers[chosen]
-
-    def _tags_of(self, key: int) -> Tags:
-        codes = key.to_bytes(len(self.plan.segments), "big")
-        return tuple(segment.tags[code] for segment, code in zip(self.plan.segments, codes, strict=True))
+        occurring, starts = np.unique(keys[order], return_index=True)
+        for key, chosen in zip(occurring.tolist(), np.split(order, starts[1:]), strict=True):
+            codes = key.to_bytes(len(self.plan.segments), "big")
+            tags = zip(self.plan.segments, codes, strict=True)
+            yield tuple(segment.tags[code] for segment, code in tags), answers[chosen]
 
 
 def batches(groups: Iterable[Records]) -> Iterator[Records]:
@@ -167,10 +163,10 @@ def add_counts(left: CountsByTags, right: CountsByTags) -> CountsByTags:
     """Counts of disjoint sets of reports, added."""
     total = dict(left)
     for tags, counts in right.items():
-        known = total.get(tags)
-        total[tags] = (
-            counts if known is None else {name: _sum(known[name], count) for name, count in counts.items()}
-        )
+        summed = dict(total.get(tags, {}))
+        for name, count in counts.items():
+            summed[name] = summed[name] + count if name in summed else count
+        total[tags] = summed
     return total
 
 
@@ -179,8 +175,3 @@ def reports_of(counts: CountsByTags) -> int:
     return sum(
         max((count.devices for count in by_metric.values()), default=0) for by_metric in counts.values()
     )
-
-
-def _sum(left: Counts, right: Counts) -> Counts:
-    total: Counts = left + right
-    return total

@@ -5,16 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
+from functools import partial
 
 from reticent.reports import Report
-from reticent.stores.keys import Key, create_key
-from reticent.stores.records import RoundKey
-from reticent.stores.store import Appended, Store
+from reticent.stores import Appended, Key, Keys, RoundKey, Rounds, Store, create_key
 from reticent.testing.store_bench import Bench, all_at_once, law, refused, same
 
 
-def check_store(open: Callable[[], Store], *, durable: bool = True) -> None:  # noqa: A002
+def check_store(
+    open: Callable[[], Store],  # noqa: A002
+    *,
+    durable: bool = True,
+    readonly: Callable[[], Store] | None = None,
+) -> None:
     """
     Assert all that reticent relies on; raises `BrokenLawError` for the first law that is broken.
 
@@ -22,12 +26,17 @@ def check_store(open: Callable[[], Store], *, durable: bool = True) -> None:  # 
     called again to see what is durable, and to have two collectors at once on one store. A store that lives
     in one object alone is checked with `durable=False`, and `open` called once per law.
 
+    `readonly` opens that store to be read only, like `lambda: open_store("sqlite:///test.db", readonly=True)`.
+
     What is written stays in the store: use one that can be thrown away.
 
     >>> from reticent.stores import open_store
     >>> check_store(lambda: open_store("memory:"), durable=False)
     """
-    for asserted in LAWS + (LAWS_OF_DURABLE_STORES if durable else ()):
+    laws = list(LAWS + (LAWS_OF_DURABLE_STORES if durable else ()))
+    if readonly is not None:
+        laws.append(partial(readers_change_nothing, readonly=readonly))
+    for asserted in laws:
         with ExitStack() as stack:
 
             def opened(stack: ExitStack = stack) -> Store:
@@ -38,7 +47,8 @@ def check_store(open: Callable[[], Store], *, durable: bool = True) -> None:  # 
             asserted(Bench(opened))
 
 
-def _plans(bench: Bench) -> None:
+def plans_never_change(bench: Bench) -> None:
+    """A plan stays as it is under its name and version."""
     bench.store.register(bench.plan)
     refused(
         lambda: bench.store.register(bench.version(1, top=70)),
@@ -50,7 +60,8 @@ def _plans(bench: Bench) -> None:
     law(all(plan.text for plan in known), "plans() keeps the text of plan.toml, which devices ask for")
 
 
-def _counted_once(bench: Bench) -> None:
+def reports_count_once(bench: Bench) -> None:
+    """A report counts once, and of two with one id the first one."""
     key, reports = bench.key(7), bench.reports(500)
     first, second = reports[:300], reports[200:]
     same(
@@ -76,7 +87,8 @@ def _counted_once(bench: Bench) -> None:
     same(bench.store.counts(key), bench.expected(reports), "counts are the same after sealing as before")
 
 
-def _many_rounds(bench: Bench) -> None:
+def rounds_are_apart(bench: Bench) -> None:
+    """Rounds and versions are appended together, counted apart and listed in order."""
     other = bench.version(2)
     bench.store.register(other)
     sent = {
@@ -105,23 +117,24 @@ def _many_rounds(bench: Bench) -> None:
         Appended(accepted=30),
         "an id is a duplicate in its own round only",
     )
-    found = [(info.key.round, info.key.version) for info in bench.store.rounds(bench.name)]
+    known = [(info.key.round, info.key.version) for info in bench.store.rounds(bench.name)]
     same(
-        found,
+        known,
         [(9, 1), (8, 2), (8, 1), (7, 2), (7, 1), (6, 2), (6, 1)],
         "rounds() is sorted, latest round and version first",
     )
     latest = [(info.key.round, info.key.version) for info in bench.store.rounds(bench.name, last=3)]
-    same(latest, found[:3], "rounds(last=n) has the n latest")
+    same(latest, known[:3], "rounds(last=n) has the n latest")
     law(
-        {info.key for info in bench.store.rounds()} >= {bench.key(*each) for each in found},
+        {info.key for info in bench.store.rounds()} >= {bench.key(*listed) for listed in known},
         "rounds() without a plan has the rounds of all plans",
     )
     unsealed = {key for key in bench.store.unsealed() if key.plan == bench.name}
-    same(unsealed, {bench.key(*each) for each in found}, "unsealed() has the rounds that are not sealed")
+    same(unsealed, {bench.key(*listed) for listed in known}, "unsealed() has the rounds that are not sealed")
 
 
-def _sealing(bench: Bench) -> None:
+def sealing_is_final(bench: Bench) -> None:
+    """A sealed round takes nothing more and never changes."""
     key, reports = bench.key(7), bench.reports(200)
     law(not bench.store.seal(key), "seal says False for a round that never was")
     same(bench.states(), {}, "sealing a round that never was makes none")
@@ -144,7 +157,8 @@ def _sealing(bench: Bench) -> None:
     law(key not in bench.store.unsealed(), "unsealed() leaves out sealed rounds")
 
 
-def _nothing(bench: Bench) -> None:
+def nothing_makes_no_round(bench: Bench) -> None:
+    """An append of nothing, or of what is refused, leaves nothing behind."""
     same(bench.store.append({}), {}, "an empty append is fine and does nothing")
     same(
         bench.store.append({bench.key(7): b""}),
@@ -162,7 +176,8 @@ def _nothing(bench: Bench) -> None:
     same(bench.states(), {}, "a record that is cut off is refused and makes no round")
 
 
-def _keys(bench: Bench) -> None:
+def keys_are_kept(bench: Bench) -> None:
+    """Keys are kept as they were added, and revoked once."""
     made = [
         create_key(role, f"for {role}", now=100 + place)[1] for place, role in enumerate(("ingest", "admin"))
     ]
@@ -182,7 +197,8 @@ def _keys(bench: Bench) -> None:
     refused(lambda: bench.store.add_key(made[1]), "a key cannot be added over another with its id")
 
 
-def _upkeep(bench: Bench) -> None:
+def a_store_is_well(bench: Bench) -> None:
+    """A store that is well says so."""
     bench.append(bench.reports(10))
     bench.append(bench.reports(10, 8))
     bench.store.seal(bench.key(8))
@@ -192,7 +208,7 @@ def _upkeep(bench: Bench) -> None:
     law(bench.store.nbytes >= 0, "nbytes is a number of bytes")
 
 
-def _all_at_once(bench: Bench) -> None:
+def append_beside_seal(bench: Bench) -> None:
     """One thread appends, one seals, some read: whatever was accepted is counted, and the rest was late."""
     key, groups = bench.key(7), [bench.reports(20) for _ in range(60)]
     accepted: list[Report] = []
@@ -237,7 +253,8 @@ def _all_at_once(bench: Bench) -> None:
     )
 
 
-def _durable(bench: Bench) -> None:
+def accepted_is_durable(bench: Bench) -> None:
+    """What was accepted is there when the store is opened again."""
     key, sealed, reports = bench.key(7), bench.key(6), bench.reports(100)
     bench.append(reports)
     old = bench.reports(50, 6)
@@ -266,7 +283,7 @@ def _durable(bench: Bench) -> None:
     same(bench.append(bench.reports(2, 6), third)[sealed], Appended(late=2), "sealed is sealed for everyone")
 
 
-def _two_collectors(bench: Bench) -> None:
+def collectors_share_a_store(bench: Bench) -> None:
     """The same and different reports through two openings: each counts once when the round is sealed."""
     key, other = bench.key(7), bench.open()
     both, mine, theirs = bench.reports(100), bench.reports(50), bench.reports(50)
@@ -284,7 +301,7 @@ def _two_collectors(bench: Bench) -> None:
     law(not bench.store.seal(key), "seal says False for a round that another collector sealed")
 
 
-def _collectors_at_once(bench: Bench) -> None:
+def collectors_beside_seal(bench: Bench) -> None:
     """Two collectors append the same and different reports while a third seals."""
     key, shared = bench.key(7), [bench.reports(20) for _ in range(30)]
     stores = [bench.store, bench.open(), bench.open()]
@@ -313,15 +330,59 @@ def _collectors_at_once(bench: Bench) -> None:
         )
 
 
+def readers_change_nothing(bench: Bench, readonly: Callable[[], Store]) -> None:
+    """Who only reads sees what is there, and changes nothing."""
+    reports, sealed = bench.reports(40), bench.reports(30, 6)
+    bench.append(reports)
+    bench.append(sealed, bench.store)
+    bench.store.seal(bench.key(6))
+    key = create_key("reader", "", now=100)[1]
+    bench.store.add_key(key)
+    with closing(readonly()) as reader:
+        rounds: Rounds = reader
+        law(bench.plan in rounds.plans(), "plans() of a store that is read only has every plan")
+        same(
+            bench.states(reader),
+            bench.states(),
+            "rounds() of a store that is read only are those of the store",
+        )
+        same(rounds.counts(bench.key(7)), bench.expected(reports), "who only reads has provisional counts")
+        same(rounds.counts(bench.key(6)), bench.expected(sealed, 6), "who only reads has final counts")
+        keys: Keys = reader
+        law(key in list(keys.keys()), "keys() of a store that is read only has every key")
+        same(reader.verify(), [], "verify() of a store that is read only finds nothing wrong")
+        group = {bench.key(7): b"".join(map(bench.layout.pack, bench.reports(1)))}
+        changes: dict[str, Callable[[], object]] = {
+            "register": lambda: reader.register(bench.version(2)),
+            "append": lambda: reader.append(group),
+            "seal": lambda: reader.seal(bench.key(7)),
+            "add_key": lambda: reader.add_key(create_key("reader", "", now=100)[1]),
+            "revoke_key": lambda: reader.revoke_key(key.id, at=200),
+            "ping": reader.ping,
+        }
+        for name, change in changes.items():
+            refused(change, f"{name} of a store that is read only raises StoreError")
+    same(
+        bench.states(),
+        {bench.key(7): ("open", 40), bench.key(6): ("sealed", 30)},
+        "a store that is read only changes no round",
+    )
+    law(key in list(bench.store.keys()), "a store that is read only changes no key")
+
+
 Law = Callable[[Bench], None]
 LAWS: tuple[Law, ...] = (
-    _plans,
-    _counted_once,
-    _many_rounds,
-    _sealing,
-    _nothing,
-    _keys,
-    _upkeep,
-    _all_at_once,
+    plans_never_change,
+    reports_count_once,
+    rounds_are_apart,
+    sealing_is_final,
+    nothing_makes_no_round,
+    keys_are_kept,
+    a_store_is_well,
+    append_beside_seal,
 )
-LAWS_OF_DURABLE_STORES: tuple[Law, ...] = (_durable, _two_collectors, _collectors_at_once)
+LAWS_OF_DURABLE_STORES: tuple[Law, ...] = (
+    accepted_is_durable,
+    collectors_share_a_store,
+    collectors_beside_seal,
+)

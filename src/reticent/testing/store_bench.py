@@ -12,8 +12,7 @@ from reticent.counts import count_reports
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report
-from reticent.stores.records import CountsByTags, Layout, RoundKey
-from reticent.stores.store import Appended, Store
+from reticent.stores import Appended, CountsByTags, Layout, RoundKey, Store
 
 PLAN = """
 [plan]

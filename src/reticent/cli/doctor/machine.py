@@ -65,6 +65,12 @@ class Area:
         message, _, own = str(error).partition("\n  Hint: ")
         return self.problem(name, message.splitlines()[0].rstrip(".") if message else "failed", own or hint)
 
+    def private_file(self, name: str, file: Path, why: str = "") -> Check:
+        """Whether nobody but its owner may reach a file."""
+        if others := open_to_others(file):
+            return self.problem(name, f"{others} may reach {file}{why}", f"chmod 600 {file}")
+        return self.ok(name, "its owner alone may reach the file")
+
 
 INSTALLATION, MACHINE, TLS = Area("installation"), Area("machine"), Area("tls")
 OLDEST_PYTHON = (3, 11)
@@ -217,12 +223,7 @@ def open_to_others(path: Path, rights: int = 0o077) -> str:
 def tls(certificate: Path | None, key: Path | None) -> Iterator[Check]:
     """Whether nobody else reads the key, and the two belong together."""
     if key is not None:
-        others = open_to_others(key)
-        yield (
-            TLS.problem("key", f"{others} may reach {key}", f"chmod 600 {key}")
-            if others
-            else TLS.ok("key", "its owner alone may reach the file")
-        )
+        yield TLS.private_file("key", key)
     if key is None or certificate is None:
         yield TLS.note("certificate", "a certificate and a key go together", "give --tls-cert and --tls-key")
         return

@@ -9,8 +9,7 @@ from reticent.dashboard import charts, labels
 from reticent.dashboard.params import CONFIDENCES, NotHereError, Params
 from reticent.dashboard.points import Point, PointReader, comparable, latest
 from reticent.dashboard.views import View, headline, interval, mark
-from reticent.estimates import Estimate, HistogramEstimate, cumulative
-from reticent.estimates.postprocess import norm_sub
+from reticent.estimates import Estimate, HistogramEstimate, cumulative, norm_sub
 from reticent.plan import Metric, Plan
 
 MOST_LINES = 8

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from reticent.errors import ParameterError
-from reticent.estimates.interval import check_confidence
+from reticent.estimates import check_confidence
 from reticent.mechanisms import Number, exact
 from reticent.plan.linter import LARGE_EPSILON
 from reticent.plan.parse import MAX_NUMBER, MIN_NUMBER

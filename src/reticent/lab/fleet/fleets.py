@@ -15,17 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.counts import Counts
-from reticent.counts.model import fold
-from reticent.counts.reports import Slice
+from reticent.counts import Counts, Slice, fold
 from reticent.device import SecretDraws, answer
 from reticent.errors import ParameterError
 from reticent.lab.fleet.draws import FleetDraws, Places, blocks, each_block
 from reticent.lab.fleet.memo import BucketClasses, Cells, Limit, Memo, Ratios, Whole
 from reticent.mechanisms import COHORTS
 from reticent.plan import Metric, Plan
-from reticent.reports import Report, from_packed, to_packed
-from reticent.reports.codec import ID_BYTES, MAX_ROUND, record_width
+from reticent.reports import ID_BYTES, MAX_ROUND, Report, from_packed, record_width, to_packed
 
 _BLOCK = 1 << 15
 """Devices at a time: their words fit the second-level cache."""
@@ -238,7 +235,7 @@ class VectorisedFleet:
     def _write(
         self, records: NDArray[np.uint8], part: slice, round_number: int, values: Values, tags: Tags
     ) -> None:
-        """The records of a block, as `reticent.reports.codec` defines them."""
+        """The records of a block, as `reticent.reports` defines them."""
         records[:, :8] = np.frombuffer(round_number.to_bytes(8, "big"), dtype=np.uint8)
         for half, place in enumerate(self._draws.places.report_id(self.plan.version, round_number)):
             words = self._draws.words(place, part).astype(">u8")

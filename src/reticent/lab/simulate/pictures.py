@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent.estimates.interval import clopper_pearson
+from reticent.estimates import clopper_pearson
 from reticent.lab.simulate.simulation import MetricEstimates, People, Simulation
 from reticent.plots import COLOURS, drawing, panels
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from reticent.errors import ParameterError
-from reticent.estimates import Estimate, HistogramEstimate, estimate
-from reticent.estimates.interval import clustered_interval
+from reticent.estimates import Estimate, HistogramEstimate, clustered_interval, estimate
 from reticent.lab.fleet import VectorisedFleet
 from reticent.plan import Metric, Plan
 from reticent.privacy import Supports, loss_by_width, loss_of_constant_device, supports

@@ -26,10 +26,7 @@ from reticent.stores.lake.layout import (
     Part,
     folder_of,
     outermost,
-    plan_of,
     plan_path,
-    round_of,
-    version_of,
 )
 from reticent.stores.lake.seals import Seals
 from reticent.stores.lake.verify import problems_of
@@ -94,7 +91,7 @@ class LakeBackend:
             if LAKE not in there:
                 files.put_new(LAKE, json.dumps({"reticent": "lake", "format": FORMAT}).encode())
             with suppress(StoreError):  # who may only read can read
-                for key in self.round_keys(REPORTS):
+                for key in self.seals.round_keys(REPORTS):
                     if self.seals.is_sealed(key):
                         self.seals.sweep(key)
 
@@ -262,26 +259,26 @@ class LakeBackend:
         own = self._own[key]
         while len(own) >= self.merged_at_once:
             small = own[-self.merged_at_once :]
-            rows = sum(each.part.rows for each in small)
-            if len({each.merges for each in small}) > 1 or rows > self.most_rows:
+            rows = sum(own_part.part.rows for own_part in small)
+            if len({own_part.merges for own_part in small}) > 1 or rows > self.most_rows:
                 return
             try:
-                whole = np.concatenate([self._records_of(key, each) for each in small])
+                records = [
+                    self.read(key, own_part.part) if own_part.records is None else own_part.records
+                    for own_part in small
+                ]
+                if any(some is None for some in records):
+                    raise StoreError(f"{self.url}: {folder_of(key)}: parts to merge are gone")
+                whole = np.concatenate([some for some in records if some is not None])
                 merged = Part(self._writer, small[0].part.first, small[-1].part.last, len(whole))
                 self.files.put(f"{folder_of(key)}/{merged.name}", self.columns(key).encode(key, whole))
                 if self.seals.is_closing(key):
                     return
-                self.files.remove(f"{folder_of(key)}/{each.part.name}" for each in small)
+                self.files.remove(f"{folder_of(key)}/{own_part.part.name}" for own_part in small)
             except StoreError:  # what was appended is durable: nobody needs to know
                 own.clear()
                 return
             own[-self.merged_at_once :] = [Own(merged, small[0].merges + 1, None)]
-
-    def _records_of(self, key: RoundKey, own: Own) -> Records:
-        records = self.read(key, own.part) if own.records is None else own.records
-        if records is None:
-            raise StoreError(f"{self.url}: {folder_of(key)}/{own.part.name}: is gone")
-        return records
 
     def read(self, key: RoundKey, part: Part) -> Records | None:
         """The records of a part; None when it is gone, `StoreError` when it is bad."""
@@ -319,29 +316,16 @@ class LakeBackend:
 
     # Which rounds there are
 
-    def round_keys(self, top: str, plan: str | None = None) -> Iterator[RoundKey]:
-        """The rounds that have a folder or a file below `reports` or `counts`."""
-        for plan_folder in self.files.names(top):
-            name = plan_of(plan_folder)
-            if name is not None and plan in (None, name):
-                for version_folder in self.files.names(f"{top}/{plan_folder}"):
-                    version = version_of(version_folder)
-                    if version is not None:
-                        for file in self.files.names(f"{top}/{plan_folder}/{version_folder}"):
-                            number = round_of(file)
-                            if number is not None:
-                                yield RoundKey(name, version, number)
-
     def unsealed(self, plan: str | None = None) -> list[RoundKey]:
         """The rounds that are open or closing."""
-        folders = sorted(self.round_keys(REPORTS, plan))
-        sealed = set(self.round_keys(COUNTS, plan)) if folders else set()
+        folders = sorted(self.seals.round_keys(REPORTS, plan))
+        sealed = set(self.seals.round_keys(COUNTS, plan)) if folders else set()
         return [key for key in folders if key not in sealed and any(self.seals.listed(key))]
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
         """The rounds of a plan, latest first, at most `last` of each plan; while open with rows as named."""
         rounds = []
-        for key in latest({*self.round_keys(COUNTS, plan), *self.unsealed(plan)}, last):
+        for key in latest({*self.seals.round_keys(COUNTS, plan), *self.unsealed(plan)}, last):
             final = self.final(key)
             if final is None:
                 parts, _ = self.seals.listed(key)
@@ -371,17 +355,7 @@ class LakeBackend:
         """
         if self.seals.is_sealed(key):
             return []
-        return [f"{folder_of(key)}/{name}" for name in self.countable(key)]
-
-    def countable(self, key: RoundKey) -> list[str]:
-        """The names of the files that count, without those that another one covers."""
-        names = self.seals.kept(key)
-        if names is None:
-            listed, others = self.seals.listed(key)
-            names = [part.name for part in listed] + others
-        parsed = {name: Part.parse(name) for name in names}
-        foreign = [name for name, part in parsed.items() if part is None]
-        return [part.name for part in outermost(filter(None, parsed.values()))] + foreign
+        return [f"{folder_of(key)}/{name}" for name in self.seals.countable(key)]
 
     def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
         """

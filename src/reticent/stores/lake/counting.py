@@ -207,7 +207,7 @@ def _count_parts(lake: LakeBackend, parts: Parts, engine: Engine, skip_bad: bool
     # Asked before the parts are listed: those of an older list may have been merged before it was frozen.
     frozen = seals.kept(key) is not None
     state: State = "closing" if seals.is_closing(key) else "open"
-    names = lake.countable(key)
+    names = seals.countable(key)
 
     def check(names: Sequence[str], pages: bool) -> dict[str, str]:
         problems = parts.problems(names, pages)

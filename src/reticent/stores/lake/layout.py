@@ -28,10 +28,8 @@ _ROW_GROUP = 1 << 18
 LAKE = "lake.json"
 PLANS, REPORTS, SEALS, COUNTS, KEYS = "plans", "reports", "seals", "counts", "keys"
 
-_SEGMENT = re.compile(r"([0-9a-f]{32})-([0-9]{8,})-([0-9]{8,})-([1-9][0-9]*)\.parquet")
-_ROUND = re.compile(r"round=(0|[1-9][0-9]*)")
-_VERSION = re.compile(r"version=([1-9][0-9]*)")
-_PLAN = re.compile(r"plan=([a-z][a-z0-9_-]*)")
+_PART = re.compile(r"([0-9a-f]{32})-([0-9]{8,})-([0-9]{8,})-([1-9][0-9]*)\.parquet")
+_VALUES = {"plan": "[a-z][a-z0-9_-]*", "version": "[1-9][0-9]*", "round": "0|[1-9][0-9]*"}
 
 
 def folder_of(key: RoundKey, top: str = REPORTS) -> str:
@@ -55,7 +53,7 @@ def closing_path(key: RoundKey) -> str:
 
 
 def frozen_path(key: RoundKey) -> str:
-    """The file that says which segments count."""
+    """The file that says which parts count."""
     return f"{folder_of(key, SEALS)}/segments.json"
 
 
@@ -64,30 +62,23 @@ def counts_path(key: RoundKey) -> str:
     return f"{folder_of(key, COUNTS)}.json"
 
 
-def plan_of(name: str) -> str | None:
-    """The plan of a folder `plan=…`."""
-    found = _PLAN.fullmatch(name)
-    return found[1] if found else None
+def value_of(name: str, folder: str) -> str | None:
+    """
+    What a folder `plan=…`, `version=…` or `round=…` stands for, or a file `round=….json`; None if it is none.
 
-
-def version_of(name: str) -> int | None:
-    """The version of a folder `version=…`."""
-    found = _VERSION.fullmatch(name)
-    return int(found[1]) if found else None
-
-
-def round_of(name: str) -> int | None:
-    """The number of a folder `round=…` or of a file `round=….json`."""
-    found = _ROUND.fullmatch(name.removesuffix(".json"))
-    return int(found[1]) if found else None
+    >>> value_of("round", "round=81652.json"), value_of("version", "version=01")
+    ('81652', None)
+    """
+    match = re.fullmatch(f"{name}=({_VALUES[name]})", folder.removesuffix(".json"))
+    return match[1] if match else None
 
 
 class Part(NamedTuple):
     """
-    What the name of a segment says: whose it is, which commit groups of the writer, and how many rows.
+    What the name of a part says: whose it is, which commit groups of the writer, and how many rows.
 
     A writer is one opening of the store, by 128 random bits, and numbers the groups of each round from 1 on.
-    A segment that was merged from others has a range of numbers, and covers the segments it was made from.
+    A part that was merged from others has a range of numbers, and covers the parts it was made from.
 
     >>> one = Part("0" * 32, 3, 3, 40)
     >>> one.name
@@ -108,11 +99,11 @@ class Part(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> Part | None:
-        """The segment of a name; None when it is not the name of one."""
-        found = _SEGMENT.fullmatch(name)
-        if found is None or int(found[2]) > int(found[3]):
+        """The part of a name; None when it is not the name of one."""
+        match = _PART.fullmatch(name)
+        if match is None or int(match[2]) > int(match[3]):
             return None
-        return cls(found[1], int(found[2]), int(found[3]), int(found[4]))
+        return cls(match[1], int(match[2]), int(match[3]), int(match[4]))
 
     @property
     def span(self) -> Span:
@@ -124,24 +115,19 @@ class Part(NamedTuple):
         return self.writer == other.writer and self.first <= other.first and other.last <= self.last
 
 
-def outermost(segments: Iterable[Part]) -> list[Part]:
+def outermost(parts: Iterable[Part]) -> list[Part]:
     """
-    Those segments that no other one covers: all that is in any of them.
+    Those parts that no other one covers: all that is in any of them.
 
     >>> parts = [Part("a", 1, 1, 5), Part("a", 2, 2, 5), Part("a", 1, 2, 10), Part("a", 3, 3, 5)]
-    >>> [segment[1:] for segment in outermost(parts)]
+    >>> [part[1:] for part in outermost(parts)]
     [(1, 2, 10), (3, 3, 5)]
     """
-    found: list[Part] = []
-    for segment in sorted(segments, key=lambda each: (each.writer, each.first, -each.last)):
-        if not found or not found[-1].covers(segment):
-            found.append(segment)
-    return found
-
-
-def is_hidden(name: str) -> bool:
-    """Whether a name is one that readers of Parquet folders pass over, like `_SUCCESS` or `.nfs0001`."""
-    return name.startswith((".", "_"))
+    covering: list[Part] = []
+    for part in sorted(parts, key=lambda part: (part.writer, part.first, -part.last)):
+        if not covering or not covering[-1].covers(part):
+            covering.append(part)
+    return covering
 
 
 class Field(NamedTuple):
@@ -186,8 +172,8 @@ class Columns:
         )
         self._largest = [len(segment.tags) - 1 for segment in plan.segments]
         self._tags = bits - len(self._largest)
-        self.schema = pa.schema([pa.field(each.name, each.type, nullable=False) for each in self.fields])
-        self._small = [each.name for each in self.fields if each.type == pa.uint8()]
+        self.schema = pa.schema([pa.field(field.name, field.type, nullable=False) for field in self.fields])
+        self._small = [field.name for field in self.fields if field.type == pa.uint8()]
         self._digest = plan.fingerprint.hex()
 
     def metadata(self, key: RoundKey) -> dict[str, str]:
@@ -212,7 +198,12 @@ class Columns:
         """Rows as records."""
         records = np.empty((table.num_rows, self.layout.width), dtype=np.uint8)
         for field in self.fields:
-            _bytes(table.column(field.name), field, records)
+            numbers = table.column(field.name).to_numpy()
+            if field.type == pa.uint8():
+                records[:, field.start] = numbers
+            else:
+                wide = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
+                records[:, field.start : field.stop] = wide[:, 8 - (field.stop - field.start) :]
         return records
 
     def encode(self, key: RoundKey, records: Records) -> bytes:
@@ -287,12 +278,3 @@ def _number(records: Records, field: Field) -> NDArray[Any]:
     wide = np.zeros((len(records), 8), dtype=np.uint8)
     wide[:, 8 - (field.stop - field.start) :] = records[:, field.start : field.stop]
     return wide.view(">i8").reshape(-1).astype(np.int64)
-
-
-def _bytes(column: pa.ChunkedArray, field: Field, records: Records) -> None:
-    numbers = column.to_numpy()
-    if field.type == pa.uint8():
-        records[:, field.start] = numbers
-    else:
-        wide = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
-        records[:, field.start : field.stop] = wide[:, 8 - (field.stop - field.start) :]

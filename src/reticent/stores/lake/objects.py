@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +28,9 @@ class ObjectFiles(Files):
     def __init__(self, filesystem: Any, prefix: str, url: str = "") -> None:
         self._filesystem = filesystem
         self._prefix = prefix.rstrip("/")
-        self._url = url or f"lake+{_protocol(filesystem)}://{self._prefix.lstrip('/')}"
+        protocols = filesystem.protocol
+        protocol = protocols if isinstance(protocols, str) else protocols[0]
+        self._url = url or f"lake+{protocol}://{self._prefix.lstrip('/')}"
 
     @property
     def url(self) -> str:
@@ -38,9 +41,9 @@ class ObjectFiles(Files):
         """Try whether a file that is there stays as it is."""
         path = f"{TEMPORARY}/{secrets.token_hex(16)}"
         first, second = self.put_new(path, b"first"), self.put_new(path, b"second")
-        found = self.read(path)
+        kept = self.read(path)
         self.remove([path])
-        if (first, second, found) != (True, False, b"first"):
+        if (first, second, kept) != (True, False, b"first"):
             raise StoreError(
                 f"{self.url}: expected a server that refuses to overwrite with If-None-Match, got one that"
                 " overwrites.\n  Hint: on such a server two collectors could seal a round twice"
@@ -60,21 +63,20 @@ class ObjectFiles(Files):
     def read_all(self, paths: Iterable[str]) -> list[bytes | None]:
         """Several whole files, fetched side by side where the file system can do that."""
         full = [self._full(path) for path in paths]
-        found = self._try("", lambda: self._filesystem.cat(full, on_error="return")) if full else {}
-        if not isinstance(found, dict):
-            found = dict.fromkeys(full, found)
-        return [self._content(path, found[path]) for path in full]
+        contents = self._try("", lambda: self._filesystem.cat(full, on_error="return")) if full else {}
+        if not isinstance(contents, dict):  # of one path, some file systems give its content alone
+            contents = dict.fromkeys(full, contents)
+        files: list[bytes | None] = []
+        for path in full:
+            content = contents[path]
+            if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
+                raise self._fault(path.removeprefix(self._prefix + "/"), content) from content
+            files.append(None if isinstance(content, FileNotFoundError) else bytes(content))
+        return files
 
     def location(self, path: str) -> tuple[str, Any]:
         """A file's address with its protocol, and the file system that is to be registered with an engine."""
         return str(self._filesystem.unstrip_protocol(self._full(path))), self._filesystem
-
-    def _content(self, path: str, found: object) -> bytes | None:
-        if isinstance(found, FileNotFoundError):
-            return None
-        if isinstance(found, Exception):
-            raise self._fault(path.removeprefix(self._prefix + "/"), found) from found
-        return bytes(found)  # type: ignore[call-overload,no-any-return]
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file under a path that nobody else uses; to try again writes the same once more."""
@@ -97,10 +99,10 @@ class ObjectFiles(Files):
 
         def names() -> list[str]:
             try:
-                found = self._filesystem.ls(self._full(folder), detail=False)
+                paths = self._filesystem.ls(self._full(folder), detail=False)
             except FileNotFoundError:
                 return []
-            return sorted({str(path).rstrip("/").rpartition("/")[2] for path in found})
+            return sorted({str(path).rstrip("/").rpartition("/")[2] for path in paths})
 
         self._filesystem.invalidate_cache()
         return self._try(folder, names)
@@ -114,12 +116,13 @@ class ObjectFiles(Files):
                 return
         except Exception:  # one of them is gone, perhaps: try them one by one
             self._filesystem.invalidate_cache()
-        for path in full:
-            self._try(path, lambda path=path: self._remove(path))  # type: ignore[misc]
 
-    def _remove(self, path: str) -> None:
-        with suppress(FileNotFoundError):
-            self._filesystem.rm_file(path)
+        def remove(path: str) -> None:
+            with suppress(FileNotFoundError):
+                self._filesystem.rm_file(path)
+
+        for path in full:
+            self._try(path, partial(remove, path))
 
     def _full(self, path: str) -> str:
         return f"{self._prefix}/{path}".rstrip("/")
@@ -132,11 +135,6 @@ class ObjectFiles(Files):
 
     def _fault(self, path: str, error: Exception) -> StoreError:
         return StoreError(f"{self.url}: {path}: {type(error).__name__}: {error}")
-
-
-def _protocol(filesystem: Any) -> str:
-    protocol = filesystem.protocol
-    return str(protocol if isinstance(protocol, str) else protocol[0])
 
 
 def files_at(url: str) -> Files:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
-from reticent.counts import Counts, counts_from_rows
 from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
 from reticent.stores.lake.files import Files
-from reticent.stores.lake.layout import Part, closing_path, counts_path, folder_of, frozen_path, is_hidden
-from reticent.stores.records import Count, CountsByTags, RoundKey
+from reticent.stores.lake.layout import (
+    Part,
+    closing_path,
+    counts_path,
+    folder_of,
+    frozen_path,
+    outermost,
+    value_of,
+)
+from reticent.stores.records import Count, RoundKey, counts_in_rows, counts_of_rows
 
 
 class Seals:
@@ -19,26 +27,53 @@ class Seals:
     | file | made when | says |
     |---|---|---|
     | `closing.json` | somebody begins to seal | what is not in `segments.json` is late |
-    | `segments.json` | by whoever first sees `closing.json` | the segments that count |
+    | `segments.json` | by whoever first sees `closing.json` | the parts that count |
     | `round=N.json` | when they are counted | the counts, for ever |
     """
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._final: dict[RoundKey, tuple[Plan, Count]] = {}
+        self._final: dict[RoundKey, Count] = {}
 
-    # Segments
+    # Rounds and their parts
 
     def listed(self, key: RoundKey) -> tuple[list[Part], list[str]]:
-        """The segments of a round that are there now, and the names of files that are no segments."""
-        segments, others = [], []
+        """The parts of a round that are there now, and the names of files that are no parts."""
+        parts, others = [], []
         for name in self._files.names(folder_of(key)):
-            segment = Part.parse(name)
-            if segment is not None:
-                segments.append(segment)
-            elif not is_hidden(name):
+            part = Part.parse(name)
+            if part is not None:
+                parts.append(part)
+            elif not name.startswith(
+                (".", "_")
+            ):  # which readers of Parquet folders pass over, like `_SUCCESS`
                 others.append(name)
-        return segments, others
+        return parts, others
+
+    def countable(self, key: RoundKey) -> list[str]:
+        """The names of the files that count, without those that another one covers."""
+        names = self.kept(key)
+        if names is None:
+            parts, others = self.listed(key)
+            names = [part.name for part in parts] + others
+        parsed = {name: Part.parse(name) for name in names}
+        foreign = [name for name, part in parsed.items() if part is None]
+        return [part.name for part in outermost(filter(None, parsed.values()))] + foreign
+
+    def round_keys(self, top: str, plan: str | None = None) -> Iterator[RoundKey]:
+        """The rounds that have a folder or a file below `reports` or `counts`."""
+        for plan_folder in self._files.names(top):
+            name = value_of("plan", plan_folder)
+            if name is None or plan not in (None, name):
+                continue
+            for version_folder in self._files.names(f"{top}/{plan_folder}"):
+                version = value_of("version", version_folder)
+                if version is None:
+                    continue
+                for file in self._files.names(f"{top}/{plan_folder}/{version_folder}"):
+                    number = value_of("round", file)
+                    if number is not None:
+                        yield RoundKey(name, int(version), int(number))
 
     # Closing and freezing
 
@@ -59,8 +94,8 @@ class Seals:
         """
         kept = self.kept(key)
         if kept is None:
-            segments, others = self.listed(key)
-            names = sorted([segment.name for segment in segments] + others)
+            parts, others = self.listed(key)
+            names = sorted([part.name for part in parts] + others)
             self._files.put_new(frozen_path(key), json.dumps({"segments": names}).encode())
             kept = self.kept(key)
         if kept is None:
@@ -89,51 +124,31 @@ class Seals:
             if data is None:
                 return None
             try:
-                self._final[key] = plan, read_counts(plan, data)
+                document = json.loads(data)
+                rows = (
+                    (row["tags"], row["metric"], row["reports"], row["ones"]) for row in document["counts"]
+                )
+                counts = counts_of_rows(plan, rows)
+                self._final[key] = Count(int(document["reports"]), counts, dict(document["left_out"]))
             except (ValueError, KeyError, TypeError, ParameterError) as error:
                 reason = str(error).splitlines()[0] if str(error) else type(error).__name__
                 raise StoreError(f"{self._files.url}: {counts_path(key)}: is damaged: {reason}") from error
-        return self._final[key][1]
+        return self._final[key]
 
     def publish(self, key: RoundKey, count: Count) -> bool:
         """Seal: make the counts what they are for ever; False when somebody was quicker."""
-        return self._files.put_new(counts_path(key), write_counts(key, count))
+        rows = [
+            {"tags": tags, "metric": metric, "reports": reports, "ones": ones}
+            for tags, metric, reports, ones in counts_in_rows(count)
+        ]
+        left_out = dict(sorted(count.left_out.items()))
+        document = {**key._asdict(), "reports": count.reports, "left_out": left_out, "counts": rows}
+        return self._files.put_new(counts_path(key), json.dumps(document).encode())
 
     def sweep(self, key: RoundKey) -> None:
-        """Remove the segments of a round whose counts are there; none of them will be read again."""
+        """Remove the parts of a round whose counts are there; none of them will be read again."""
         names = self._files.names(folder_of(key))
         if names:
             self._files.settle(counts_path(key).rpartition("/")[0])
             self._files.remove(f"{folder_of(key)}/{name}" for name in names if Part.parse(name))
         self._files.clear(folder_of(key))
-
-
-def write_counts(key: RoundKey, count: Count) -> bytes:
-    """The file of a sealed round: the same bytes, whoever writes it."""
-    rows = []
-    for tags, by_metric in sorted(count.counts.items()):
-        for metric, counts in by_metric.items():
-            _, reports, ones = zip(*counts.rows(), strict=True)
-            rows.append({"tags": tags, "metric": metric, "reports": reports, "ones": ones})
-    document = {
-        **key._asdict(),
-        "reports": count.reports,
-        "left_out": dict(sorted(count.left_out.items())),
-        "counts": rows,
-    }
-    return json.dumps(document).encode()
-
-
-def read_counts(plan: Plan, data: bytes) -> Count:
-    """What such a file says."""
-    document = json.loads(data)
-    counts: CountsByTags = {}
-    for row in document["counts"]:
-        if len(row["tags"]) != len(plan.segments):
-            raise ParameterError("tags", f"one per segment ({len(plan.segments)})", len(row["tags"]))
-        columns = enumerate(zip(row["reports"], row["ones"], strict=True))
-        found: Counts = counts_from_rows(
-            plan.by_name[row["metric"]], ((place, each, hits) for place, (each, hits) in columns)
-        )
-        counts.setdefault(tuple(row["tags"]), {})[row["metric"]] = found
-    return Count(int(document["reports"]), counts, dict(document["left_out"]))

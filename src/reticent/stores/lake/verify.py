@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from reticent.errors import StoreError
 from reticent.stores.lake.counting import GONE, NOT_A_PART
 from reticent.stores.lake.layout import COUNTS, LAKE, REPORTS, Part, folder_of
-from reticent.stores.records import Count, RoundKey
+from reticent.stores.records import RoundKey
 
 if TYPE_CHECKING:
     from reticent.stores.lake.backend import LakeBackend
@@ -16,22 +17,23 @@ if TYPE_CHECKING:
 
 def problems_of(lake: LakeBackend) -> list[str]:
     """
-    What is wrong, a sentence each. Every segment that counts is read, with its checksums.
+    What is wrong, a sentence each. Every part that counts is read, with its checksums.
 
-    Segments of a sealed round are no problem: they are never counted, and go when the lake is opened.
+    Parts of a sealed round are no problem: they are never counted, and go when the lake is opened.
     """
     problems = [] if lake.files.read(LAKE) is not None else [f"{LAKE} is gone"]
-    problems += [problem for path in lake.plan_paths() for problem in _said(lake, lambda: lake.plan_at(path))]  # noqa: B023
-    problems += _said(lake, lake.keys)
-    sealed = set(lake.round_keys(COUNTS))
+    for path in lake.plan_paths():
+        problems += _complaints(lake, partial(lake.plan_at, path))
+    problems += _complaints(lake, lake.keys)
+    sealed = set(lake.seals.round_keys(COUNTS))
     for key in sorted(sealed):
         problems += _sealed(lake, key)
-    for key in sorted(set(lake.round_keys(REPORTS)) - sealed):
+    for key in sorted(set(lake.seals.round_keys(REPORTS)) - sealed):
         problems += _open(lake, key)
     return problems
 
 
-def _said(lake: LakeBackend, work: Callable[[], object]) -> list[str]:
+def _complaints(lake: LakeBackend, work: Callable[[], object]) -> list[str]:
     """What work complains of, on one line and without the address."""
     try:
         work()
@@ -43,31 +45,31 @@ def _said(lake: LakeBackend, work: Callable[[], object]) -> list[str]:
 def _sealed(lake: LakeBackend, key: RoundKey) -> Iterator[str]:
     """A round of counts: every metric was answered by all its reports."""
     where = f"round {key.round} of {key.plan} version {key.version}"
-    found: list[Count | None] = []
-    yield from _said(lake, lambda: found.append(lake.final(key)))
-    for count in found:
-        if count is None:
-            continue
-        for metric in lake.layout(key).plan.by_name:
-            devices = sum(by_metric[metric].devices for by_metric in count.counts.values())
-            if devices != count.reports:
-                yield f"{where}: {metric}: expected the counts of {count.reports} reports, got {devices}"
+    problems = _complaints(lake, lambda: lake.final(key))
+    count = None if problems else lake.final(key)
+    if count is None:
+        yield from problems
+        return
+    for metric in lake.layout(key).plan.by_name:
+        devices = sum(by_metric[metric].devices for by_metric in count.counts.values())
+        if devices != count.reports:
+            yield f"{where}: {metric}: expected the counts of {count.reports} reports, got {devices}"
 
 
 def _open(lake: LakeBackend, key: RoundKey) -> Iterator[str]:
-    """A round with reports: each segment that counts is there, whole, and of this round."""
-    problems = _said(lake, lambda: lake.columns(key))
+    """A round with reports: each part that counts is there, whole, and of this round."""
+    problems = _complaints(lake, lambda: lake.columns(key))
     if problems:
         yield from problems
         return
-    for name in lake.countable(key):
-        segment = Part.parse(name)
+    for name in lake.seals.countable(key):
+        part = Part.parse(name)
         path = f"{folder_of(key)}/{name}"
-        if segment is None:
+        if part is None:
             yield f"{path}: {NOT_A_PART}"
             continue
         try:
-            gone = lake.read(key, segment) is None
+            gone = lake.read(key, part) is None
         except StoreError as error:
             yield f"{path}: {error}"
             continue

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reticent.errors import ParameterError
-from reticent.estimates.estimate import HistogramEstimate
+from reticent.estimates.estimator import HistogramEstimate
 from reticent.estimates.interval import Floats
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Quantile:
         return f"{self.value:g}{unit} in [{self.lower:g}, {self.upper:g}] ({100 * self.confidence:g}%)"
 
     def _repr_html_(self) -> str:
-        from reticent.estimates.html import quantile_html
+        from reticent.estimates.notebook import quantile_html
 
         return quantile_html(self)
 
@@ -92,13 +92,13 @@ class CumulativeEstimate:
         )
 
     def _repr_html_(self) -> str:
-        from reticent.estimates.html import cumulative_html
+        from reticent.estimates.notebook import cumulative_html
 
         return cumulative_html(self)
 
     def plot(self, axes: Axes | None = None, truth: Sequence[float] | None = None) -> Figure:
         """The band, and the true share below each edge if that is known; needs matplotlib."""
-        from reticent.estimates.pictures import plot_cumulative
+        from reticent.estimates.notebook import plot_cumulative
 
         return plot_cumulative(self, axes, truth)
 

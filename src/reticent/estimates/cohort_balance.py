@@ -101,8 +101,8 @@ def balance(metric: Metric, counts: Counts) -> Balance | None:
 
     >>> from reticent.mechanisms import Buckets, DBitFlip
     >>> hours = Metric("hours", DBitFlip(epsilon=1, buckets=Buckets.even(24, 4), width=1))
-    >>> found = balance(hours, HistogramCounts(reports=(400, 200, 200, 200), ones=(0, 0, 0, 0)))
-    >>> found.even, [row.row for row in found.over], [row.expected for row in found.over]
+    >>> rows = balance(hours, HistogramCounts(reports=(400, 200, 200, 200), ones=(0, 0, 0, 0)))
+    >>> rows.even, [row.row for row in rows.over], [row.expected for row in rows.over]
     (False, [0], [250.0])
     """
     shares = shares_of_rows(metric)

@@ -7,10 +7,12 @@ says "even" has a false-alarm rate above that over all seeds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate
 from math import comb
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from scipy.stats import binomtest
 
 from reticent.counts import HistogramCounts, MeanCounts, count_reports
 from reticent.errors import ParameterError
-from reticent.estimates.balance import ALARM, Balance, RowBalance, balance, shares_of_rows
+from reticent.estimates import ALARM, Balance, RowBalance, balance, shares_of_rows
 from reticent.lab.fleet import SdkFleet
 from reticent.mechanisms import COHORTS, Buckets, DBitFlip, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan
@@ -206,3 +208,40 @@ def test_where_there_is_nothing_to_compare(metric: Metric, counts: Any) -> None:
 def test_counts_of_another_metric_are_refused() -> None:
     with pytest.raises(ParameterError, match="counts of windows: expected 8 rows, got 16"):
         balance(WINDOWS, HistogramCounts((1,) * 16, (0,) * 16, 2))
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "attackers.md"
+TABLE = re.findall(
+    r"^\| (\d+) buckets, (\d+) bits? \| ([\d.]+) % \| ([\d.]+) % \| ([\d.]+) % \|$", PAGE.read_text(), re.M
+)
+
+
+def seen(metric: Metric, devices: int, liars: int) -> bool:
+    """Whether liars who gather on one window set off the alarm, were all other counts as expected."""
+    mechanism = metric.mechanism
+    assert isinstance(mechanism, DBitFlip)
+    window = mechanism.window(0)
+    counts = [
+        round((devices - liars) * share) + (liars if bucket in window else 0)
+        for bucket, share in enumerate(shares_of_rows(metric))
+    ]
+    spare = next(bucket for bucket in range(len(counts)) if bucket not in window)
+    counts[spare] += mechanism.bits * devices - sum(counts)  # roundings
+    found = balance(metric, HistogramCounts(tuple(counts), (0,) * len(counts), mechanism.bits))
+    assert found is not None
+    return not found.even
+
+
+@pytest.mark.parametrize(("buckets", "bits", "few", "more", "many"), TABLE)
+def test_the_printed_share_of_liars_is_seen_and_little_less_is_not(
+    buckets: str, bits: str, few: str, more: str, many: str
+) -> None:
+    metric = Metric("m", DBitFlip(1, Buckets.even(int(buckets), int(buckets)), int(bits), label="plan/m"))
+    for devices, percent in ((10_000, few), (100_000, more), (1_000_000, many)):
+        printed = float(percent) / 100
+        assert seen(metric, devices, round(devices * (printed + 0.00005)))
+        assert not seen(metric, devices, round(devices * (printed - 0.00015)))
+
+
+def test_the_table_is_there() -> None:
+    assert len(TABLE) == 3

@@ -8,7 +8,8 @@ The same figure gives the same bytes: files carry no date and no random ids.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import cache, wraps
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -27,6 +28,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 Arguments = ParamSpec("Arguments")
 Drawn = TypeVar("Drawn")
 
+_DOTS, _SCREEN = 150, 96
 _LOOK = {
     "axes.axisbelow": True,
     "axes.edgecolor": "#888888",
@@ -69,11 +71,14 @@ def panels(
     [8.0, 3.2]
     """
     with _look():
-        from reticent.plots.picture import Picture
-
-        figure = Picture(figsize=(width * columns, height * rows), layout="constrained")
+        figure = new_figure(width * columns, height * rows)
         axes = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, list(axes.ravel())
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure of so many inches, which a notebook shows by itself as the last line of a cell."""
+    return _picture_class()(figsize=(width, height), layout="constrained")
 
 
 def save(figure: Figure, folder: Path, name: str, kinds: Sequence[str] = ("png", "svg")) -> list[Path]:
@@ -92,3 +97,26 @@ def _look() -> Any:
     except ImportError as missing:
         raise MissingExtraError("lab", missing.name or "matplotlib") from None
     return rc_context(_LOOK)  # type: ignore[arg-type]
+
+
+@cache
+def _picture_class() -> type[Figure]:
+    """
+    The class of our figures, made when matplotlib is first needed.
+
+    Figures here are made without `pyplot`, so no backend knows of them; this one makes its own PNG, sharp on
+    dense screens and of the size it has on paper.
+    """
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        """A figure that a notebook shows whatever backend is in use."""
+
+        @drawing
+        def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+            image = BytesIO()
+            self.savefig(image, format="png", dpi=_DOTS)
+            width, height = (round(inches * _SCREEN) for inches in self.get_size_inches())
+            return image.getvalue(), {"width": width, "height": height}
+
+    return Picture

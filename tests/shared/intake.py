@@ -1,25 +1,12 @@
-"""Which reports answer a question that was asked: the collector's rules, as a pure function of the clock."""
+"""The rules of which reports count, one report at a time: what the collector's quick reader is compared with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 
 from reticent.mechanisms import COHORTS
 from reticent.plan import Plan
-from reticent.reports.codec import ID_BYTES
-from reticent.reports.report import Report
-
-
-class Verdict(StrEnum):
-    """What becomes of a report; the words are stable and stand on the wire."""
-
-    ACCEPTED = "accepted"
-    UNKNOWN_PLAN = "unknown_plan"
-    VERSION_MISMATCH = "version_mismatch"
-    MALFORMED = "malformed"
-    EARLY = "early"
-    LATE = "late"
+from reticent.reports import ID_BYTES, Report, Verdict
 
 
 class Intake:
@@ -40,7 +27,7 @@ class Intake:
         plan = self._plans.get((report.plan, report.version))
         if plan is None:
             return Verdict.VERSION_MISMATCH if report.plan in self._names else Verdict.UNKNOWN_PLAN
-        if not fits(report, plan):
+        if not _fits(report, plan):
             return Verdict.MALFORMED
         asked = plan.round(report.round)
         if now < asked.start - self._skew:
@@ -48,7 +35,7 @@ class Intake:
         return Verdict.LATE if now >= asked.closes else Verdict.ACCEPTED
 
 
-def fits(report: Report, plan: Plan) -> bool:
+def _fits(report: Report, plan: Plan) -> bool:
     """Whether a report has the shape its plan asks for: size, padding, cohort and segment names."""
     if len(report.id) != ID_BYTES or len(report.bits) != plan.report_bytes:
         return False

@@ -1,0 +1,283 @@
+"""How many answered, and how many of them with 1: per metric, and per row for a histogram; from any reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import add
+from typing import TYPE_CHECKING
+
+from reticent.errors import MissingExtraError, ParameterError, ReportError
+from reticent.mechanisms import COHORTS
+from reticent.plan import Metric, Plan
+from reticent.reports import Report
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_BATCH = 1 << 18
+"""Reports per step of `count_arrays`: the keys of one step fit the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeanCounts:
+    """
+    The reports on a mean, and how many of them said 1.
+
+    Counts add, in any order and from anywhere: a shard, a partition, a late batch.
+
+    >>> sum([MeanCounts(3, 1), MeanCounts(2, 2)])
+    MeanCounts(reports=5, ones=3)
+    """
+
+    reports: int
+    ones: int
+
+    def __post_init__(self) -> None:
+        _check(self.reports, self.ones)
+
+    def __add__(self, other: object) -> MeanCounts:
+        if not isinstance(other, MeanCounts):
+            return NotImplemented
+        return MeanCounts(self.reports + other.reports, self.ones + other.ones)
+
+    def __radd__(self, other: object) -> MeanCounts:
+        return self if other == 0 else NotImplemented
+
+    @property
+    def devices(self) -> int:
+        """How many devices answered: one report each."""
+        return self.reports
+
+    def rows(self) -> Iterator[tuple[int, int, int]]:
+        """(row, reports, ones) for a table of counts; a mean has the one row 0."""
+        yield 0, self.reports, self.ones
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramCounts:
+    """
+    Per row, the reports that speak of it and how many of them said 1.
+
+    For the Hadamard bit a row is a row of the matrix, and each report speaks of one. For dBitFlip a row is
+    a bucket, and a report of *d* bits speaks of *d* of them: `rows_per_report` says so, since without it
+    nobody could tell how many devices there were.
+
+    >>> two_bits = HistogramCounts(reports=(2, 1, 1), ones=(1, 0, 1), rows_per_report=2)
+    >>> (two_bits + two_bits).devices
+    4
+    """
+
+    reports: tuple[int, ...]
+    ones: tuple[int, ...]
+    rows_per_report: int = 1
+
+    def __post_init__(self) -> None:
+        if len(self.reports) != len(self.ones):
+            raise ParameterError("ones", f"{len(self.reports)} rows, as many as reports", len(self.ones))
+        if not 1 <= self.rows_per_report <= len(self.reports):
+            raise ParameterError(
+                "rows_per_report", f"a whole number from 1 to {len(self.reports)}", self.rows_per_report
+            )
+        for reports, ones in zip(self.reports, self.ones, strict=True):
+            _check(reports, ones)
+        devices, rest = divmod(sum(self.reports), self.rows_per_report)
+        if rest or max(self.reports) > devices:
+            raise ParameterError(
+                "reports",
+                f"whole reports, each on {self.rows_per_report} different rows",
+                f"{sum(self.reports)} answers, {max(self.reports)} of them on one row",
+            )
+
+    def __add__(self, other: object) -> HistogramCounts:
+        if not isinstance(other, HistogramCounts):
+            return NotImplemented
+        if (len(self.reports), self.rows_per_report) != (len(other.reports), other.rows_per_report):
+            raise ParameterError(
+                "counts",
+                f"{len(self.reports)} rows, {self.rows_per_report} per report",
+                f"{len(other.reports)} rows, {other.rows_per_report} per report",
+                "only counts of the same metric add",
+            )
+        return HistogramCounts(
+            tuple(map(add, self.reports, other.reports)),
+            tuple(map(add, self.ones, other.ones)),
+            self.rows_per_report,
+        )
+
+    def __radd__(self, other: object) -> HistogramCounts:
+        return self if other == 0 else NotImplemented
+
+    @property
+    def devices(self) -> int:
+        """How many devices answered, one report each: the answers, divided by the answers per report."""
+        return sum(self.reports) // self.rows_per_report
+
+    def rows(self) -> Iterator[tuple[int, int, int]]:
+        """(row, reports, ones) for a table of counts."""
+        for row, (reports, ones) in enumerate(zip(self.reports, self.ones, strict=True)):
+            yield row, reports, ones
+
+
+Counts = MeanCounts | HistogramCounts
+
+Slice = tuple[int, tuple[str, ...]]
+"""What counts are kept apart by: the round, and the tags of its segment in plan order."""
+
+
+def zero(metric: Metric) -> Counts:
+    """
+    The counts of `metric` before any report: what every sum of its counts can start from.
+
+    >>> from reticent.mechanisms import Buckets, HadamardBit
+    >>> zero(Metric("hours", HadamardBit(1, Buckets.even(24, 3)))).reports
+    (0, 0, 0, 0)
+    """
+    return counts_from_rows(metric, ())
+
+
+def counts_from_rows(metric: Metric, rows: Iterable[tuple[int, int, int]]) -> Counts:
+    """
+    The counts of `metric` from (row, reports, ones), as `rows()` writes them; rows may be missing or repeat.
+
+    >>> from reticent.mechanisms import OneBitMean
+    >>> counts_from_rows(Metric("minutes", OneBitMean(1, 60)), [(0, 3, 1), (0, 2, 2)])
+    MeanCounts(reports=5, ones=3)
+    """
+    size = metric.mechanism.row_count
+    reports, ones = [0] * size, [0] * size
+    for row, row_reports, row_ones in rows:
+        if not 0 <= row < size:
+            raise ParameterError(f"{metric.name}: row", f"a whole number from 0 to {size - 1}", row)
+        reports[row] += row_reports
+        ones[row] += row_ones
+    if metric.kind == "mean":
+        return MeanCounts(reports[0], ones[0])
+    return HistogramCounts(tuple(reports), tuple(ones), metric.bits)
+
+
+def fold(metric: Metric, offset: int, reports: Mapping[int, int], ones: Mapping[int, list[int]]) -> Counts:
+    """
+    The counts of `metric` from tallies per cohort: reports, and ones at each place of the report.
+
+    `offset` is the place of the metric's first bit. What a bit speaks of depends on the cohort alone, so
+    reports can be tallied per cohort first and sorted into rows once.
+    """
+    return counts_from_rows(
+        metric,
+        (
+            (row, number, ones[cohort][offset + position])
+            for cohort, number in reports.items()
+            for position, row in enumerate(metric.mechanism.rows_of(cohort))
+        ),
+    )
+
+
+def count_reports(reports: Iterable[Report], plan: Plan) -> dict[Slice, dict[str, Counts]]:
+    """
+    The counts of every metric, per round and segment, in one pass.
+
+    A report that comes twice counts once: the same id in the same round is the same report, and the first
+    one stands. Raises `ReportError` for a report that does not answer `plan`.
+
+    >>> from reticent.mechanisms import OneBitMean
+    >>> from reticent.plan import Metric, Plan
+    from reticent.reports import Report
+    >>> plan = Plan("demo", 1, 3600, 0, (Metric("minutes", OneBitMean(1, 60)),))
+    >>> sent = Report("demo", 1, round=7, id=bytes(16), bits=b"\\x80")
+    >>> count_reports([sent, sent], plan)
+    {(7, ()): {'minutes': MeanCounts(reports=1, ones=1)}}
+    """
+    seen: set[tuple[int, bytes]] = set()
+    tallies: dict[Slice, tuple[dict[int, int], dict[int, list[int]]]] = {}
+    for report in reports:
+        cohort = _answered(report, plan)
+        if (report.round, report.id) in seen:
+            continue
+        seen.add((report.round, report.id))
+        cell = report.round, tuple(plan.tags(report.segment).values())
+        of_cohort, ones = tallies.setdefault(cell, ({}, {}))
+        of_cohort[cohort] = of_cohort.get(cohort, 0) + 1
+        places = ones.setdefault(cohort, [0] * plan.bits)
+        number = int.from_bytes(report.bits, "big") >> (8 * len(report.bits) - plan.bits)
+        for place in range(plan.bits - 1, -1, -1):
+            places[place] += number & 1
+            number >>= 1
+    return {
+        cell: {
+            metric.name: fold(metric, plan.offset(metric.name), of_cohort, ones) for metric in plan.metrics
+        }
+        for cell, (of_cohort, ones) in tallies.items()
+    }
+
+
+def count_arrays(plan: Plan, cohorts: NDArray[np.uint8] | None, bits: NDArray[np.uint8]) -> dict[str, Counts]:
+    """
+    The counts of every metric over n distinct reports of one round and segment, millions at a time.
+
+    `bits` is uint8[n, plan.report_bytes], the bytes as sent; `cohorts` is uint8[n], or None where the plan
+    needs none. No bit is unpacked: each byte of the report is tallied with its cohort in a table of
+    256 × 256, and the table, whatever n, is turned into ones per bit by one small matrix product.
+
+    >>> import numpy as np
+    >>> from reticent.mechanisms import OneBitMean
+    >>> from reticent.plan import Metric
+    >>> plan = Plan("demo", 1, 3600, 0, (Metric("minutes", OneBitMean(1, 60)),))
+    >>> count_arrays(plan, None, np.array([[0x80], [0x00], [0x80]], dtype=np.uint8))
+    {'minutes': MeanCounts(reports=3, ones=2)}
+    """
+    try:
+        import numpy as np
+    except ImportError as missing:
+        raise MissingExtraError("estimates", "numpy") from missing
+
+    if bits.dtype != np.uint8 or bits.ndim != 2 or bits.shape[1] != plan.report_bytes:
+        raise ParameterError("bits", f"uint8[n, {plan.report_bytes}]", f"{bits.dtype}{list(bits.shape)}")
+    if cohorts is None:
+        if plan.uses_cohort:
+            raise ParameterError("cohorts", f"uint8[{len(bits)}], since the plan has a histogram", None)
+    elif cohorts.dtype != np.uint8 or cohorts.shape != (len(bits),):
+        raise ParameterError("cohorts", f"uint8[{len(bits)}]", f"{cohorts.dtype}{list(cohorts.shape)}")
+    bit_of_byte = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)
+    used = cohorts if plan.uses_cohort else None
+    groups = COHORTS if used is not None else 1
+    reports = np.zeros(groups, dtype=np.int64)
+    ones = np.zeros((groups, plan.report_bytes, 8), dtype=np.int64)
+    for start in range(0, len(bits), _BATCH):
+        batch = slice(start, start + _BATCH)
+        keys = None if used is None else used[batch].astype(np.intp) << 8
+        for column in range(plan.report_bytes):
+            byte = bits[batch, column]
+            table = np.bincount(byte if keys is None else keys | byte, minlength=groups * 256)
+            table = table.reshape(groups, 256)
+            ones[:, column] += table @ bit_of_byte
+            if column == 0:
+                reports += table.sum(axis=1)
+    per_cohort = {cohort: int(number) for cohort, number in enumerate(reports) if number}
+    places = {cohort: ones[cohort].ravel().tolist() for cohort in per_cohort}
+    return {
+        metric.name: fold(metric, plan.offset(metric.name), per_cohort, places) for metric in plan.metrics
+    }
+
+
+def _answered(report: Report, plan: Plan) -> int:
+    """The report's cohort (0 where the plan needs none), once it is clear that it answers this plan."""
+    if (report.plan, report.version) != (plan.name, plan.version):
+        raise ReportError(
+            "version_mismatch",
+            f"plan: expected a report on {plan.name} version {plan.version}, "
+            f"got one on {report.plan} version {report.version}.",
+        )
+    if len(report.bits) != plan.report_bytes:
+        raise ReportError("malformed", f"bits: expected {plan.report_bytes} bytes, got {len(report.bits)}.")
+    if not plan.uses_cohort:
+        return 0
+    if report.cohort is None or not 0 <= report.cohort <= 255:
+        raise ReportError("malformed", f"cohort: expected a whole number from 0 to 255, got {report.cohort}.")
+    return report.cohort
+
+
+def _check(reports: int, ones: int) -> None:
+    if not 0 <= ones <= reports:
+        raise ParameterError("ones", f"a whole number from 0 to reports ({reports})", ones)

@@ -33,8 +33,8 @@ NOT_ENOUGH_REPORTS = 4
 """Not 0: a pipeline that reads nothing but the exit code must not take a run that saw too little for a pass."""
 
 NOT_COVERED = """\
-Not covered: timing, side channels of the machine, a collector that changes the plan, and devices that change
-at different times. docs/how-to/audit.md says what each line proves."""
+Not covered: timing, side channels of the machine, a collector that changes the plan, and devices whose values
+repeat in different patterns. docs/how-to/audit.md says what each line proves."""
 
 
 @click.command(short_help="Hold a plan's privacy claim against the code.")

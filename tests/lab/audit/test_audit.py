@@ -48,6 +48,7 @@ def test_the_honest_twist_is_honest(plans: dict[str, Plan], crooked: Callable) -
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3000)
 def test_two_hundred_honest_clients_are_not_flagged(plans: dict[str, Plan]) -> None:
     """Declared false alarm: 1e-6 per audit, so 2e-4 here. Each client draws secrets of its own."""
     names = [name for name in plans if name != "all buckets"]
@@ -120,6 +121,7 @@ TWELVE = {
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3000)
 @pytest.mark.parametrize("twist", TWELVE)
 def test_the_default_size_catches_twelve(plans: dict[str, Plan], crooked: Callable, twist: str) -> None:
     assert audit(plans[TWELVE[twist]], client=crooked(twist)).verdict == "above claim"

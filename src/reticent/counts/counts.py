@@ -183,7 +183,7 @@ def count_reports(reports: Iterable[Report], plan: Plan) -> dict[Slice, dict[str
 
     >>> from reticent.mechanisms import OneBitMean
     >>> from reticent.plan import Metric, Plan
-    from reticent.reports import Report
+    >>> from reticent.reports import Report
     >>> plan = Plan("demo", 1, 3600, 0, (Metric("minutes", OneBitMean(1, 60)),))
     >>> sent = Report("demo", 1, round=7, id=bytes(16), bits=b"\\x80")
     >>> count_reports([sent, sent], plan)

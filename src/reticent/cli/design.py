@@ -220,7 +220,8 @@ def _print_choice(screen: Console, choice: Choice, outs: tuple[WayOut, ...]) -> 
     screen.print(
         f"  {wish.confidence * 100:g} % half-width   ±{_amount(wish, chosen.half_width)}{share}{at}\n"
         f"  privacy loss      {printed(loss.round)} one round, {printed(loss.constant)} constant device, "
-        f"{printed(loss.lifetime)} same pattern, {printed(loss.change_per_round)} change moved by one round, "
+        f"{printed(loss.lifetime)} same pattern,\n"
+        f"{'':18}  {printed(loss.change_per_round)} change moved by one round, "
         f"{printed(loss.any_history)} any two histories of {YEAR:,} rounds"
     )
     if outs:

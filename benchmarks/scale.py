@@ -32,8 +32,7 @@ from reticent.frames import Arrow, DuckDB, Engine, Spark, count_lake
 from reticent.frames.spark import java_home, session
 from reticent.plan import Plan
 from reticent.stores import RoundKey
-from reticent.stores.lake import Columns, Part, open_lake
-from reticent.stores.lake.layout import folder_of
+from reticent.stores.lake import Columns, Part, folder_of, open_lake
 
 PLAN = Plan.from_toml(
     '[plan]\nname = "scale"\nversion = 1\nround = "6h"\n'

@@ -208,7 +208,14 @@ class Results:
         confidence: float,
     ) -> Iterator[Result]:
         window = plan.round(info.key.round)
-        groups = _grouped(plan, self._counts_of(info), segment, by)
+        by_tags = self._counts.get(info.key)
+        if by_tags is None:
+            by_tags = self._store.counts(info.key)
+            # `info` was read before the counts: a round that was sealed by then has its final counts here.
+            # One that is sealed in between is not remembered yet, though its counts are final too.
+            if info.state == "sealed":
+                self._counts.put(info.key, by_tags)
+        groups = _grouped(plan, by_tags, segment, by)
         for metric in metrics:
             for tags, by_metric in groups:
                 counts = by_metric.get(metric.name)
@@ -225,17 +232,6 @@ class Results:
                         counts=counts,
                         estimate=estimate(metric, counts, confidence),
                     )
-
-    def _counts_of(self, info: RoundInfo) -> CountsByTags:
-        known = self._counts.get(info.key)
-        if known is not None:
-            return known
-        counts = self._store.counts(info.key)
-        # `info` was read before the counts: a round that was sealed by then has its final counts here. One
-        # that is sealed in between is not remembered yet, though its counts are final too.
-        if info.state == "sealed":
-            self._counts.put(info.key, counts)
-        return counts
 
     def _check(
         self, plan: Plan, metric: str | None, segment: Mapping[str, str], by: str | None, confidence: float

@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from reticent import Device
-from reticent.cli.root import reticent
+from reticent.cli import command
 
 PLAN = Path(__file__).parents[2] / "examples" / "plan.toml"
 
 
 def run(*arguments: object, answer: str | None = None) -> Result:
-    return CliRunner().invoke(reticent, ["device", *(str(argument) for argument in arguments)], input=answer)
+    return CliRunner().invoke(command(), ["device", *(str(argument) for argument in arguments)], input=answer)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import mpmath
 import pytest
 from click.testing import CliRunner, Result
 
-from reticent.cli.root import reticent
+from reticent.cli import command
 
 HEAD = '[plan]\nname = "p"\nversion = 1\nround = "6h"\nowner = "o"\nexpires = 2099-01-01\n'
 COUNTER = 'kind = "mean"\nunit = "second"\nmax_value = 21600\nepsilon = 1\nflip = 0.2\n'
@@ -23,7 +23,7 @@ def counters(count: int) -> str:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(reticent, [str(argument) for argument in arguments])
+    return CliRunner().invoke(command(), [str(argument) for argument in arguments])
 
 
 def check(folder: Path, text: str, *options: object) -> tuple[int, dict[str, Any]]:
@@ -158,8 +158,8 @@ def test_changes_between_versions(tmp_path: Path) -> None:
     result = run("plan", "diff", old, new, "--json")
     answer = json.loads(result.stdout)
     assert result.exit_code == 0
-    assert answer["new_memos"] == ["app0", "app2"]
-    assert answer["lifetime_added"] == pytest.approx(1 + 2, rel=1e-12)
+    assert answer["new_answers"] == ["app0", "app1", "app2"], "all three share the limit of a new group"
+    assert answer["lifetime_added"] == pytest.approx(1 + 2 + 2, rel=1e-12)
     assert "app0: has other privacy parameters" in run("plan", "diff", old, new).output
 
 
@@ -168,9 +168,63 @@ def test_words_cost_nothing(tmp_path: Path) -> None:
     old.write_text(counters(2))
     new.write_text(counters(2).replace('unit = "second"', 'unit = "s"').replace("flip = 0.2", "flip = 0.3"))
     answer = json.loads(run("plan", "diff", old, new, "--json").stdout)
-    assert (answer["new_memos"], answer["lifetime_added"]) == ([], 0)
+    assert (answer["new_answers"], answer["lifetime_added"]) == ([], 0)
     wheres = [change["where"] for change in answer["changes"]]
     assert wheres == ["metrics.app0.flip", "metrics.app0.unit", "metrics.app1.flip", "metrics.app1.unit"]
+
+
+def two_plans(folder: Path, before: str, after: str) -> tuple[Path, Path]:
+    old, new = folder / "old.toml", folder / "new.toml"
+    old.write_text(before)
+    new.write_text(after)
+    return old, new
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "where"),
+    [('name = "p"', 'name = "p-2"', "plan.name"), ('round = "6h"', 'round = "3h"', "plan.round")],
+)
+def test_another_name_or_round_draws_every_answer_anew(
+    tmp_path: Path, line: str, other: str, where: str
+) -> None:
+    assert line in counters(3)
+    files = two_plans(tmp_path, counters(3), counters(3).replace(line, other))
+    answer = json.loads(run("plan", "diff", *files, "--json").stdout)
+    assert answer["new_answers"] == ["app0", "app1", "app2"]
+    assert answer["lifetime_added"] == pytest.approx(6, rel=1e-12)
+    [change] = [change for change in answer["changes"] if change["new_answers"]]
+    assert change["where"] == where
+    assert "up to 6.0 more for life" in run("plan", "diff", *files).output
+
+
+def test_another_name_and_round_is_counted_once(tmp_path: Path) -> None:
+    after = counters(4).replace('name = "p"', 'name = "p-2"').replace('round = "6h"', 'round = "3h"')
+    files = two_plans(tmp_path, counters(3), after.replace("epsilon = 1", "epsilon = 0.5", 1))
+    answer = json.loads(run("plan", "diff", *files, "--json").stdout)
+    assert answer["lifetime_added"] == pytest.approx(7, rel=1e-12)
+
+
+def test_a_flip_that_falls_to_zero_no_longer_hides_changes(tmp_path: Path) -> None:
+    after = counters(2).replace("version = 1", "version = 2").replace("flip = 0.2", "flip = 0", 1)
+    files = two_plans(tmp_path, counters(2), after)
+    answer = json.loads(run("plan", "diff", *files, "--json").stdout)
+    [flip] = [change for change in answer["changes"] if change["where"] == "metrics.app0.flip"]
+    before, now = flip["figures"]["change_per_round"]
+    assert (before, now) == (pytest.approx(1.3863, abs=1e-4), None)
+    assert flip["figures"]["round"] == [pytest.approx(0.5694, abs=1e-4), 1.0]
+    assert {"constant", "lifetime"}.isdisjoint(flip["figures"])
+    shown = run("plan", "diff", *files).output
+    assert "nothing hides a change any more" in shown
+    assert "change per round 1.386 → no bound" in shown
+
+
+def test_another_joint_limit_draws_the_answers_of_the_group_anew(tmp_path: Path) -> None:
+    after = (
+        counters(2).replace("version = 1", "version = 2").replace("max_total = 21600", "max_total = 20000")
+    )
+    answer = json.loads(run("plan", "diff", *two_plans(tmp_path, counters(2), after), "--json").stdout)
+    assert answer["new_answers"] == ["app0", "app1"]
+    assert answer["lifetime_added"] == pytest.approx(4, rel=1e-12)
 
 
 def test_silent_changes_are_refused(tmp_path: Path) -> None:

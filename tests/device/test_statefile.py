@@ -28,7 +28,7 @@ def test_a_fresh_file_is_private_and_says_whose_it_is(device_of: Make, state: Pa
     assert names(state.parent) == {"state.db", "state.db-wal", "state.db-shm"}
     device.close()
     assert names(state.parent) == {"state.db"}
-    assert query("PRAGMA application_id") == [(0x74616369,)]
+    assert query("PRAGMA application_id") == [(0x72657469,)]
     assert query("PRAGMA user_version") == [(1,)]
     assert query("PRAGMA journal_mode") == [("wal",)]
     [(secret,)] = query("SELECT secret FROM device")

@@ -160,14 +160,14 @@ def test_a_commit_that_happens_after_it_was_given_up_is_counted_once(
     key, reports = RoundKey(plan.name, plan.version, 7), make_reports(Plan.from_toml(usage()), 7, 10)
     records = b"".join(map(Layout(plan).pack, reports))
     store.append({key: records[: len(records) // 10]})
-    commit = store._writer.commit
+    commit = store.backend._writer.commit
 
     def hang_at_commit(connection: object) -> None:
         with postgres.hung():
             commit(connection)
 
     with monkeypatch.context() as patch:
-        patch.setattr(store._writer, "commit", hang_at_commit)
+        patch.setattr(store.backend._writer, "commit", hang_at_commit)
         with pytest.raises(StoreError, match="no answer"):
             store.append({key: records})
     reader = open_store(url)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from reticent.plan import Metric, Plan, Segment
+from reticent.plan import Group, Metric, Plan, Segment
 
 BUCKETS = Buckets.even(60, 8)
 
@@ -39,6 +39,37 @@ def test_every_privacy_parameter_makes_a_new_memo() -> None:
         DBitFlip(1, Buckets([0, 1, 60]), 2),
     ]
     assert len({metric(mechanism=mechanism).digest for mechanism in mechanisms}) == len(mechanisms)
+
+
+def grouped(max_total: int = 90, top: int = 60, members: tuple[str, ...] = ("a", "b")) -> dict[str, bytes]:
+    """The digests of three like metrics, of which some share a limit."""
+    metrics = [metric(name="a"), metric(name="b", mechanism=OneBitMean(1, top)), metric(name="c")]
+    groups = (Group("both", members, max_total),) if members else ()
+    plan = Plan("p", 1, 21600, 3600, tuple(metrics), groups)
+    return {member.name: member.digest for member in plan.metrics}
+
+
+def test_a_joint_limit_makes_a_new_memo_for_its_metrics_and_no_others() -> None:
+    """Another limit, another member or another range of one of them scales the values of all otherwise."""
+    variants = [
+        grouped(),
+        grouped(max_total=91),
+        grouped(top=61),
+        grouped(members=("a", "c")),
+        grouped(members=("a", "b", "c")),
+        grouped(members=("a",)),
+        grouped(members=()),
+    ]
+    assert len({digests["a"] for digests in variants}) == len(variants)
+    assert grouped()["c"] == grouped(max_total=91)["c"] == grouped(members=())["c"] == metric().digest
+    assert grouped(members=("b", "a")) == grouped(), "their order changes no value"
+
+
+def test_a_metric_leaves_its_limit_with_its_plan() -> None:
+    plan = Plan("p", 1, 60, 60, (metric(), metric(name="b")), (Group("both", ("a", "b"), 90),))
+    assert plan.metrics[0].digest != metric().digest
+    assert replace(plan, groups=()).metrics[0].digest == metric().digest
+    assert replace(plan, version=2).metrics == plan.metrics
 
 
 def test_rounds_tile_time() -> None:

@@ -10,7 +10,7 @@ from tests.shared.postgres import PostgresServer
 
 from reticent.plan import Plan
 from reticent.stores import RoundStore, open_store
-from reticent.testing.store_bench import Bench
+from reticent.testing import Bench
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

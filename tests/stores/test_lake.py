@@ -25,8 +25,7 @@ from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.stores import Appended, LakeBackend, RoundStore, open_store
 from reticent.stores.lake import LakeStore, ObjectFiles, bit_place, open_lake, read_lake, schema
-from reticent.testing import check_store
-from reticent.testing.store_bench import Bench
+from reticent.testing import Bench, check_store
 
 _NAMES = count(1)
 

@@ -14,7 +14,7 @@ import pytest
 from reticent.errors import StoreError
 from reticent.reports import Report
 from reticent.stores import Appended, RoundStore, open_store, postgres
-from reticent.testing.store_bench import Bench
+from reticent.testing import Bench
 
 Open = Callable[[str], RoundStore]
 

@@ -11,7 +11,7 @@ import pytest
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores import Appended, RoundKey, RoundStore
-from reticent.testing.store_bench import Bench
+from reticent.testing import Bench
 
 Open = Callable[[str], RoundStore]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, astuple, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -104,19 +105,32 @@ def diff(before: Path, after: Path, as_json: bool) -> None:
         screen = console()
         _print_problems(screen, after, problems)
         for change in difference.changes:
-            cost = (
-                f"  [yellow]new memo, up to {printed(change.loss)} more of the same-pattern loss[/yellow]"
-                if change.new_memo
-                else ""
+            screen.print(f"{escape(change.where)}: {escape(change.message)}")
+            if change.new_answers:
+                answers = f"new answers ({', '.join(change.new_answers)})"
+                screen.print(
+                    f"  [yellow]{answers}: up to {printed(change.loss)} more same-pattern loss[/yellow]"
+                )
+            if change.figures:
+                screen.print(f"  [yellow]losses: {_moved(change.figures)}[/yellow]")
+        if difference.new_answers:
+            screen.print(
+                f"New answers add up to {printed(difference.lifetime_added)} to the same-pattern loss."
             )
-            screen.print(f"{escape(change.where)}: {escape(change.message)}{cost}")
-        screen.print(
-            f"Adds up to {printed(difference.lifetime_added)} to the same-pattern loss."
-            if difference.new_memos
-            else "Costs no new memo epoch."
-        )
+        else:
+            screen.print("No remembered answer is drawn anew.")
+        if difference.figures:
+            screen.print(f"Losses of the whole plan: {_moved(difference.figures)}.")
     if problems:
         found_problems()
+
+
+def _moved(figures: Mapping[str, tuple[float, float]]) -> str:
+    """Figures before and after."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {printed(before)} → {printed(after)}"
+        for name, (before, after) in figures.items()
+    )
 
 
 def _answer(plan: Plan, card: PrivacyCard, devices: int, confidence: float) -> dict[str, object]:

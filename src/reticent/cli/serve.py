@@ -48,8 +48,8 @@ def _listen(context: click.Context, parameter: click.Parameter, text: str) -> tu
               help="Seconds that a request may take to arrive.")  # fmt: skip
 @click.option("--rate", envvar="RETICENT_RATE", type=click.FloatRange(0), default=0.0, show_default=True,
               metavar="N", help="Reports a second and key; 0 for no limit.")  # fmt: skip
-@click.option("--queue", envvar="RETICENT_QUEUE", type=click.IntRange(1), default=1_000_000, show_default=True,
-              metavar="N",
+@click.option("--queue", envvar="RETICENT_QUEUE", type=click.IntRange(1), default=1_000_000,
+              show_default=True, metavar="N",
               help="Reports that may wait for a commit.")  # fmt: skip
 @click.option("--clock-skew", envvar="RETICENT_CLOCK_SKEW", type=click.FloatRange(0), default=300.0,
               show_default=True, metavar="SECONDS",
@@ -92,8 +92,8 @@ def serve(
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*tls, password="")
         except (OSError, ValueError):
             raise ReticentError(
-                f"{tls_cert}, {tls_key}: expected a certificate and its key in PEM, the key without a password."
-                "\n  Hint: reticent doctor --tls-cert and --tls-key look at them"
+                f"{tls_cert}, {tls_key}: expected a certificate and its key in PEM, the key without a "
+                "password.\n  Hint: reticent doctor --tls-cert and --tls-key look at them"
             ) from None
     check_free(host, port, "--listen")
     limits = Limits(body=max_body, batch=max_batch, seconds=read_timeout)

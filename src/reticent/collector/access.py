@@ -139,21 +139,17 @@ class Access:
         return f"{key.id}.{end}.{self._seal(key, end)}"
 
     def _session_of(self, headers: Iterable[Header]) -> Key | None:
-        for name, value in headers:
-            if name == b"cookie":
-                for part in value.split(b";"):
-                    label, _, text = part.strip().partition(b"=")
-                    if label == COOKIE.encode():
-                        return self._valid_session(text.decode("ascii", "replace").split("."))
-        return None
-
-    def _valid_session(self, parts: list[str]) -> Key | None:
-        if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdigit()) or len(parts[1]) > 12:
+        """The key behind the first session among the cookies; None when it is none, or over."""
+        cookies = (part.strip() for name, value in headers if name == b"cookie" for part in value.split(b";"))
+        prefix = f"{COOKIE}=".encode()
+        session = next((cookie for cookie in cookies if cookie.startswith(prefix)), prefix)
+        key_id, *parts = session.removeprefix(prefix).decode("ascii", "replace").split(".")
+        if len(parts) != 2 or not (parts[0].isascii() and parts[0].isdigit()) or len(parts[0]) > 12:
             return None
         for key in self._keys.values():
-            if key.id == parts[0]:
-                right = hmac.compare_digest(self._seal(key, int(parts[1])).encode(), parts[2].encode())
-                return key if right and int(parts[1]) > self._clock() else None
+            if key.id == key_id:
+                right = hmac.compare_digest(self._seal(key, int(parts[0])).encode(), parts[1].encode())
+                return key if right and int(parts[0]) > self._clock() else None
         return None
 
     def _seal(self, key: Key, end: int) -> str:

@@ -29,23 +29,15 @@ def log_fault(event: str, error: BaseException, **fields: str | int | float) -> 
     Write what went wrong.
 
     A store's own words quote nothing of a request. Others' might: of them the log has the kind, and the last
-    line of reticent that they came through.
+    line of reticent that they came through, such as `reticent/collector/api.py:120`.
     """
     if isinstance(error, StoreError):
         log(event, reason=str(error), **fields)
     else:
-        log(event, kind=type(error).__name__, at=_place(error), **fields)
-
-
-def _place(error: BaseException) -> str:
-    """
-    The last line of reticent that an error came through, such as `reticent/collector/api.py:120`.
-
-    Walked without reading any source: a place is worth little when the disk is what failed.
-    """
-    places = [
-        f"{path.relative_to(_HOME).as_posix()}:{line}"
-        for frame, line in walk_tb(error.__traceback__)
-        if (path := Path(frame.f_code.co_filename)).is_relative_to(_HOME / "reticent")
-    ]
-    return places[-1] if places else "elsewhere"
+        # Walked without reading any source: a place is worth little when the disk is what failed.
+        places = [
+            f"{path.relative_to(_HOME).as_posix()}:{line}"
+            for frame, line in walk_tb(error.__traceback__)
+            if (path := Path(frame.f_code.co_filename)).is_relative_to(_HOME / "reticent")
+        ]
+        log(event, kind=type(error).__name__, at=places[-1] if places else "elsewhere", **fields)

@@ -158,9 +158,9 @@ class _PlanDecoder:
     One version of a plan, prepared for reading reports on it: `record` reads one, `records` many lines.
 
     For many lines one expression matches a line from end to end, exactly as `reticent.reports.to_json` writes
-    it. So what it matches is a report and nothing else: each key once and in its place, no spaces, no escapes,
-    only the base64url text that stands for some bytes. Whoever writes JSON in another way is read line by
-    line, with the same result.
+    it. So what it matches is a report and nothing else: each key once and in its place, no spaces, no
+    escapes, only the base64url text that stands for some bytes. Whoever writes JSON in another way is read
+    line by line, with the same result.
     """
 
     def __init__(self, plan: Plan, skew: float) -> None:
@@ -341,7 +341,7 @@ def _read(body: bytes) -> WireReport | None:
 
 
 def _is_report(report: WireReport) -> bool:
-    """Whether a report is one at all, though its plan is not served: what `reticent.reports.from_json` asks."""
+    """Whether it is a report at all, though its plan is not served: as `reticent.reports.from_json` judges."""
     return (
         1 <= len(report.plan) <= MAX_NAME
         and 0 <= report.version < MAX_VERSION

@@ -62,6 +62,7 @@ class Engine:
         self._faults = faults
         self._pending = Pending()
         self._timeline: list[tuple[int, Plan]] = []
+        self._draws: tuple[bytes, SecretDraws] | None = None
         self.round_seconds = plan.round_seconds if plan else 0
         self.refused: tuple[str, ...] = ()
         identity = (lambda: Identity(plan.name, plan.round_seconds, self.current_round)) if plan else None
@@ -212,7 +213,7 @@ class Engine:
                 self._faults.add("plan-unreadable")
             return None
         self.state.epoch = me.epoch  # another process may have begun it
-        draws = SecretDraws(me.secret, me.plan, me.epoch)
+        draws = self._draws_of(me)
         report, visited = answer(draws, plan, number, totals.read(connection, number), self._segment)
         window = min(plan.round_seconds, plan.grace_seconds) * 3 // 4
         span = plan.round(number)
@@ -222,6 +223,12 @@ class Engine:
         totals.erase(connection, number, number)
         ledger.visit(connection, plan, me.epoch, visited)
         return report
+
+    def _draws_of(self, me: DeviceRow) -> SecretDraws:
+        """Kept between reports, for as long as secret and epoch are the same (another process may forget)."""
+        if self._draws is None or self._draws[0] != me.secret:  # each epoch has a secret of its own
+            self._draws = me.secret, SecretDraws(me.secret, me.plan, me.epoch)
+        return self._draws[1]
 
     def _answerable(self, connection: sqlite3.Connection, number: int, now: float) -> Plan | None:
         """The plan of a round, unless it has expired or cannot be read any more."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import sqlite3
 
-APPLICATION_ID = 0x74616369
-"""Tells reticent's files from other programs' ("taci"); in the header of the file, at byte 68."""
+APPLICATION_ID = 0x72657469
+"""Tells reticent's files from other programs' ("reti"); in the header of the file, at byte 68."""
 
 LAYOUT = 1
 """The version of the tables below, kept as `user_version`."""

@@ -49,7 +49,7 @@ def lake_rounds(
     wanted = None if rounds is None else set(rounds)
     keys = set(lake.unsealed(plan))
     if sealed or wanted is not None:
-        keys |= set(lake.round_keys(COUNTS, plan))
+        keys |= set(lake.seals.round_keys(COUNTS, plan))
     chosen = [
         key
         for key in sorted(keys)

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from reticent.errors import PlanError, Problem
+from reticent.plan.answers import Answers, Window
 from reticent.plan.metric import OTHER, Group, Metric, Segment
 from reticent.plan.plan import Plan, Round
 
@@ -27,6 +28,7 @@ _LATER = {
 
 __all__ = [
     "OTHER",
+    "Answers",
     "Change",
     "Group",
     "GroupLosses",
@@ -38,6 +40,7 @@ __all__ = [
     "Problem",
     "Round",
     "Segment",
+    "Window",
     "diff",
     "lint",
     "lint_succession",

@@ -1,91 +1,170 @@
-"""What changes from one version of a plan to the next, and what it costs the devices."""
+"""What changes from one plan to the next, and what it costs the devices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 
+from reticent.plan.card import PrivacyCard, duration, privacy_card
 from reticent.plan.plan import Plan
 from reticent.privacy import compose, losses
+
+Figures = Mapping[str, tuple[float, float]]
+"""The figures of a privacy card that differ, each before and after."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """
-    One difference between two plans.
-
-    `new_memo`: devices draw their remembered answers anew, so up to `loss` more is lost for life.
-    """
+    """One difference between two plans, and what it costs."""
 
     where: str
     message: str
-    new_memo: bool = False
+    new_answers: tuple[str, ...] = ()
+    """The metrics whose remembered answers every device draws anew because of it."""
     loss: float = 0.0
+    """What those answers can add to the same-pattern loss."""
+    figures: Figures = field(default_factory=dict)
+    """Which losses differ: of the metric for a change to a metric, else of the whole plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanDiff:
-    """All differences, and the loss for life that they add."""
+    """All differences between two plans, and what they cost together."""
 
     changes: tuple[Change, ...]
-    lifetime_added: float
+    figures: Figures
+    """Which losses of the whole plan differ."""
 
     @property
-    def new_memos(self) -> tuple[str, ...]:
+    def new_answers(self) -> tuple[str, ...]:
         """The metrics whose remembered answers are drawn anew."""
-        return tuple(change.where.removeprefix("metrics.") for change in self.changes if change.new_memo)
+        return tuple(dict.fromkeys(name for change in self.changes for name in change.new_answers))
+
+    @property
+    def lifetime_added(self) -> float:
+        """What the new answers can add to the same-pattern loss of a device that answered the earlier plan."""
+        return compose([change.loss for change in self.changes])
 
     def to_dict(self) -> dict[str, object]:
         """Ready for JSON."""
-        return {**asdict(self), "new_memos": list(self.new_memos)}
+        return {
+            **asdict(self),
+            "new_answers": list(self.new_answers),
+            "lifetime_added": self.lifetime_added,
+        }
 
 
 def diff(before: Plan, after: Plan) -> PlanDiff:
     """
     What changes from `before` to `after`.
 
-    A metric whose privacy parameters change (range, step, epsilon, buckets, mechanism) gets a fresh memo on
-    every device: its loss for life starts again from nothing and adds to what was lost before. Going back to
-    earlier parameters goes back to the earlier memo and costs nothing more.
+    A metric whose privacy parameters change (range, step, epsilon, buckets, mechanism, joint limit) is
+    answered anew by every device: its same-pattern loss starts again from nothing and adds to what was lost
+    before. Going back to earlier parameters goes back to the earlier answers and costs nothing more. A plan
+    with another name or another round length is another plan: all of its answers are new. Where answers
+    are sampled nothing is remembered: each window costs the same, whatever the plan was before.
     """
-    changes = tuple(_changes(before, after))
-    return PlanDiff(changes, compose([change.loss for change in changes]))
+    cards = privacy_card(before), privacy_card(after)
+    changes = (
+        *_of_head(before, after, cards),
+        *_of_answers(before, after),
+        *_of_metrics(before, after),
+        *_of_rest(before, after, cards),
+    )
+    return PlanDiff(changes, _figures(*cards))
 
 
-def _changes(before: Plan, after: Plan) -> Iterator[Change]:
-    for name in ("name", "version", "round_seconds", "grace_seconds", "owner", "expires"):
+def _of_head(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard]) -> Iterator[Change]:
+    sampled = after.answers.sampled
+    anew, loss = ((), 0.0) if sampled else (tuple(after.by_name), cards[1].lifetime)
+    if before.name != after.name:
+        message = (
+            f"{before.name} → {after.name}: another plan. It needs a state file of its own, in which every "
+            "answer is drawn anew"
+        )
+        yield Change("plan.name", message, anew, loss)
+        anew, loss = (), 0.0  # counted once, if the round differs too
+    if before.round_seconds != after.round_seconds:
+        lengths = f"{duration(before.round_seconds)} → {duration(after.round_seconds)}"
+        message = (
+            f"{lengths}: devices refuse another round under the same name. Under a new name, with a state "
+            "file of its own, every answer is drawn anew"
+        )
+        yield Change("plan.round", message, anew, loss)
+    for name in ("version", "grace_seconds", "owner", "expires"):
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
             yield Change(f"plan.{name.removesuffix('_seconds')}", f"{_shown(old)} → {_shown(new)}")
-    yield from _changes_of_metrics(before, after)
+
+
+def _of_metrics(before: Plan, after: Plan) -> Iterator[Change]:
+    is_another_plan = (before.name, before.round_seconds) != (after.name, after.round_seconds)
+    sampled = after.answers.sampled
+    for name in sorted(before.by_name.keys() - after.by_name.keys()):
+        yield Change(f"metrics.{name}", "is no longer asked; what was lost stays lost")
+    for metric in after.metrics:
+        where, old = f"metrics.{metric.name}", before.by_name.get(metric.name)
+        now = losses(metric.mechanism, metric.flip)
+        anew, loss = ((), 0.0) if is_another_plan or sampled else ((metric.name,), now.lifetime)
+        if old is None:
+            yield Change(where, "is new", anew, loss)
+            continue
+        figures = {} if sampled else _figures(losses(old.mechanism, old.flip), now)
+        if sampled and old.digest != metric.digest:
+            yield Change(where, "has other privacy parameters: another loss per window")
+        elif old.mechanism.parameters != metric.mechanism.parameters:
+            message = "has other privacy parameters: its answers are drawn anew"
+            yield Change(where, message, anew, loss, figures)
+        elif old.joint_limit != metric.joint_limit:
+            message = (
+                "shares another joint limit, so values are rounded otherwise: its answers are drawn anew"
+            )
+            yield Change(where, message, anew, loss)
+        elif before.answers.sampled and not sampled:
+            yield Change(where, "is remembered from now on: its answers are drawn anew", anew, loss)
+        if old.flip != metric.flip:
+            message = f"{old.flip.probability} → {metric.flip.probability}: the same remembered answers"
+            if not metric.flip.probability:
+                message += ", and nothing hides a change any more: the round of a change shows"
+            yield Change(f"{where}.flip", message, figures=figures)
+        for name in ("unit", "description"):
+            if getattr(old, name) != getattr(metric, name):
+                message = f"{_shown(getattr(old, name))} → {_shown(getattr(metric, name))}"
+                yield Change(f"{where}.{name}", message)
+
+
+def _of_rest(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard]) -> Iterator[Change]:
     if before.groups != after.groups:
-        yield Change("groups", "joint limits have changed: values are clamped otherwise, memos stay")
+        yield Change("groups", "joint limits have changed", figures=_figures(*cards))
     if before.segments != after.segments:
         yield Change("segments", "public tags have changed")
     if [metric.name for metric in before.metrics] != [metric.name for metric in after.metrics]:
         yield Change("metrics", "the order or number of bits in a report has changed")
 
 
-def _changes_of_metrics(before: Plan, after: Plan) -> Iterator[Change]:
-    for name in sorted(before.by_name.keys() - after.by_name.keys()):
-        yield Change(f"metrics.{name}", "is no longer asked; what was lost stays lost")
-    for metric in after.metrics:
-        old = before.by_name.get(metric.name)
-        full = losses(metric.mechanism, metric.flip).lifetime
-        if old is None:
-            yield Change(f"metrics.{metric.name}", "is new", new_memo=True, loss=full)
-        elif old.digest != metric.digest:
-            message = "has other privacy parameters: a new memo epoch"
-            yield Change(f"metrics.{metric.name}", message, new_memo=True, loss=full)
-        if old is None:
-            continue
-        if old.flip != metric.flip:
-            change = f"{old.flip.probability} → {metric.flip.probability}"
-            yield Change(f"metrics.{metric.name}.flip", f"{change}: same memo, other loss per round")
-        for name in ("unit", "description"):
-            was, now = getattr(old, name), getattr(metric, name)
-            if was != now:
-                yield Change(f"metrics.{metric.name}.{name}", f"{_shown(was)} → {_shown(now)}")
+def _of_answers(before: Plan, after: Plan) -> Iterator[Change]:
+    old, new = before.answers, after.answers
+    if not old.sampled and new.sampled:
+        message = "one report per window, drawn afresh; what remembered answers have lost stays lost"
+        yield Change("answers.kind", f"remembered → sampled: {message}")
+    elif old.sampled and not new.sampled:
+        message = "devices draw answers to remember once their window has ended"
+        yield Change("answers.kind", f"sampled → remembered: {message}")
+    elif old.window != new.window:
+        message = "the same loss per window; a device changes over once its window has ended"
+        yield Change("answers.window", f"{old.window} → {new.window} rounds: {message}")
+    if old.sampled and new.sampled and before.asked != after.asked:
+        message = "metrics per report: another loss per window"
+        yield Change("answers.metrics", f"{before.asked} → {after.asked} {message}")
+
+
+def _figures(before: object, after: object) -> dict[str, tuple[float, float]]:
+    """The losses that differ between two cards, or between two metrics."""
+    return {
+        name: (old, getattr(after, name))
+        for name in type(before).__dataclass_fields__  # type: ignore[attr-defined]
+        if isinstance(old := getattr(before, name), float) and old != getattr(after, name)
+    }
 
 
 def _shown(value: object) -> str:

@@ -19,13 +19,18 @@ TRACKABLE = 0.1
 """Matching the reports of more than this share of devices across rounds calls for a warning."""
 FLEET = 100_000
 """Devices, where nobody says how many there are."""
+LONG_WINDOW = 31 * 86_400
+
+
+_OF_REMEMBERED = ("many-steps", "many-bits")
+"""Rules of mechanisms about the same-pattern loss of remembered answers."""
 
 
 def lint(plan: Plan, today: date | None = None, devices: int = FLEET) -> list[Problem]:
     """Every warning about a plan that so many devices answer, in the order of the plan."""
     problems = [*_of_plan(plan, today), *_of_tracking(plan, devices)]
     for metric in plan.metrics:
-        problems += _of_metric(metric)
+        problems += _of_metric(metric, plan.answers.sampled)
     for group in plan.groups:
         problems += _of_group(plan, group)
     return problems
@@ -93,6 +98,13 @@ def _of_plan(plan: Plan, today: date | None) -> Iterator[Problem]:
             "is below a quarter of the round: sends crowd together, and devices that are off are missed.",
             "give it about a round",
         )
+    if plan.answers.window * plan.round_seconds > LONG_WINDOW:
+        yield _warning(
+            "answers.window",
+            "long-window",
+            "is above 31 days: a device answers no window that began before it was enrolled.",
+            "a shorter window counts newcomers sooner",
+        )
     tags = prod(len(segment.tags) for segment in plan.segments)
     if tags > MANY_TAGS:
         yield _warning(
@@ -115,7 +127,7 @@ def _of_tracking(plan: Plan, devices: int) -> Iterator[Problem]:
         )
 
 
-def _of_metric(metric: Metric) -> Iterator[Problem]:
+def _of_metric(metric: Metric, sampled: bool) -> Iterator[Problem]:
     where = f"metrics.{metric.name}"
     if not metric.unit:
         yield _warning(f"{where}.unit", "unit", "is missing.", "say what is counted, e.g. second")
@@ -126,7 +138,14 @@ def _of_metric(metric: Metric) -> Iterator[Problem]:
             f"is {float(metric.mechanism.epsilon):g}: an answer is almost the truth.",
             "most plans get by with 1 or less",
         )
-    if metric.flip.probability == 0:
+    if sampled and metric.kind == "mean" and len(metric.mechanism.points) > 2:
+        yield _warning(
+            f"{where}.step",
+            "no-effect",
+            "has no effect: a sampled answer costs and tells the same with any step.",
+            "leave it out",
+        )
+    if not sampled and metric.flip.probability == 0:
         yield _warning(
             f"{where}.flip",
             "no-flip",
@@ -134,7 +153,8 @@ def _of_metric(metric: Metric) -> Iterator[Problem]:
             "0.2 hides single changes at the price of intervals 1.7 times as wide",
         )
     for key, rule, message, hint in metric.mechanism.warnings():
-        yield _warning(f"{where}.{key}", rule, message, hint)
+        if not (sampled and rule in _OF_REMEMBERED):
+            yield _warning(f"{where}.{key}", rule, message, hint)
 
 
 def _of_group(plan: Plan, group: Group) -> Iterator[Problem]:

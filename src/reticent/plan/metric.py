@@ -14,12 +14,22 @@ OTHER = "other"
 """The tag of a device whose own tag is not in the plan's closed set."""
 
 
+@dataclass(frozen=True, slots=True)
+class JointLimit:
+    """What a group does to the values of its metrics: they are scaled so that their sum is at most this."""
+
+    max_total: int | Fraction
+    max_values: tuple[tuple[str, int | Fraction], ...]
+    """The name and the top of the range of each metric of the group, sorted by name."""
+
+
 @dataclass(frozen=True)
 class Metric:
     """
     One counter: its name, unit, range and the mechanism that answers for it.
 
-    Everything that a remembered answer depends on is inside `mechanism`; `flip` is drawn anew each round.
+    Everything that a remembered answer depends on is inside `mechanism` and `joint_limit`; `flip` is drawn
+    anew each round.
     """
 
     name: str
@@ -27,6 +37,8 @@ class Metric:
     flip: Flip = field(default_factory=Flip)
     unit: str = ""
     description: str = ""
+    joint_limit: JointLimit | None = None
+    """The limit of the group that the metric is in; a `Plan` fills it in from its groups."""
 
     @property
     def kind(self) -> Kind:
@@ -46,12 +58,19 @@ class Metric:
     @cached_property
     def digest(self) -> bytes:
         """
-        SHA-256 of everything a remembered answer depends on, and of nothing else.
+        SHA-256 of everything that decides which remembered answer a value gets, and of nothing else.
 
         The same digest means the same memo. A new one is a fresh memo, which costs privacy anew: hence no
         description, date or unit in it, and not the flip probability, whose noise is fresh every round.
+
+        A joint limit is in it: values are scaled to it before they are rounded, so another limit moves a
+        value that has not changed to another remembered answer.
         """
-        return sha256(json.dumps(self.mechanism.parameters, separators=(",", ":")).encode()).digest()
+        parameters = self.mechanism.parameters
+        if self.joint_limit is not None:
+            members = [[name, str(max_value)] for name, max_value in self.joint_limit.max_values]
+            parameters = [parameters, str(self.joint_limit.max_total), members]
+        return sha256(json.dumps(parameters, separators=(",", ":")).encode()).digest()
 
     @property
     def channel(self) -> Channel:

@@ -14,6 +14,7 @@ from typing import Any
 from reticent.errors import ParameterError, PlanError, Problem
 from reticent.mechanisms import COHORTS, MECHANISMS, Buckets, Flip, Grid, Mechanism, exact
 from reticent.mechanisms.thresholds import whole_if_possible
+from reticent.plan.answers import Answers
 from reticent.plan.metric import OTHER, Group, Metric, Segment
 
 MAX_TEXT = 1 << 20
@@ -57,6 +58,7 @@ def parse(text: str) -> dict[str, Any]:
     fields["metrics"] = tuple(known.values())
     fields["groups"] = _groups(root, known, declared={key for key, _ in tables})
     fields["segments"] = _segments(root.table("segments"))
+    fields["answers"] = _answers(root.table("answers"), fields, declared=len(tables))
     root.finish()
     if root.problems:
         raise PlanError(root.problems)
@@ -243,6 +245,30 @@ def _segments(table: TomlTable) -> tuple[Segment, ...]:
     if len(segments) > MAX_SEGMENTS:
         table.problem("", "size", f"expected at most {MAX_SEGMENTS} segments, got {len(segments)}.")
     return tuple(segments)
+
+
+def _answers(table: TomlTable, fields: Mapping[str, Any], declared: int) -> Answers:
+    """How the plan is answered: remembered, unless it says otherwise."""
+    kind = table.choice("kind", ["remembered", "sampled"], "remembered")
+    if kind != "sampled":
+        for key in ("window", "metrics"):
+            if table.get(key) is not None and kind:
+                table.problem(key, "conflict", "belongs to sampled answers.", 'set kind = "sampled"')
+        table.finish()
+        return Answers()
+    table.require("window", 'a duration of whole rounds, such as "7d"')
+    seconds, asked = table.seconds("window"), table.integer("metrics", 1, max(1, declared))
+    table.finish()
+    round_seconds = fields["round_seconds"]
+    if seconds and round_seconds and seconds % round_seconds:
+        table.expect("window", f"whole rounds of {round_seconds} seconds", rule="range")
+    for metric in fields["metrics"]:
+        if metric.flip.probability:
+            place = f"metrics.{metric.name}.flip"
+            message = "expected no flip, since answers are sampled."
+            hint = "a sampled answer is drawn afresh in each window, which leaves nothing for a flip to hide"
+            table.problems.append(Problem(place, "conflict", message, hint))
+    return Answers(max(1, (seconds or 1) // (round_seconds or 1)), asked)
 
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
-from reticent.errors import PlanError, Problem
-from reticent.plan.metric import Group, Metric, Segment
+from reticent.errors import ParameterError, PlanError, Problem
+from reticent.plan.answers import Answers, Window
+from reticent.plan.metric import Group, JointLimit, Metric, Segment
 from reticent.plan.parse import MAX_TEXT, parse
 
 
@@ -45,8 +46,33 @@ class Plan:
     segments: tuple[Segment, ...] = ()
     owner: str = ""
     expires: date | None = None
+    answers: Answers = field(default_factory=Answers)
     text: str = field(default="", repr=False, compare=False)
     """The plan.toml this was read from; a device keeps it to answer a round under the plan it began with."""
+
+    def __post_init__(self) -> None:
+        """Metrics get the limits of their groups. Sampled answers have no flips, and no more metrics than asked."""
+        if self.answers.sampled and any(metric.flip.probability for metric in self.metrics):
+            raise ParameterError(
+                "flip", "0, since answers are sampled", "a flip", "fresh draws need no flips"
+            )
+        if (self.answers.metrics or 1) > len(self.metrics):
+            raise ParameterError("answers.metrics", f"at most {len(self.metrics)}", self.answers.metrics)
+        ranges = {metric.name: metric.max_value for metric in self.metrics}
+        limits = {
+            name: JointLimit(
+                group.max_total, tuple((member, ranges[member]) for member in sorted(group.metrics))
+            )
+            for group in self.groups
+            for name in group.metrics
+        }
+        metrics = tuple(
+            metric
+            if metric.joint_limit == limits.get(metric.name)
+            else replace(metric, joint_limit=limits.get(metric.name))
+            for metric in self.metrics
+        )
+        object.__setattr__(self, "metrics", metrics)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Plan:
@@ -90,6 +116,20 @@ class Plan:
         """Whether reports carry a cohort."""
         return any(metric.mechanism.uses_cohort for metric in self.metrics)
 
+    @property
+    def asked(self) -> int:
+        """How many of the metrics a report answers; all of them where answers are remembered."""
+        return self.answers.metrics or len(self.metrics)
+
+    @property
+    def asked_bytes(self) -> int:
+        """Bytes of the bitmap that says which metrics a report answers; 0 where it answers all of them."""
+        return (len(self.metrics) + 7) // 8 if self.asked < len(self.metrics) else 0
+
+    def window_of(self, round_number: int) -> Window | None:
+        """The window of a round; None where answers are remembered, and before the first window."""
+        return self.answers.window_of(round_number, self.round_seconds)
+
     def offset(self, name: str) -> int:
         """The place of a metric's first bit in a report."""
         place = 0
@@ -114,11 +154,11 @@ class Plan:
         """
         SHA-256 of all that decides what a report of this plan means and costs.
 
-        Wider than a metric's digest (the flip, the groups and the segments are in it), and like it without
-        words: a better description, another owner, a later expiry or a longer grace is no new plan. Under
-        one name and version it must never change.
+        Wider than a metric's digest (the flip, the groups, the segments and the way of answering are in it),
+        and like it without words: a better description, another owner, a later expiry or a longer grace is
+        no new plan. Under one name and version it must never change.
         """
-        parts = [
+        parts: list[object] = [
             self.name,
             self.version,
             self.round_seconds,
@@ -126,6 +166,8 @@ class Plan:
             [[group.name, list(group.metrics), str(group.max_total)] for group in self.groups],
             [[segment.name, list(segment.values)] for segment in self.segments],
         ]
+        if self.answers.sampled:
+            parts.append(["sampled", self.answers.window, self.asked])
         return sha256(json.dumps(parts, separators=(",", ":")).encode()).digest()
 
     def tags(self, values: Mapping[str, object]) -> dict[str, str]:

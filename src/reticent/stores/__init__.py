@@ -28,7 +28,6 @@ from reticent.stores.records import (
     latest,
 )
 from reticent.stores.round_store import (
-    Backend,
     DamagedError,
     OpenRound,
     RoundGoneError,
@@ -36,7 +35,7 @@ from reticent.stores.round_store import (
     Seen,
     Span,
 )
-from reticent.stores.store import Appended, Keys, RoundInfo, Rounds, RoundWriter, State, Store
+from reticent.stores.store import Appended, Backend, Keys, RoundInfo, Rounds, RoundWriter, State, Store
 
 if TYPE_CHECKING:
     from reticent.stores.lake import LakeBackend

@@ -163,10 +163,10 @@ def add_counts(left: CountsByTags, right: CountsByTags) -> CountsByTags:
     """Counts of disjoint sets of reports, added."""
     total = dict(left)
     for tags, counts in right.items():
-        known = total.get(tags)
-        total[tags] = (
-            counts if known is None else {name: _sum(known[name], count) for name, count in counts.items()}
-        )
+        summed = dict(total.get(tags, {}))
+        for name, count in counts.items():
+            summed[name] = summed[name] + count if name in summed else count
+        total[tags] = summed
     return total
 
 
@@ -175,8 +175,3 @@ def reports_of(counts: CountsByTags) -> int:
     return sum(
         max((count.devices for count in by_metric.values()), default=0) for by_metric in counts.values()
     )
-
-
-def _sum(left: Counts, right: Counts) -> Counts:
-    total: Counts = left + right
-    return total

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import lru_cache
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from reticent.stores.id_set import IdSet
 from reticent.stores.keys import Key
 from reticent.stores.records import (
     Answers,
-    Count,
     CountsByTags,
     Layout,
     Records,
@@ -30,7 +29,7 @@ from reticent.stores.records import (
     add_counts,
     batches,
 )
-from reticent.stores.store import Appended, Keys, RoundInfo, State
+from reticent.stores.store import Appended, Backend, RoundInfo, State
 
 _COUNT_AT = 1 << 25
 """Bytes of answers that may wait to be counted until somebody asks."""
@@ -163,79 +162,6 @@ class OpenRound:
         """Let go of the ids: counts and length stay as they are."""
         self.released = True
         self._ids = IdSet()
-
-
-class Backend(Keys, Protocol):
-    """
-    Where a `RoundStore` keeps things: plans, keys, and rounds as groups of records, then as counts.
-
-    A round that is closing takes no more groups; whoever closes, counts or publishes one may die at any
-    moment, and anybody may do it again from the start.
-    """
-
-    @property
-    def url(self) -> str:
-        """The address, without a password."""
-
-    def put_plan(self, plan: Plan) -> Plan:
-        """Keep a plan's text unless there is one by its name and version; returns what is kept."""
-
-    def plans(self) -> list[Plan]:
-        """Every plan ever kept, by name and version."""
-
-    def layout(self, key: RoundKey) -> Layout:
-        """How the records of a round are laid out; `StoreError` when its plan is not registered."""
-
-    def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, Span | None]:
-        """
-        Put a group of new records into each round, which is made if there is none; durable on return.
-
-        Rounds that are closed are left out of the answer, also when there was nothing new to put. When it
-        raises, each group is there or not, as a whole. Called by one thread at a time.
-        """
-
-    def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[Span, Records]]]:
-        """
-        The groups of a round that were not seen, some megabytes at a time; `seen` grows meanwhile.
-
-        Raises `RoundGoneError` when the round is sealed or there is none, and `DamagedError` after the last
-        group when there are others that cannot be read.
-        """
-
-    def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
-        """The rounds of a plan, latest first, at most `last` of each plan; while open with reports stored."""
-
-    def unsealed(self) -> list[RoundKey]:
-        """The rounds that are open or closing."""
-
-    def state(self, key: RoundKey) -> State | None:
-        """The state of a round; None when there is none."""
-
-    def close_round(self, key: RoundKey) -> bool:
-        """Begin to seal: what is put from now on is late. False when it is sealed, or there is none."""
-
-    def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
-        """
-        Count a round from what is durable, each id once; memory is not asked.
-
-        `skip_bad` leaves out files that cannot be read, and says so. Raises `RoundGoneError`, or has the
-        final counts, when somebody sealed the round.
-        """
-
-    def publish(self, key: RoundKey, count: Count) -> bool:
-        """Seal a closing round: keep its counts for ever, drop its records. False when one was quicker."""
-
-    def final(self, key: RoundKey) -> Count | None:
-        """What a sealed round comes to; None when it is not sealed."""
-
-    def verify(self) -> list[str]:
-        """What is wrong, a sentence each; empty when all is well. Changes nothing."""
-
-    def ping(self) -> None:
-        """Raise `StoreError` when nothing can be written just now."""
-
-    def close(self) -> None:
-        """Let go of files and connections."""
 
 
 Kind = TypeVar("Kind", bound=Backend)
@@ -458,18 +384,13 @@ class RoundStore(Generic[Kind]):
         self.backend.close()
 
 
+@lru_cache(maxsize=256)
 def read_plan(place: str, text: str) -> Plan:
-    """The plan of a kept text."""
+    """The plan of a text that is kept somewhere; read once, since it never changes under a version."""
     try:
-        return _parsed(text)
+        return Plan.from_toml(text)
     except PlanError as error:
         raise StoreError(f"{place}: holds a plan that cannot be read: {error}") from error
-
-
-@lru_cache(maxsize=256)
-def _parsed(text: str) -> Plan:
-    """Read once: what a store keeps never changes under a version."""
-    return Plan.from_toml(text)
 
 
 def not_registered(place: str, key: RoundKey) -> StoreError:

@@ -191,24 +191,25 @@ class SqlBackend(ABC):
         """The rounds of a plan, latest first, at most `last` of each plan; while open with reports stored."""
         with self.reading() as transaction:
             rows = transaction.execute(LATEST_ROUNDS, plan or "", plan or "", 2**53 if last is None else last)
-        return [
-            RoundInfo(RoundKey(*row[:3]), *row[3:])
-            if row[3] == "sealed"
-            else self._stored(RoundKey(*row[:3]))
-            for row in rows
-        ]
+        infos = []
+        for row in rows:
+            info = RoundInfo(RoundKey(*row[:3]), *row[3:])
+            if info.state != "sealed":
+                info = self._stored(info.key)
+            infos.append(info)
+        return infos
 
     def _stored(self, key: RoundKey) -> RoundInfo:
         """A round that was not sealed just now, with the reports in its table."""
         width = self.layout(key).width
         with self.reading() as transaction:
-            row = self._row(transaction, key)
-            if row is None or row[1] == "sealed":
-                return RoundInfo(key, "sealed", row[2] if row else 0)
-            ((stored,),) = transaction.execute(
-                f"SELECT COALESCE(SUM(length(records)), 0) FROM records_{row[0]}"  # noqa: S608
-            )
-            return RoundInfo(key, row[1], int(stored) // width)
+            number, state, reports = self._row(transaction, key) or (0, "sealed", 0)
+            if state != "sealed":
+                ((stored,),) = transaction.execute(
+                    f"SELECT COALESCE(SUM(length(records)), 0) FROM records_{number}"  # noqa: S608
+                )
+                reports = int(stored) // width
+        return RoundInfo(key, state, reports)
 
     def unsealed(self) -> list[RoundKey]:
         """The rounds that are open or closing."""

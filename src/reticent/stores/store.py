@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from reticent.plan import Plan
 from reticent.stores.keys import Key
-from reticent.stores.records import CountsByTags, RoundKey
+from reticent.stores.records import Count, CountsByTags, Layout, Records, RoundKey
+
+if TYPE_CHECKING:
+    from reticent.stores.round_store import Seen, Span
 
 State = Literal["open", "closing", "sealed"]
 
@@ -112,6 +115,79 @@ class Store(Rounds, Keys, RoundWriter, Protocol):
 
     def ping(self) -> None:
         """Raise `StoreError` when the store cannot be written just now."""
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+
+class Backend(Keys, Protocol):
+    """
+    Where a `RoundStore` keeps things: plans, keys, and rounds as groups of records, then as counts.
+
+    A round that is closing takes no more groups; whoever closes, counts or publishes one may die at any
+    moment, and anybody may do it again from the start.
+    """
+
+    @property
+    def url(self) -> str:
+        """The address, without a password."""
+
+    def put_plan(self, plan: Plan) -> Plan:
+        """Keep a plan's text unless there is one by its name and version; returns what is kept."""
+
+    def plans(self) -> list[Plan]:
+        """Every plan ever kept, by name and version."""
+
+    def layout(self, key: RoundKey) -> Layout:
+        """How the records of a round are laid out; `StoreError` when its plan is not registered."""
+
+    def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, Span | None]:
+        """
+        Put a group of new records into each round, which is made if there is none; durable on return.
+
+        Rounds that are closed are left out of the answer, also when there was nothing new to put. When it
+        raises, each group is there or not, as a whole. Called by one thread at a time.
+        """
+
+    def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[Span, Records]]]:
+        """
+        The groups of a round that were not seen, some megabytes at a time; `seen` grows meanwhile.
+
+        Raises `RoundGoneError` when the round is sealed or there is none, and `DamagedError` after the last
+        group when there are others that cannot be read.
+        """
+
+    def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
+        """The rounds of a plan, latest first, at most `last` of each plan; while open with reports stored."""
+
+    def unsealed(self) -> list[RoundKey]:
+        """The rounds that are open or closing."""
+
+    def state(self, key: RoundKey) -> State | None:
+        """The state of a round; None when there is none."""
+
+    def close_round(self, key: RoundKey) -> bool:
+        """Begin to seal: what is put from now on is late. False when it is sealed, or there is none."""
+
+    def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
+        """
+        Count a round from what is durable, each id once; memory is not asked.
+
+        `skip_bad` leaves out files that cannot be read, and says so. Raises `RoundGoneError`, or has the
+        final counts, when somebody sealed the round.
+        """
+
+    def publish(self, key: RoundKey, count: Count) -> bool:
+        """Seal a closing round: keep its counts for ever, drop its records. False when one was quicker."""
+
+    def final(self, key: RoundKey) -> Count | None:
+        """What a sealed round comes to; None when it is not sealed."""
+
+    def verify(self) -> list[str]:
+        """What is wrong, a sentence each; empty when all is well. Changes nothing."""
+
+    def ping(self) -> None:
+        """Raise `StoreError` when nothing can be written just now."""
 
     def close(self) -> None:
         """Let go of files and connections."""

@@ -13,9 +13,17 @@ from reticent.testing.device import ManualClock, RecordingTransport, Sandbox, sa
 
 if TYPE_CHECKING:
     from reticent.testing.store import check_store
-    from reticent.testing.store_bench import BrokenLawError
+    from reticent.testing.store_bench import Bench, BrokenLawError
 
-__all__ = ["BrokenLawError", "ManualClock", "RecordingTransport", "Sandbox", "check_store", "sandbox"]
+__all__ = [
+    "Bench",
+    "BrokenLawError",
+    "ManualClock",
+    "RecordingTransport",
+    "Sandbox",
+    "check_store",
+    "sandbox",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,8 +31,8 @@ def __getattr__(name: str) -> Any:
         from reticent.testing.store import check_store
 
         return check_store
-    if name == "BrokenLawError":
-        from reticent.testing.store_bench import BrokenLawError
+    if name in ("Bench", "BrokenLawError"):
+        from reticent.testing import store_bench
 
-        return BrokenLawError
+        return getattr(store_bench, name)
     raise AttributeError(name)

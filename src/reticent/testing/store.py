@@ -35,7 +35,7 @@ def check_store(
     """
     laws = list(LAWS + (LAWS_OF_DURABLE_STORES if durable else ()))
     if readonly is not None:
-        laws.append(partial(_read_only, readonly=readonly))
+        laws.append(partial(readers_change_nothing, readonly=readonly))
     for asserted in laws:
         with ExitStack() as stack:
 
@@ -47,7 +47,8 @@ def check_store(
             asserted(Bench(opened))
 
 
-def _plans(bench: Bench) -> None:
+def plans_never_change(bench: Bench) -> None:
+    """A plan stays as it is under its name and version."""
     bench.store.register(bench.plan)
     refused(
         lambda: bench.store.register(bench.version(1, top=70)),
@@ -59,7 +60,8 @@ def _plans(bench: Bench) -> None:
     law(all(plan.text for plan in known), "plans() keeps the text of plan.toml, which devices ask for")
 
 
-def _counted_once(bench: Bench) -> None:
+def reports_count_once(bench: Bench) -> None:
+    """A report counts once, and of two with one id the first one."""
     key, reports = bench.key(7), bench.reports(500)
     first, second = reports[:300], reports[200:]
     same(
@@ -85,7 +87,8 @@ def _counted_once(bench: Bench) -> None:
     same(bench.store.counts(key), bench.expected(reports), "counts are the same after sealing as before")
 
 
-def _many_rounds(bench: Bench) -> None:
+def rounds_are_apart(bench: Bench) -> None:
+    """Rounds and versions are appended together, counted apart and listed in order."""
     other = bench.version(2)
     bench.store.register(other)
     sent = {
@@ -130,7 +133,8 @@ def _many_rounds(bench: Bench) -> None:
     same(unsealed, {bench.key(*listed) for listed in known}, "unsealed() has the rounds that are not sealed")
 
 
-def _sealing(bench: Bench) -> None:
+def sealing_is_final(bench: Bench) -> None:
+    """A sealed round takes nothing more and never changes."""
     key, reports = bench.key(7), bench.reports(200)
     law(not bench.store.seal(key), "seal says False for a round that never was")
     same(bench.states(), {}, "sealing a round that never was makes none")
@@ -153,7 +157,8 @@ def _sealing(bench: Bench) -> None:
     law(key not in bench.store.unsealed(), "unsealed() leaves out sealed rounds")
 
 
-def _nothing(bench: Bench) -> None:
+def nothing_makes_no_round(bench: Bench) -> None:
+    """An append of nothing, or of what is refused, leaves nothing behind."""
     same(bench.store.append({}), {}, "an empty append is fine and does nothing")
     same(
         bench.store.append({bench.key(7): b""}),
@@ -171,7 +176,8 @@ def _nothing(bench: Bench) -> None:
     same(bench.states(), {}, "a record that is cut off is refused and makes no round")
 
 
-def _keys(bench: Bench) -> None:
+def keys_are_kept(bench: Bench) -> None:
+    """Keys are kept as they were added, and revoked once."""
     made = [
         create_key(role, f"for {role}", now=100 + place)[1] for place, role in enumerate(("ingest", "admin"))
     ]
@@ -191,7 +197,8 @@ def _keys(bench: Bench) -> None:
     refused(lambda: bench.store.add_key(made[1]), "a key cannot be added over another with its id")
 
 
-def _upkeep(bench: Bench) -> None:
+def a_store_is_well(bench: Bench) -> None:
+    """A store that is well says so."""
     bench.append(bench.reports(10))
     bench.append(bench.reports(10, 8))
     bench.store.seal(bench.key(8))
@@ -201,7 +208,7 @@ def _upkeep(bench: Bench) -> None:
     law(bench.store.nbytes >= 0, "nbytes is a number of bytes")
 
 
-def _all_at_once(bench: Bench) -> None:
+def append_beside_seal(bench: Bench) -> None:
     """One thread appends, one seals, some read: whatever was accepted is counted, and the rest was late."""
     key, groups = bench.key(7), [bench.reports(20) for _ in range(60)]
     accepted: list[Report] = []
@@ -246,7 +253,8 @@ def _all_at_once(bench: Bench) -> None:
     )
 
 
-def _durable(bench: Bench) -> None:
+def accepted_is_durable(bench: Bench) -> None:
+    """What was accepted is there when the store is opened again."""
     key, sealed, reports = bench.key(7), bench.key(6), bench.reports(100)
     bench.append(reports)
     old = bench.reports(50, 6)
@@ -275,7 +283,7 @@ def _durable(bench: Bench) -> None:
     same(bench.append(bench.reports(2, 6), third)[sealed], Appended(late=2), "sealed is sealed for everyone")
 
 
-def _two_collectors(bench: Bench) -> None:
+def collectors_share_a_store(bench: Bench) -> None:
     """The same and different reports through two openings: each counts once when the round is sealed."""
     key, other = bench.key(7), bench.open()
     both, mine, theirs = bench.reports(100), bench.reports(50), bench.reports(50)
@@ -293,7 +301,7 @@ def _two_collectors(bench: Bench) -> None:
     law(not bench.store.seal(key), "seal says False for a round that another collector sealed")
 
 
-def _collectors_at_once(bench: Bench) -> None:
+def collectors_beside_seal(bench: Bench) -> None:
     """Two collectors append the same and different reports while a third seals."""
     key, shared = bench.key(7), [bench.reports(20) for _ in range(30)]
     stores = [bench.store, bench.open(), bench.open()]
@@ -322,7 +330,7 @@ def _collectors_at_once(bench: Bench) -> None:
         )
 
 
-def _read_only(bench: Bench, readonly: Callable[[], Store]) -> None:
+def readers_change_nothing(bench: Bench, readonly: Callable[[], Store]) -> None:
     """Who only reads sees what is there, and changes nothing."""
     reports, sealed = bench.reports(40), bench.reports(30, 6)
     bench.append(reports)
@@ -364,13 +372,17 @@ def _read_only(bench: Bench, readonly: Callable[[], Store]) -> None:
 
 Law = Callable[[Bench], None]
 LAWS: tuple[Law, ...] = (
-    _plans,
-    _counted_once,
-    _many_rounds,
-    _sealing,
-    _nothing,
-    _keys,
-    _upkeep,
-    _all_at_once,
+    plans_never_change,
+    reports_count_once,
+    rounds_are_apart,
+    sealing_is_final,
+    nothing_makes_no_round,
+    keys_are_kept,
+    a_store_is_well,
+    append_beside_seal,
 )
-LAWS_OF_DURABLE_STORES: tuple[Law, ...] = (_durable, _two_collectors, _collectors_at_once)
+LAWS_OF_DURABLE_STORES: tuple[Law, ...] = (
+    accepted_is_durable,
+    collectors_share_a_store,
+    collectors_beside_seal,
+)

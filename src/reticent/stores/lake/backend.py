@@ -27,7 +27,6 @@ from reticent.stores.lake.layout import (
     folder_of,
     outermost,
     plan_path,
-    value_of,
 )
 from reticent.stores.lake.seals import Seals
 from reticent.stores.lake.verify import problems_of
@@ -92,7 +91,7 @@ class LakeBackend:
             if LAKE not in there:
                 files.put_new(LAKE, json.dumps({"reticent": "lake", "format": FORMAT}).encode())
             with suppress(StoreError):  # who may only read can read
-                for key in self.round_keys(REPORTS):
+                for key in self.seals.round_keys(REPORTS):
                     if self.seals.is_sealed(key):
                         self.seals.sweep(key)
 
@@ -317,31 +316,16 @@ class LakeBackend:
 
     # Which rounds there are
 
-    def round_keys(self, top: str, plan: str | None = None) -> Iterator[RoundKey]:
-        """The rounds that have a folder or a file below `reports` or `counts`."""
-        for plan_folder in self.files.names(top):
-            name = value_of("plan", plan_folder)
-            if name is None or plan not in (None, name):
-                continue
-            for version_folder in self.files.names(f"{top}/{plan_folder}"):
-                version = value_of("version", version_folder)
-                if version is None:
-                    continue
-                for file in self.files.names(f"{top}/{plan_folder}/{version_folder}"):
-                    number = value_of("round", file)
-                    if number is not None:
-                        yield RoundKey(name, int(version), int(number))
-
     def unsealed(self, plan: str | None = None) -> list[RoundKey]:
         """The rounds that are open or closing."""
-        folders = sorted(self.round_keys(REPORTS, plan))
-        sealed = set(self.round_keys(COUNTS, plan)) if folders else set()
+        folders = sorted(self.seals.round_keys(REPORTS, plan))
+        sealed = set(self.seals.round_keys(COUNTS, plan)) if folders else set()
         return [key for key in folders if key not in sealed and any(self.seals.listed(key))]
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
         """The rounds of a plan, latest first, at most `last` of each plan; while open with rows as named."""
         rounds = []
-        for key in latest({*self.round_keys(COUNTS, plan), *self.unsealed(plan)}, last):
+        for key in latest({*self.seals.round_keys(COUNTS, plan), *self.unsealed(plan)}, last):
             final = self.final(key)
             if final is None:
                 parts, _ = self.seals.listed(key)

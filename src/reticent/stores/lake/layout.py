@@ -198,7 +198,12 @@ class Columns:
         """Rows as records."""
         records = np.empty((table.num_rows, self.layout.width), dtype=np.uint8)
         for field in self.fields:
-            _bytes(table.column(field.name), field, records)
+            numbers = table.column(field.name).to_numpy()
+            if field.type == pa.uint8():
+                records[:, field.start] = numbers
+            else:
+                wide = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
+                records[:, field.start : field.stop] = wide[:, 8 - (field.stop - field.start) :]
         return records
 
     def encode(self, key: RoundKey, records: Records) -> bytes:
@@ -273,12 +278,3 @@ def _number(records: Records, field: Field) -> NDArray[Any]:
     wide = np.zeros((len(records), 8), dtype=np.uint8)
     wide[:, 8 - (field.stop - field.start) :] = records[:, field.start : field.stop]
     return wide.view(">i8").reshape(-1).astype(np.int64)
-
-
-def _bytes(column: pa.ChunkedArray, field: Field, records: Records) -> None:
-    numbers = column.to_numpy()
-    if field.type == pa.uint8():
-        records[:, field.start] = numbers
-    else:
-        wide = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
-        records[:, field.start : field.stop] = wide[:, 8 - (field.stop - field.start) :]

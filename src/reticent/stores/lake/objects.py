@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +28,9 @@ class ObjectFiles(Files):
     def __init__(self, filesystem: Any, prefix: str, url: str = "") -> None:
         self._filesystem = filesystem
         self._prefix = prefix.rstrip("/")
-        self._url = url or f"lake+{_protocol(filesystem)}://{self._prefix.lstrip('/')}"
+        protocols = filesystem.protocol
+        protocol = protocols if isinstance(protocols, str) else protocols[0]
+        self._url = url or f"lake+{protocol}://{self._prefix.lstrip('/')}"
 
     @property
     def url(self) -> str:
@@ -113,12 +116,13 @@ class ObjectFiles(Files):
                 return
         except Exception:  # one of them is gone, perhaps: try them one by one
             self._filesystem.invalidate_cache()
-        for path in full:
-            self._try(path, lambda path=path: self._remove(path))  # type: ignore[misc]
 
-    def _remove(self, path: str) -> None:
-        with suppress(FileNotFoundError):
-            self._filesystem.rm_file(path)
+        def remove(path: str) -> None:
+            with suppress(FileNotFoundError):
+                self._filesystem.rm_file(path)
+
+        for path in full:
+            self._try(path, partial(remove, path))
 
     def _full(self, path: str) -> str:
         return f"{self._prefix}/{path}".rstrip("/")
@@ -131,11 +135,6 @@ class ObjectFiles(Files):
 
     def _fault(self, path: str, error: Exception) -> StoreError:
         return StoreError(f"{self.url}: {path}: {type(error).__name__}: {error}")
-
-
-def _protocol(filesystem: Any) -> str:
-    protocol = filesystem.protocol
-    return str(protocol if isinstance(protocol, str) else protocol[0])
 
 
 def files_at(url: str) -> Files:

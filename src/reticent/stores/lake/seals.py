@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
 from reticent.stores.lake.files import Files
-from reticent.stores.lake.layout import Part, closing_path, counts_path, folder_of, frozen_path, outermost
+from reticent.stores.lake.layout import (
+    Part,
+    closing_path,
+    counts_path,
+    folder_of,
+    frozen_path,
+    outermost,
+    value_of,
+)
 from reticent.stores.records import Count, RoundKey, counts_in_rows, counts_of_rows
 
 
@@ -26,7 +35,7 @@ class Seals:
         self._files = files
         self._final: dict[RoundKey, Count] = {}
 
-    # Parts
+    # Rounds and their parts
 
     def listed(self, key: RoundKey) -> tuple[list[Part], list[str]]:
         """The parts of a round that are there now, and the names of files that are no parts."""
@@ -50,6 +59,21 @@ class Seals:
         parsed = {name: Part.parse(name) for name in names}
         foreign = [name for name, part in parsed.items() if part is None]
         return [part.name for part in outermost(filter(None, parsed.values()))] + foreign
+
+    def round_keys(self, top: str, plan: str | None = None) -> Iterator[RoundKey]:
+        """The rounds that have a folder or a file below `reports` or `counts`."""
+        for plan_folder in self._files.names(top):
+            name = value_of("plan", plan_folder)
+            if name is None or plan not in (None, name):
+                continue
+            for version_folder in self._files.names(f"{top}/{plan_folder}"):
+                version = value_of("version", version_folder)
+                if version is None:
+                    continue
+                for file in self._files.names(f"{top}/{plan_folder}/{version_folder}"):
+                    number = value_of("round", file)
+                    if number is not None:
+                        yield RoundKey(name, int(version), int(number))
 
     # Closing and freezing
 

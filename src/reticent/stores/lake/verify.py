@@ -25,10 +25,10 @@ def problems_of(lake: LakeBackend) -> list[str]:
     for path in lake.plan_paths():
         problems += _complaints(lake, partial(lake.plan_at, path))
     problems += _complaints(lake, lake.keys)
-    sealed = set(lake.round_keys(COUNTS))
+    sealed = set(lake.seals.round_keys(COUNTS))
     for key in sorted(sealed):
         problems += _sealed(lake, key)
-    for key in sorted(set(lake.round_keys(REPORTS)) - sealed):
+    for key in sorted(set(lake.seals.round_keys(REPORTS)) - sealed):
         problems += _open(lake, key)
     return problems
 

@@ -194,7 +194,7 @@ def test_another_name_or_round_draws_every_answer_anew(
     assert answer["lifetime_added"] == pytest.approx(6, rel=1e-12)
     [change] = [change for change in answer["changes"] if change["new_answers"]]
     assert change["where"] == where
-    assert "up to 6.0 more for life" in run("plan", "diff", *files).output
+    assert "up to 6.0 more same-pattern loss" in run("plan", "diff", *files).output
 
 
 def test_another_name_and_round_is_counted_once(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_flip_that_falls_to_zero_no_longer_hides_changes(tmp_path: Path) -> No
     assert {"constant", "lifetime"}.isdisjoint(flip["figures"])
     shown = run("plan", "diff", *files).output
     assert "nothing hides a change any more" in shown
-    assert "change per round 1.386 → no bound" in shown
+    assert "change moved by one round 1.387 → infinite" in shown
 
 
 def test_another_joint_limit_draws_the_answers_of_the_group_anew(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def diff(before: Path, after: Path, as_json: bool) -> None:
 def _moved(figures: Mapping[str, tuple[float, float]]) -> str:
     """Figures before and after."""
     return ", ".join(
-        f"{name.replace('_', ' ')} {printed(before)} → {printed(after)}"
+        f"{CLAIMS[name].title} {printed(before)} → {printed(after)}"
         for name, (before, after) in figures.items()
     )
 

@@ -62,7 +62,7 @@ class Claim:
         The sentence with its figure.
 
         >>> CLAIMS["any_history"].says(float("inf"), "1 year")
-        'Infinite: between any two histories, over 1 year, some answers are possible in one case only.'
+        'Infinite: between any two histories, whatever the devices do, over 1 year, some answers are possible in one case only.'
         """
         if math.isinf(loss):
             return f"Infinite: between {self.scope(time)}, some answers are possible in one case only."
@@ -126,7 +126,7 @@ CLAIMS: Mapping[str, Claim] = {
         Claim(
             id="any_history",
             title="any two histories",
-            compares="any two histories",
+            compares="any two histories, whatever the devices do",
             over="over {time}",
             sentence="All answers of {time} are at most e^{loss} times as likely from one history as from any other.",
             observer=_LINKED,

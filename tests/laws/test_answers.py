@@ -35,6 +35,8 @@ PLAN = Plan.from_toml(
 class Scripted:
     """Draws that give chosen bits: `memo[metric, class, place]` and `turned[metric, round, place]`."""
 
+    window = None
+
     def __init__(self, alphas, memo, turned, cohort):
         self._alphas, self._memo, self._turned, self._cohort = alphas, memo, turned, cohort
 

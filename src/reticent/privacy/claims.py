@@ -61,8 +61,8 @@ class Claim:
         """
         The sentence with its figure.
 
-        >>> CLAIMS["any_history"].says(float("inf"), "1 year")
-        'Infinite: between any two histories, whatever the devices do, over 1 year, some answers are possible in one case only.'
+        >>> CLAIMS["round"].says(0.569441)
+        'The answers of one round are at most e^0.5695 times as likely from one value as from any other.'
         """
         if math.isinf(loss):
             return f"Infinite: between {self.scope(time)}, some answers are possible in one case only."

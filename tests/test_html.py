@@ -23,7 +23,6 @@ from reticent.estimates import cumulative, estimate
 from reticent.html import Safe, bar, folded, note, page, safe, table, under
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Group, Metric, Plan, Segment
-from reticent.plan.card import duration
 from reticent.privacy import CLAIMS, printed
 
 ROOT = Path(__file__).parents[1]
@@ -132,14 +131,6 @@ def test_what_is_html_already_is_left_alone_and_nothing_else() -> None:
     assert not isinstance(Safe("<b>") + "<i>", Safe)  # joined with text, it counts as text again
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(86_400, "1d"), (172_800, "2d"), (21_600, "6h"), (5400, "90m"), (61, "61s"), (0, "0s")],
-)
-def test_lengths_of_time_read_as_in_a_plan(seconds: int, text: str) -> None:
-    assert duration(seconds) == text
-
-
 def places(html: str) -> tuple[float, float, float, float]:
     """Where a bar begins and ends, and where its interval does, in pixels."""
     rectangle = re.search(r'<rect x="([\d.]+)" y="3" width="([\d.]+)"', html)
@@ -148,13 +139,6 @@ def places(html: str) -> tuple[float, float, float, float]:
     assert line
     left, width, low, high = map(float, (*rectangle.groups(), *line.groups()))
     return left, left + width, low, high
-
-
-def test_a_bar_is_drawn_to_scale() -> None:
-    assert places(bar(0.5, 0.25, 0.75, (0, 1))) == (1, 80, 40.5, 119.5)  # 158 pixels between the margins
-    assert places(bar(-0.5, 0, 0.5, (-1, 1))) == (40.5, 80, 80, 119.5)
-    assert places(bar(0.5, 0.25, 0.75, (0.25, 0.75)))[0] == 1  # 0 is always in sight
-    assert places(bar(0, 0, 0, (0, 0))) == (1, 1, 1, 1)
 
 
 @given(*[st.floats(-2, 2)] * 3)
@@ -337,13 +321,6 @@ def test_a_band_has_a_row_per_edge() -> None:
     assert [row[0] for row in rows[1:]] == ["0", "1", "4", "24"]
     assert rows[1][1:3] == ["0.000", "0.000 to 0.000"]
     assert rows[2][1:3] == [f"{band.values[1]:.3f}", f"{band.lower[1]:.3f} to {band.upper[1]:.3f}"]
-
-
-def test_a_quantile_is_its_text() -> None:
-    found = cumulative(estimate(SPREAD, SHARES)).quantile(0.5)
-    read = Reader(found._repr_html_())
-    assert read.captions == [f"0.5 quantile: {found}"]
-    assert read.tables[0][0] == ["95% interval", f"{found.lower:g} to {found.upper:g} hour"]
 
 
 def test_frozen_values_stay_frozen_and_without_a_dictionary() -> None:

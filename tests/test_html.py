@@ -23,6 +23,7 @@ from reticent.estimates import cumulative, estimate
 from reticent.html import Safe, bar, folded, note, page, safe, table, under
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Group, Metric, Plan, Segment
+from reticent.privacy import CLAIMS, printed
 
 ROOT = Path(__file__).parents[1]
 EVIL = "</td></table><script>alert('1')</script><img src=x onerror=\"alert(2)\"> & <b>"
@@ -186,12 +187,15 @@ def test_a_plan_shows_what_is_asked_and_its_card() -> None:
     assert asked[1][0] == "editor_secondsSeconds with the editor in front"
     assert asked[3][1:4] == ["histogram, 32 buckets", "0 to 21,600 second", "hadamard-bit"]
     one = log((0.8 * exp(1) + 0.2) / (0.8 + 0.2 * exp(1)))  # one bit of randomized response, flipped
-    row = [f"{one:.4g}", "1", "2", f"{log(0.8 / 0.2):.4g}"]
+    assert card[0][1:] == [
+        "one round", "constant device", "same pattern", "change moved by one round", "any two histories, 1 year",
+    ]  # fmt: skip
+    year = 2 * log(exp(1) + 1) + 730 * log(4)
+    row = [printed(one), "1.0", "2.0", printed(log(4)), printed(year)]
     assert [line[1:] for line in card[1:4]] == [row] * 3
-    assert card[4] == ["group apps", f"{2 * one:.4g}", "2", "", ""], (
-        "two counters under one limit: no discount"
-    )
-    assert card[5] == ["whole plan", f"{3 * one:.4g}", "3", "6", ""]
+    # two counters under one limit: no discount
+    assert card[4] == ["group apps", printed(2 * one), "2.0", "", "", ""]
+    assert card[5] == ["whole plan", printed(3 * one), "3.0", "6.0", printed(3 * log(4)), printed(3 * year)]
 
 
 def test_a_plan_names_steps_widths_and_fractions() -> None:
@@ -200,7 +204,7 @@ def test_a_plan_names_steps_widths_and_fractions() -> None:
     ((_, mean, histogram), card) = Reader(Plan("p", 3, 90, 0, (fine, bits))._repr_html_()).tables
     assert mean == ["a", "mean, 5 steps", "0 to 0.5 second", "one-bit-mean", "2", "0"]
     assert histogram == ["b", "histogram, 8 buckets", "0 to 24", "d-bit-flip, 2 bits, paper", "0.5", "0"]
-    assert card[1][4] == "no bound"  # without flips, nothing hides when a device changes
+    assert card[1][4:] == ["infinite", "infinite"]  # without flips, nothing hides when a device changes
 
 
 PROGRAM = """
@@ -243,11 +247,12 @@ def test_a_receipt_shows_what_its_text_shows() -> None:
         ["8", "v2", "rejected (late)", "0", "", "1"],
     ]
     assert losses[1:] == [
-        ["hours", "0", "2", "2", "2"],
-        ["spread", "1", "6", "6", "all, its file was lost"],
-        ["together", "", "8", "8", ""],
+        ["hours", "0", "2.0", "2.0", "2"],
+        ["spread", "1", "6.0", "6.0", "all, its file was lost"],
+        ["together", "", "8.0", "8.0", ""],
     ]
     assert "the file was read-only" in read.text
+    assert CLAIMS["spent"].says(8.0) in read.text
     assert "Epoch 0 began in round 3: enrolled" in read.text
 
 

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass, fields
+from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
+from math import prod
 from typing import TYPE_CHECKING
 
-from reticent.html import Safe, figure, note, page, table, under
-from reticent.privacy import Losses, compose, joint_limit_loss, losses
+from reticent.html import Safe, note, page, table, under
+from reticent.mechanisms import COHORTS
+from reticent.privacy import (
+    CLAIMS,
+    MEANING,
+    NOT_COVERED,
+    Losses,
+    Tracking,
+    compose,
+    joint_limit_loss,
+    losses,
+    printed,
+    tracking,
+)
 
 if TYPE_CHECKING:
     from reticent.plan.plan import Plan
 
-WHAT_HOLDS = (
-    "Per round holds for any two values. Steady is a device whose values never change, over all rounds. "
-    "For life holds between devices that change at the same times. That a device changed, and when, is "
-    "hidden by flips only: each round by which a change moves costs the last figure."
-)
+LOSSES = tuple(field.name for field in fields(Losses))
+"""The losses of a metric and of a whole plan, by the id of their claim, in the order of the columns."""
+
+_YEAR_SECONDS = 365 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +46,40 @@ class PrivacyCard:
     """
     Losses (epsilon spent) of each metric and of the whole plan.
 
-    `round` holds for any two values, in one round. `constant` holds for a device whose values never change,
-    over all rounds. `lifetime` holds between devices with the same pattern of changes, over all rounds; it
-    is not a bound between different patterns. A change of behaviour itself is hidden by flips only, worth
-    `change_per_round` each round.
+    What each figure compares, and over what, is in `reticent.privacy.CLAIMS` under its name. `any_history` is
+    for `rounds` rounds.
     """
 
     metrics: Mapping[str, Losses]
     groups: Mapping[str, GroupLosses]
+    rounds: int
+    time: str
+    """How long `rounds` rounds are, in words."""
     round: float
     constant: float
     lifetime: float
+    change_per_round: float
+    any_history: float
+
+    @property
+    def loss(self) -> Losses:
+        """The five figures of the whole plan."""
+        return Losses(self.round, self.constant, self.lifetime, self.change_per_round, self.any_history)
 
     def to_dict(self) -> dict[str, object]:
         """Ready for JSON."""
         return asdict(self)
 
 
-def privacy_card(plan: Plan) -> PrivacyCard:
+def privacy_card(plan: Plan, rounds: int | None = None) -> PrivacyCard:
     """
-    What a plan costs a device.
+    What a plan costs a device; `rounds` is the length of any two histories, a year when left out.
 
     Metrics are answered with independent randomness, so their losses add; those of a group with a joint
     limit lose less in a round than their sum. Over changing values there is no such discount.
     """
-    of_metric = {metric.name: losses(metric.mechanism, metric.flip) for metric in plan.metrics}
+    length = -(-_YEAR_SECONDS // plan.round_seconds) if rounds is None else rounds
+    of_metric = {metric.name: losses(metric.mechanism, metric.flip, length) for metric in plan.metrics}
     of_group = {}
     for group in plan.groups:
         members = [plan.by_name[name] for name in group.metrics]
@@ -69,13 +91,41 @@ def privacy_card(plan: Plan) -> PrivacyCard:
     grouped = {name for group in plan.groups for name in group.metrics}
     alone = [loss for name, loss in of_metric.items() if name not in grouped]
     together = list(of_group.values())
+    one_round = compose([loss.round for loss in alone] + [loss.round for loss in together])
     return PrivacyCard(
         metrics=of_metric,
         groups=of_group,
-        round=compose([loss.round for loss in alone] + [loss.round for loss in together]),
+        rounds=length,
+        time="1 year" if rounds is None else f"{length:,} round{'s' * (length > 1)}",
+        round=one_round,
         constant=compose([loss.constant for loss in alone] + [loss.constant for loss in together]),
         lifetime=compose([loss.lifetime for loss in of_metric.values()]),
+        change_per_round=compose([loss.change_per_round for loss in of_metric.values()]),
+        any_history=one_round if length == 1 else compose([loss.any_history for loss in of_metric.values()]),
     )
+
+
+def titles(time: str) -> list[str]:
+    """
+    The heads of the columns of a card, `time` being that of any two histories.
+
+    >>> titles("1 year")[-2:]
+    ['change moved by one round', 'any two histories, 1 year']
+    """
+    return [CLAIMS[name].title + (f", {time}" if name == "any_history" else "") for name in LOSSES]
+
+
+def plan_tracking(plan: Plan, devices: int) -> Tracking:
+    """How well reports of one device can be matched across rounds, in a fleet of so many (`tracking`)."""
+    marks = prod(len(segment.tags) for segment in plan.segments) * (COHORTS if plan.uses_cohort else 1)
+    noisy: dict[Fraction, int] = {}
+    for metric in plan.metrics:
+        gamma = metric.flip.probability
+        if gamma:
+            noisy[gamma] = noisy.get(gamma, 0) + metric.bits
+        else:
+            marks <<= metric.bits
+    return tracking(devices, marks, noisy)
 
 
 def plan_html(plan: Plan) -> Safe:
@@ -99,7 +149,24 @@ def plan_html(plan: Plan) -> Safe:
         ["metric", "asks for", "range", "mechanism", "epsilon", "flip"],
         rows,
     )
-    return page(asked, *_terms(plan), _cost(privacy_card(plan)), note(WHAT_HOLDS))
+    card = privacy_card(plan)
+    scopes = [
+        f"{title}: {CLAIMS[name].scope(card.time)}"
+        for name, title in zip(LOSSES, titles(card.time), strict=True)
+    ]
+    return page(asked, *_terms(plan), _cost(card), note(f"{MEANING} {'; '.join(scopes)}. {NOT_COVERED}"))
+
+
+def share(part: float) -> str:
+    """
+    A share for people, rounded up.
+
+    >>> share(0.99052), share(0.00729), share(1.0)
+    ('99.1 %', '0.73 %', '100 %')
+    """
+    percent = Decimal(part) * 100
+    unit = Decimal("0.1") if percent >= 1 else Decimal("0.01")
+    return f"{percent.quantize(unit, ROUND_CEILING).normalize():f} %"
 
 
 def duration(seconds: int) -> str:
@@ -129,19 +196,17 @@ def _terms(plan: Plan) -> Iterator[Safe]:
 
 def _cost(card: PrivacyCard) -> Safe:
     rows: list[list[object]] = [
-        [name, *map(figure, (loss.round, loss.constant, loss.lifetime, loss.change_per_round))]
-        for name, loss in card.metrics.items()
+        [name, *map(printed, astuple(metric_losses))] for name, metric_losses in card.metrics.items()
     ]
     rows += [
-        [f"group {name}", figure(loss.round), figure(loss.constant), "", ""]
+        [f"group {name}", printed(loss.round), printed(loss.constant), "", "", ""]
         for name, loss in card.groups.items()
     ]
-    whole = ["whole plan", figure(card.round), figure(card.constant), figure(card.lifetime), ""]
     return table(
-        "What answering it costs a device",
-        ["epsilon spent", "per round", "steady", "for life", "change, per round"],
+        "Privacy loss (epsilon, rounded up)",
+        ["", *titles(card.time)],
         rows,
-        totals=[whole],
+        totals=[["whole plan", *map(printed, astuple(card.loss))]],
     )
 
 

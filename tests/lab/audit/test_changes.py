@@ -7,7 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from reticent.lab.audit.scenarios import World, histories
+from reticent.lab.audit.bounds import Comparison, judge
+from reticent.lab.audit.changes import compare_changes
+from reticent.lab.audit.enumeration import enumerate_plan
+from reticent.lab.audit.scenarios import Sample, World, histories
 from reticent.plan import Plan
 
 WORLD = World("moving", ({"m": 0}, {"m": 1}, {"m": 2}), rounds=10)
@@ -49,3 +52,38 @@ def test_the_middle_is_between_two_cells(plans: dict[str, Plan]) -> None:
     assert told.middle is not None
     [state] = told.worlds[told.middle].states
     assert state == {"app0": 50, "app1": 50}
+
+
+def compared(plan: Plan, agrees: float, agrees_later: float) -> list[Comparison]:
+    """Moving devices whose answers speak for their value in these shares: in the first half, and the second."""
+    told = histories(plan, 10)
+    assert told.moving is not None
+    world, devices, coins = told.worlds[told.moving], 4_000, np.random.default_rng(5)
+    states = world.paths(devices, [0])
+    chance = np.where(np.arange(devices) < devices // 2, agrees, agrees_later)[:, None]
+    answers = (states == 0) == (coins.random(states.shape) < chance)
+    sample = Sample(
+        states=states,
+        bits=(answers.astype(np.uint8) << 7)[:, :, None],
+        silent=np.zeros(states.shape, np.bool_),
+        sizes=np.ones(states.shape, np.int32),
+        cohorts=np.zeros(devices, np.uint8),
+        ids=np.zeros((devices, 16), np.uint8),
+        faults={},
+    )
+    return list(compare_changes(plan, world, sample, enumerate_plan(plan, 10)))
+
+
+def test_what_is_learned_is_judged_on_other_devices(plans: dict[str, Plan]) -> None:
+    """Devices that tell all, but only where the event is learned, prove nothing; elsewhere they prove much."""
+    lowers = {
+        shares: max(row.lower for row in judge(compared(plans["mean"], *shares)) if "returning" in row.what)
+        for shares in ((1.0, 0.5), (0.9, 0.9))
+    }
+    assert lowers[1.0, 0.5] < 0.5
+    assert lowers[0.9, 0.9] > 2
+
+
+def test_how_much_is_compared_does_not_depend_on_answers(plans: dict[str, Plan]) -> None:
+    sizes = {len(compared(plans["mean"], share, share)) for share in (0.0, 0.5, 1.0)}
+    assert sizes == {9 * 6 + 1}  # in each place but the first: two single rounds, four pairs; and all rounds

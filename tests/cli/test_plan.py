@@ -90,6 +90,19 @@ def test_a_plan_without_flips_is_a_pseudonym(tmp_path: Path) -> None:
     assert not [problem for problem in flipped["problems"] if problem["rule"] == "tracking"]
 
 
+def test_a_sampled_plan_has_a_loss_per_window(tmp_path: Path) -> None:
+    sampled = counters(2).replace("flip = 0.2", "flip = 0").split("[groups")[0]
+    _, answer = check(tmp_path, f'{sampled}[answers]\nkind = "sampled"\nwindow = "7d"\nmetrics = 1\n')
+    assert (answer["loss"]["window"], answer["loss"]["any_history"], answer["windows"]) == (1, 54, 54)
+    assert answer["metrics"]["app0"]["loss"]["window"] == 1
+    shown = run("plan", "check", tmp_path / "plan.toml").output
+    assert "one window" in shown
+    assert "constant device  " not in shown
+    assert "Remembered answers with flip 0.2: 2.0 for a constant device, 4.0 same pattern" in shown
+    remembered = run("plan", "check", "examples/plan.toml").output
+    assert "Sampled answers, one report in 7d: 3.0 in a window, 162 any two histories" in remembered
+
+
 def test_the_half_width_is_that_of_the_worst_value(tmp_path: Path) -> None:
     _, answer = check(tmp_path, f"{HEAD}[metrics.app]\n{COUNTER}", "--devices", 1_000_000)
     spread = 21600 / 0.6 / mpmath.tanh(0.5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +14,9 @@ from rich.markup import escape
 from reticent.cli.options import confidence_option
 from reticent.cli.output import as_json, console, figure, found_problems, plan_file, print_json, table
 from reticent.errors import PlanError
+from reticent.mechanisms import Flip
 from reticent.plan import (
+    Answers,
     Metric,
     Plan,
     PrivacyCard,
@@ -25,9 +27,10 @@ from reticent.plan import (
     privacy_card,
 )
 from reticent.plan import diff as diff_plans
-from reticent.plan.card import LOSSES, share, titles
-from reticent.privacy import CLAIMS, MEANING, NOT_COVERED, losses, printed
+from reticent.plan.card import duration, share
+from reticent.privacy import CLAIMS, MEANING, NOT_COVERED, Losses, printed
 
+WEEK = 7 * 86_400
 POOR = 0.05
 """A half-width above this part of the range calls for another design."""
 
@@ -138,9 +141,9 @@ def _answer(plan: Plan, card: PrivacyCard, devices: int, confidence: float) -> d
     for metric in plan.metrics:
         other = _other(metric)
         metrics[metric.name] = {
-            **_described(metric, card, devices, confidence),
+            **_described(plan, metric, card.rounds, devices, confidence),
             "unit": metric.unit,
-            "alternative": _described(other, card, devices, confidence) if other else None,
+            "alternative": _described(plan, other, card.rounds, devices, confidence) if other else None,
         }
     return {
         "plan": plan.name,
@@ -150,18 +153,30 @@ def _answer(plan: Plan, card: PrivacyCard, devices: int, confidence: float) -> d
         "metrics": metrics,
         "groups": {name: {"loss": asdict(loss)} for name, loss in card.groups.items()},
         "rounds": card.rounds,
-        "loss": asdict(card.loss),
+        "loss": _loss(plan, card.loss),
+        "windows": card.windows,
         "tracking": asdict(plan_tracking(plan, devices)),
     }
 
 
-def _described(metric: Metric, card: PrivacyCard, devices: int, confidence: float) -> dict[str, object]:
+def _loss(plan: Plan, loss: Losses) -> dict[str, float]:
+    return asdict(loss) | ({"window": loss.round} if plan.answers.sampled else {})
+
+
+def _answering(plan: Plan, devices: int) -> int:
+    """Devices that answer about a metric in a round; where answers are sampled, in a window."""
+    return max(1, devices * plan.asked // len(plan.metrics))
+
+
+def _described(plan: Plan, metric: Metric, rounds: int, devices: int, confidence: float) -> dict[str, object]:
     from reticent.estimates import expected_half_width, paper_bound
 
+    alone = replace(plan, metrics=(metric,), groups=(), answers=Answers(plan.answers.window))
+    devices = _answering(plan, devices)
     return {
         "kind": metric.kind,
         "mechanism": metric.mechanism.title,
-        "loss": asdict(losses(metric.mechanism, metric.flip, card.rounds)),
+        "loss": _loss(plan, privacy_card(alone, rounds).metrics[metric.name]),
         "half_width": expected_half_width(metric, devices, confidence),
         "paper_bound": paper_bound(metric, devices, confidence),
     }
@@ -185,30 +200,49 @@ def _print_problems(screen: Console, path: Path, problems: list[Problem]) -> Non
 
 
 def _print_card(screen: Console, plan: Plan, card: PrivacyCard, devices: int) -> None:
-    heads = titles(card.time)
-    columns = [
-        head.replace(" moved ", " moved\n").replace("two histories, ", "two\nhistories, ") for head in heads
-    ]
-    losses_table = table(
-        "", *columns, title=f"Privacy loss of {plan.name} (version {plan.version}), rounded up"
-    )  # fmt: skip
+    breaks = {" moved by": " moved\nby", "two histories, ": "two\nhistories, "}
+    heads = list(card.columns.values())
+    for words, broken in breaks.items():
+        heads = [head.replace(words, broken) for head in heads]
+    screen.print(f"[bold]Privacy loss of {plan.name} (version {plan.version}), rounded up[/bold]")
+    losses_table = table("", *heads)
     for name, loss in card.metrics.items():
-        losses_table.add_row(name, *map(printed, astuple(loss)))
+        losses_table.add_row(name, *card.figures(loss))
     for name, together in card.groups.items():
-        losses_table.add_row(
-            f"  group {name}", printed(together.round), printed(together.constant), "", "", ""
-        )
+        losses_table.add_row(f"  group {name}", *card.figures(together))
     losses_table.add_section()
-    losses_table.add_row("whole plan", *map(printed, astuple(card.loss)))
+    losses_table.add_row("whole plan", *card.figures(card.loss))
     screen.print(losses_table)
-    width = max(map(len, heads))
-    scopes = [
-        f"  {head:{width}}  {CLAIMS[name].scope(card.time)}" for name, head in zip(LOSSES, heads, strict=True)
-    ]
-    screen.print("\n".join(["", MEANING, *scopes, NOT_COVERED]), style="dim")
+    width = max(len(title) for title, _ in card.scopes)
+    scopes = [f"  {title:{width}}  {scope}" for title, scope in card.scopes]
     matched = plan_tracking(plan, devices)
-    sentence = CLAIMS["tracking"].sentence.format(devices=f"{devices:,}", share=share(matched.many_rounds))
-    screen.print(f"[dim]See docs/explanation/not-protected.md.[/dim]\n\n{sentence}")
+    tracked = CLAIMS["tracking"].sentence.format(devices=f"{devices:,}", share=share(matched.many_rounds))
+    screen.print(
+        "\n".join(["", MEANING, *scopes, NOT_COVERED, "See docs/explanation/not-protected.md."]), style="dim"
+    )
+    screen.print(f"\n{tracked}\n{_otherwise(plan, card)}")
+
+
+def _otherwise(plan: Plan, card: PrivacyCard) -> str:
+    """What the other way to answer would lose, in one sentence."""
+    rounds = card.rounds
+    if card.window is not None:
+        other = privacy_card(replace(plan, answers=Answers(), metrics=_with_flip(plan, Flip("0.2"))), rounds)
+        return (
+            f"Remembered answers with flip 0.2: {printed(other.constant)} for a constant device, "
+            f"{printed(other.lifetime)} same pattern, {printed(other.any_history)} any two histories."
+        )
+    window = max(1, WEEK // plan.round_seconds)
+    other = privacy_card(replace(plan, answers=Answers(window), metrics=_with_flip(plan, Flip(0))), rounds)
+    length = duration(window * plan.round_seconds)
+    return (
+        f"Sampled answers, one report in {length}: {printed(other.window or 0)} in a window, "
+        f"{printed(other.any_history)} any two histories, {card.time}."
+    )
+
+
+def _with_flip(plan: Plan, flip: Flip) -> tuple[Metric, ...]:
+    return tuple(replace(metric, flip=flip) for metric in plan.metrics)
 
 
 def _print_widths(screen: Console, plan: Plan, devices: int, confidence: float) -> None:
@@ -216,9 +250,9 @@ def _print_widths(screen: Console, plan: Plan, devices: int, confidence: float) 
 
     widths = table(
         f"{confidence:.0%} half-width", "mechanism", "at worst", "of range", "paper's bound",
-        title=f"\nHow sure a round will be with {devices:,} devices",
+        title=f"\nHow sure a {'window' if plan.answers.sampled else 'round'} will be with {devices:,} devices",
     )  # fmt: skip
-    poor = False
+    poor, devices = False, _answering(plan, devices)
     for metric in plan.metrics:
         top = float(metric.max_value) if metric.kind == "mean" else 1.0
         unit = f" {metric.unit}" if metric.kind == "mean" and metric.unit else ""

@@ -200,7 +200,7 @@ def odds(loss: float) -> str:
 def _up(factor: float) -> str:
     """Two significant digits, rounded up: a promise must not be better than the truth."""
     places = 1 - math.floor(math.log10(factor))
-    raised = math.ceil(factor * 10.0**places - 1e-9) / 10.0**places
+    raised = math.ceil(factor * 10.0**places * (1 - 1e-15)) / 10.0**places
     return number(raised, max(places, 0))
 
 

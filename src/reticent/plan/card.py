@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING
 
 from reticent.html import Safe, note, page, table, under
@@ -19,6 +19,8 @@ from reticent.privacy import (
     Tracking,
     compose,
     joint_limit_loss,
+    loss_of_window,
+    loss_per_round,
     losses,
     printed,
     tracking,
@@ -60,11 +62,33 @@ class PrivacyCard:
     lifetime: float
     change_per_round: float
     any_history: float
+    window: float | None = None
+    """The loss of one window, between any two histories; None where answers are remembered."""
+    windows: int | None = None
+    """How many windows `rounds` rounds can touch, each with that loss."""
 
     @property
     def loss(self) -> Losses:
         """The five figures of the whole plan."""
         return Losses(self.round, self.constant, self.lifetime, self.change_per_round, self.any_history)
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The claims that the card shows, by id, each with the head of its column."""
+        shown = LOSSES if self.window is None else ("window", "any_history")
+        return {
+            name: CLAIMS[name].title + (f", {self.time}" if name == "any_history" else "") for name in shown
+        }
+
+    def figures(self, losses: Losses | GroupLosses) -> list[str]:
+        """A row of the card, rounded up: of a metric, a group (which has two figures) or the whole plan."""
+        names = ("round" if name == "window" else name for name in self.columns)
+        return [printed(getattr(losses, name)) if hasattr(losses, name) else "" for name in names]
+
+    @property
+    def scopes(self) -> list[tuple[str, str]]:
+        """The head of each column, with whom its figure compares and over what."""
+        return [(title, CLAIMS[name].scope(self.time)) for name, title in self.columns.items()]
 
     def to_dict(self) -> dict[str, object]:
         """Ready for JSON."""
@@ -77,8 +101,14 @@ def privacy_card(plan: Plan, rounds: int | None = None) -> PrivacyCard:
 
     Metrics are answered with independent randomness, so their losses add; those of a group with a joint
     limit lose less in a round than their sum. Over changing values there is no such discount.
+
+    Where answers are sampled, each window loses `window` between any two histories, and histories that differ
+    in one round differ in one window. Over all rounds without end there is no bound: windows add up.
     """
     length = -(-_YEAR_SECONDS // plan.round_seconds) if rounds is None else rounds
+    time = "1 year" if rounds is None else f"{length:,} round{'s' * (length > 1)}"
+    if plan.answers.sampled:
+        return _sampled_card(plan, length, time)
     of_metric = {metric.name: losses(metric.mechanism, metric.flip, length) for metric in plan.metrics}
     of_group = {}
     for group in plan.groups:
@@ -96,7 +126,7 @@ def privacy_card(plan: Plan, rounds: int | None = None) -> PrivacyCard:
         metrics=of_metric,
         groups=of_group,
         rounds=length,
-        time="1 year" if rounds is None else f"{length:,} round{'s' * (length > 1)}",
+        time=time,
         round=one_round,
         constant=compose([loss.constant for loss in alone] + [loss.constant for loss in together]),
         lifetime=compose([loss.lifetime for loss in of_metric.values()]),
@@ -105,19 +135,38 @@ def privacy_card(plan: Plan, rounds: int | None = None) -> PrivacyCard:
     )
 
 
-def titles(time: str) -> list[str]:
-    """
-    The heads of the columns of a card, `time` being that of any two histories.
+def _sampled_card(plan: Plan, rounds: int, time: str) -> PrivacyCard:
+    windows = plan.answers.windows_touched(rounds)
 
-    >>> titles("1 year")[-2:]
-    ['change moved by one round', 'any two histories, 1 year']
-    """
-    return [CLAIMS[name].title + (f", {time}" if name == "any_history" else "") for name in LOSSES]
+    def card(loss: float) -> Losses:
+        return Losses(loss, inf, inf, loss, compose([loss] * windows))
+
+    grouped = {name for group in plan.groups for name in group.metrics}
+    groups = [
+        ([plan.by_name[name].mechanism for name in group.metrics], group.max_total) for group in plan.groups
+    ]
+    alone = [metric.mechanism for metric in plan.metrics if metric.name not in grouped]
+    window = loss_of_window(alone, groups, plan.asked)
+    return PrivacyCard(
+        metrics={metric.name: card(loss_per_round(metric.mechanism, metric.flip)) for metric in plan.metrics},
+        groups={
+            group.name: GroupLosses(loss_of_window([], [members], min(plan.asked, len(members[0]))), inf)
+            for group, members in zip(plan.groups, groups, strict=True)
+        },
+        rounds=rounds,
+        time=time,
+        **asdict(card(window)),
+        window=window,
+        windows=windows,
+    )
 
 
 def plan_tracking(plan: Plan, devices: int) -> Tracking:
     """How well reports of one device can be matched across rounds, in a fleet of so many (`tracking`)."""
-    marks = prod(len(segment.tags) for segment in plan.segments) * (COHORTS if plan.uses_cohort else 1)
+    marks = prod(len(segment.tags) for segment in plan.segments)
+    if plan.answers.sampled:  # all but the tags is drawn anew in each window
+        return tracking(devices, marks, {})
+    marks *= COHORTS if plan.uses_cohort else 1
     noisy: dict[Fraction, int] = {}
     for metric in plan.metrics:
         gamma = metric.flip.probability
@@ -150,11 +199,8 @@ def plan_html(plan: Plan) -> Safe:
         rows,
     )
     card = privacy_card(plan)
-    scopes = [
-        f"{title}: {CLAIMS[name].scope(card.time)}"
-        for name, title in zip(LOSSES, titles(card.time), strict=True)
-    ]
-    return page(asked, *_terms(plan), _cost(card), note(f"{MEANING} {'; '.join(scopes)}. {NOT_COVERED}"))
+    scopes = "; ".join(f"{title}: {scope}" for title, scope in card.scopes)
+    return page(asked, *_terms(plan), _cost(card), note(f"{MEANING} {scopes}. {NOT_COVERED}"))
 
 
 def share(part: float) -> str:
@@ -195,18 +241,13 @@ def _terms(plan: Plan) -> Iterator[Safe]:
 
 
 def _cost(card: PrivacyCard) -> Safe:
-    rows: list[list[object]] = [
-        [name, *map(printed, astuple(metric_losses))] for name, metric_losses in card.metrics.items()
-    ]
-    rows += [
-        [f"group {name}", printed(loss.round), printed(loss.constant), "", "", ""]
-        for name, loss in card.groups.items()
-    ]
+    metrics = [[name, *card.figures(loss)] for name, loss in card.metrics.items()]
+    groups = [[f"group {name}", *card.figures(loss)] for name, loss in card.groups.items()]
     return table(
         "Privacy loss (epsilon, rounded up)",
-        ["", *titles(card.time)],
-        rows,
-        totals=[["whole plan", *map(printed, astuple(card.loss))]],
+        ["", *card.columns.values()],
+        [*metrics, *groups],
+        totals=[["whole plan", *card.figures(card.loss)]],
     )
 
 

@@ -8,6 +8,7 @@ What is lost: ε spent per round, over rounds and over metrics, as functions who
     whether there was a change                             loss_of_switch
     any two histories                                      loss_of_any_histories
     several counters that share a limit                    joint_limit_loss, paper_joint_limit_loss
+    one window of sampled answers                          loss_of_window
     several metrics or epochs                              compose
     the five figures of a metric                           losses -> Losses
     the promises in words                                  CLAIMS
@@ -36,6 +37,7 @@ from reticent.privacy.loss import (
 from reticent.privacy.patterns import lifetime_loss, loss_by_width, pattern, width, width_bound
 from reticent.privacy.tracking import Tracking, tracking
 from reticent.privacy.upward import compose, decimal, precise, printed, upward
+from reticent.privacy.windows import loss_of_window
 
 if TYPE_CHECKING:
     from reticent.privacy.pattern_supports import Supports, patterns_of, supports
@@ -60,6 +62,7 @@ __all__ = [
     "loss_of_constant_device",
     "loss_of_moved_change",
     "loss_of_switch",
+    "loss_of_window",
     "loss_per_round",
     "losses",
     "paper_joint_limit_loss",

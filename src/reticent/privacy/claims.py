@@ -135,6 +135,21 @@ CLAIMS: Mapping[str, Claim] = {
             tests=(f"{_PLANS}::test_any_two_histories",),
         ),
         Claim(
+            id="window",
+            title="one window",
+            compares="any two histories, whatever the devices do",
+            over="in one window",
+            sentence="What a device sends in one window is at most e^{loss} times as likely from one history as from "
+            "any other.",
+            observer="the window; all windows lose this much each",
+            not_covered="answers that were remembered under an earlier version, whose loss adds",
+            tight=True,
+            tests=(
+                "tests/laws/test_windows.py::test_one_window",
+                "tests/laws/test_windows.py::test_two_windows",
+            ),
+        ),
+        Claim(
             id="spent",
             title="loss so far",
             compares="this device and any whose rounded values repeat in the same pattern",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import astuple
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any
@@ -18,7 +17,7 @@ from reticent.dashboard.views import View, headline, mark
 from reticent.dashboard.views.metric import bars
 from reticent.estimates import HistogramEstimate
 from reticent.plan import Metric, Plan, PrivacyCard, lint, plan_tracking
-from reticent.plan.card import LOSSES, share, titles
+from reticent.plan.card import share
 from reticent.privacy import CLAIMS, printed
 
 ROUNDS = 60
@@ -188,8 +187,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
                     "name": group.name,
                     "metrics": ", ".join(group.metrics),
                     "limit": labels.rounded(float(group.max_total), 6),
-                    "round": loss(card.groups[group.name].round),
-                    "constant": loss(card.groups[group.name].constant),
+                    "losses": card.figures(card.groups[group.name]),
                 }
                 for group in plan.groups
             ],
@@ -199,7 +197,8 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
                     "loss": loss(epsilon),
                     "says": CLAIMS[which].says(epsilon, card.time),
                 }
-                for which, title, epsilon in zip(LOSSES, titles(card.time), astuple(card.loss), strict=True)
+                for which, title in card.columns.items()
+                for epsilon in [getattr(card, which)]
             ],
             "tracking": CLAIMS["tracking"].sentence.format(
                 devices=f"{matched.devices:,}", share=share(matched.many_rounds)
@@ -233,7 +232,7 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
         "range": f"0 to {labels.rounded(top, 6)} {labels.plural(metric.unit)}".strip(),
         "epsilon": labels.rounded(epsilon),
         "flip": labels.percent(flip),
-        "losses": [printed(figure) for figure in astuple(losses)],
+        "losses": card.figures(losses),
     }
     twin = {
         "name": metric.name,

@@ -231,7 +231,10 @@ class StateFile:
                 _check_header(path)  # before SQLite may touch the file
                 connection = self.connect(path, patience)
                 try:
+                    # One picture: another process may take up a plan between two looks at the file.
+                    connection.execute("BEGIN")
                     _check_content(path, connection, identity)
+                    connection.execute("ROLLBACK")
                 except BaseException:
                     connection.close()
                     raise

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from reticent import Device
 from reticent.cli import command
+from reticent.device import Policy
 
 PLAN = Path(__file__).parents[2] / "examples" / "plan.toml"
 
@@ -20,7 +21,7 @@ def run(*arguments: object, answer: str | None = None) -> Result:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    with Device(PLAN, state=tmp_path / "state.db") as device:
+    with Device(PLAN, state=tmp_path / "state.db", policy=Policy.unlimited()) as device:
         device.set("editor_seconds", 12345)
         assert device.report(device.current_round) is not None
     return tmp_path / "state.db"

@@ -58,8 +58,10 @@ def layouts(connection: sqlite3.Connection) -> dict[int, Layout]:
 
 def asks_anew(connection: sqlite3.Connection, plan: Plan) -> bool:
     """Whether a plan asks for remembered answers that no version held so far has asked for."""
-    known = {(name, digest) for layout in layouts(connection).values() for name, _, digest in layout}
-    return any((metric.name, metric.digest.hex()) not in known for metric in plan.metrics)
+    rows = connection.execute("SELECT metric, digest FROM ledger")
+    known = {(name, bytes(digest)) for name, digest in rows}
+    asked = () if plan.answers.sampled else plan.metrics
+    return any((metric.name, metric.digest) not in known for metric in asked)
 
 
 def take_up(connection: sqlite3.Connection, plan: Plan, first: int, round_loss: float) -> None:
@@ -141,11 +143,13 @@ def is_paused(connection: sqlite3.Connection, reason: Reason | None = None) -> b
     return bool(paused)
 
 
-def is_paused_in(connection: sqlite3.Connection, round_number: int) -> bool:
-    """Whether some pause overlaps a round."""
+def is_paused_in(
+    connection: sqlite3.Connection, first: int, last: int | None = None, reason: Reason | None = None
+) -> bool:
+    """Whether some pause, or one for this reason, overlaps a round; or several, from `first` to `last`."""
     [(overlaps,)] = connection.execute(
-        "SELECT EXISTS (SELECT 1 FROM pauses WHERE from_round <= ?1"
-        " AND (through_round IS NULL OR through_round >= ?1))",
-        (round_number,),
+        "SELECT EXISTS (SELECT 1 FROM pauses WHERE from_round <= ? AND reason = coalesce(?, reason)"
+        " AND (through_round IS NULL OR through_round >= ?))",
+        (first if last is None else last, reason, first),
     )
     return bool(overlaps)

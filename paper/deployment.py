@@ -384,7 +384,7 @@ def long_period(fleet: Deployment, table: Table) -> Finding:
         f"{min(by_day):.0f} to {max(by_day):.0f} %); that another switched half-way can be "
         f"told with a loss of {switched:.0f} in one app alone.",
         fleet.steady > 0.5,
-        "between devices with the same pattern of changes; most devices here change in some app",
+        "between devices whose rounded values repeat in the same pattern; most devices here change in some app",
         partly=True,
     )
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from paper.claims import DAY, Setting
 from reticent.errors import ParameterError
-from reticent.lab.fleet import GRAN_TURISMO_SPORT, Constant, Population, TruncatedNormal, Uniform
+from reticent.lab.fleet import GRAN_TURISMO_SPORT, Constant, Population, TruncatedNormal, Uniform, high_word
 from reticent.lab.fleet_counts import Tally
 from reticent.mechanisms import Grid
 
@@ -135,11 +135,7 @@ def rounded_cells(values: NDArray[Any], draws: NDArray[np.uint64], grid: Grid) -
         raise ParameterError("grid", "even steps of whole numbers below 2^31", list(map(str, grid.points)))
     if grid.steps > 255:
         raise ParameterError("grid", "at most 255 steps", grid.steps)
-    # The paper's α in {0, …, s - 1} is ⌊draw · s / 2⁶⁴⌋. The product has up to 95 bits and is taken in two
-    # halves of 32 bits, neither of which overflows.
-    size, half = np.uint64(step), np.uint64(32)
-    low = (draws & np.uint64(0xFFFFFFFF)) * size >> half
-    offsets = ((draws >> half) * size + low >> half).astype(np.uint32)
+    offsets = high_word(draws, step).astype(np.uint32)  # the paper's α in {0, …, s - 1}: ⌊draw · s / 2⁶⁴⌋
     cells = np.empty(values.shape, dtype=np.uint8)
     for place, row in enumerate(np.atleast_2d(values)):
         reached = row.astype(np.uint32) + offsets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import reticent
@@ -93,3 +94,27 @@ def test_the_picture_would_show_a_wrong_import(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("import numpy\nfrom reticent.cli import root\nfrom reticent import device\n")
     assert imports(bad) == {("numpy", True), ("reticent.cli", True), ("reticent.device", True)}
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    """Imports inside functions count too: a circle of them is one idea in two files."""
+    names = {
+        ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in ROOT.rglob("*.py")
+    }
+    graph: dict[str, set[str]] = {}
+    for name, path in names.items():
+        tree = ast.parse(path.read_text())
+        typing_only = {
+            id(node)
+            for block in ast.walk(tree)
+            if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
+            for node in ast.walk(block)
+        }
+        graph[name] = {
+            full if (full := f"{node.module}.{alias.name}") in names else str(node.module)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and id(node) not in typing_only
+            for alias in node.names
+        } & (names.keys() - {name})
+    assert list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the circle

@@ -35,6 +35,7 @@ answer take `--json`, for scripts. Errors are a line or two on standard error th
 | 1 | failure: a file, a store or a network said no |
 | 2 | wrong usage |
 | 3 | a check found problems, or a wish cannot be met |
+| 4 | `audit` only: nothing is wrong, but there were too few reports to tell |
 | 130 | stopped by Ctrl-C |
 
 An option with a variable in its last column can also be set by that variable of the environment.

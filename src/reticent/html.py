@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-__all__ = ["Safe", "bar", "figure", "folded", "note", "page", "safe", "table", "under"]
+__all__ = ["Safe", "bar", "folded", "note", "page", "safe", "table", "under"]
 
 _LINE = "1px solid rgba(128,128,128,.5)"
 _CAPTION = "text-align:left;font-weight:bold;padding:2px 0;white-space:nowrap"
@@ -78,16 +78,6 @@ def under(name: object, more: object) -> Safe:
     """A name with a line of small print below, if there is more to say."""
     small = f'<br><small style="font-weight:normal">{safe(more)}</small>' if more else ""
     return Safe(safe(name) + small)
-
-
-def figure(loss: float) -> str:
-    """
-    A loss as people read it.
-
-    >>> figure(0.569441), figure(2.0), figure(float("inf"))
-    ('0.5694', '2', 'no bound')
-    """
-    return "no bound" if loss == float("inf") else f"{loss:.4g}"
 
 
 def bar(value: float, lower: float, upper: float, scale: tuple[float, float]) -> Safe:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from reticent import Device
-from reticent.cli.root import reticent
+from reticent.cli import command
 from reticent.device import Policy
 from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
@@ -28,7 +28,7 @@ Run = Callable[..., Result]
 @pytest.fixture
 def run() -> Run:
     def invoke(*arguments: object, answer: str | None = None) -> Result:
-        return CliRunner().invoke(reticent, [str(argument) for argument in arguments], input=answer)
+        return CliRunner().invoke(command(), [str(argument) for argument in arguments], input=answer)
 
     return invoke
 
@@ -49,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         device.set("editor_seconds", 12345)
         assert device.report(device.current_round) is not None
     lake, counts = f"lake:///{folder / 'reticent-lake'}", str(folder / "counts.parquet")
-    made = CliRunner().invoke(reticent, ["count", lake, "--engine", "arrow", "--out", counts])
+    made = CliRunner().invoke(command(), ["count", lake, "--engine", "arrow", "--out", counts])
     assert made.exit_code == 0, made.output
     return folder
 

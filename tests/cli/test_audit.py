@@ -60,13 +60,14 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(audit, [str(argument) for argument in arguments])
 
 
-SMALL = ("--reports", 2000, "--sdk-devices", 2)
+SMALL = ("--reports", 5000, "--sdk-devices", 2)
 
 
 def test_a_sound_plan_ends_with_0_and_a_picture(path: Path, tmp_path: Path) -> None:
     result = run(path, *SMALL, "--rounds", 2, "--seed", 1, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
-    assert "ok: nothing is above its claim." in result.output
+    assert "ok: nothing is above its claim;" in result.output
+    assert "this run notices an epsilon that is larger by: saves" in result.output
     assert "saves: one round, reticent.Device" in result.output
     assert "0.5694" in result.output
     assert "once in a million" in result.output
@@ -79,7 +80,7 @@ def test_a_program_that_breaks_a_promise_ends_with_3(path: Path, tmp_path: Path)
     result = run(path, *SMALL, "--rounds", 2, "--client", command, "--json")
     answer = json.loads(result.stdout)
     assert result.exit_code == 3
-    assert answer["sound"] is False
+    assert (answer["verdict"], answer["sound"]) == ("above claim", False)
     assert any(problem.startswith("report, silence") for problem in answer["problems"])
     silence = next(each for each in answer["attacks"] if each["what"] == "silence")
     assert silence["above"] is True
@@ -98,7 +99,19 @@ def test_the_json_twin_has_every_figure(path: Path) -> None:
     }  # fmt: skip
     assert answer["false_alarm"] == 1e-6
     assert answer["clients"] == ["SDK core", "reticent.Device"]
-    assert 1990 <= answer["reports"] <= 2010
+    assert 4980 <= answer["reports"] <= 5020
+    assert answer["verdict"] == "sound"
+    assert answer["power"] == {"saves": answer["notices"]}
+
+
+def test_too_few_reports_end_with_4_and_a_warning(path: Path) -> None:
+    few = ("--reports", 1000, "--sdk-devices", 2, "--rounds", 2)
+    result = run(path, *few)
+    assert result.exit_code == 4
+    assert "NOT ENOUGH REPORTS to tell" in result.output
+    assert "ok:" not in result.output
+    answer = json.loads(run(path, *few, "--json").stdout)
+    assert (answer["verdict"], answer["sound"], answer["problems"]) == ("not enough reports", False, [])
 
 
 @pytest.mark.parametrize("wrong", [["--reports", "10"], ["--rounds", "0"], ["--client", " "]])

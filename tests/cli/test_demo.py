@@ -10,14 +10,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from reticent.cli.root import reticent
+from reticent.cli import command
 from reticent.lab.fleet import VectorisedFleet
 from reticent.stores import open_store
 
 
 def demo(*options: str) -> click.testing.Result:
     return CliRunner().invoke(
-        reticent, ["demo", "--once", "--port", "0", "--devices", "2000", "--rounds", "2", *options]
+        command(), ["demo", "--once", "--port", "0", "--devices", "2000", "--rounds", "2", *options]
     )
 
 

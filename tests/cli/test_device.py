@@ -9,14 +9,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from reticent import Device
-from reticent.cli.root import reticent
+from reticent.cli import command
 from reticent.device import Policy
 
 PLAN = Path(__file__).parents[2] / "examples" / "plan.toml"
 
 
 def run(*arguments: object, answer: str | None = None) -> Result:
-    return CliRunner().invoke(reticent, ["device", *(str(argument) for argument in arguments)], input=answer)
+    return CliRunner().invoke(command(), ["device", *(str(argument) for argument in arguments)], input=answer)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_the_receipt_shows_bits_and_losses_but_no_value(state: Path) -> None:
     assert answer["total_loss"] == pytest.approx(3, rel=1e-9)
     shown = run("receipt", state)
     assert shown.exit_code == 0
-    assert "together: 3 / 6" in shown.output
+    assert "together: 3.0 / 6.0" in shown.output
     assert "12345" not in shown.output + json.dumps(answer)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 import pytest
 
-from reticent.cli.root import reticent
+from reticent import cli
 
 
 def verbs(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -23,7 +23,7 @@ def verbs(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tupl
             yield (*path, name), command
 
 
-VERBS = dict(verbs(reticent))
+VERBS = dict(verbs(cli.command()))
 EXAMPLE = re.compile(r"Example:\n((?:  .+\n?)+)")
 SLOW = {"audit", "demo", "serve", "simulate"}
 """Their examples take longer than a second or two, or do not end: they are parsed, and not run."""

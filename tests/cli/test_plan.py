@@ -10,7 +10,7 @@ import mpmath
 import pytest
 from click.testing import CliRunner, Result
 
-from reticent.cli.root import reticent
+from reticent.cli import command
 
 HEAD = '[plan]\nname = "p"\nversion = 1\nround = "6h"\nowner = "o"\nexpires = 2099-01-01\n'
 COUNTER = 'kind = "mean"\nunit = "second"\nmax_value = 21600\nepsilon = 1\nflip = 0.2\n'
@@ -23,7 +23,7 @@ def counters(count: int) -> str:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(reticent, [str(argument) for argument in arguments])
+    return CliRunner().invoke(command(), [str(argument) for argument in arguments])
 
 
 def check(folder: Path, text: str, *options: object) -> tuple[int, dict[str, Any]]:
@@ -42,7 +42,9 @@ def test_the_deployment_of_the_paper(tmp_path: Path) -> None:
     assert f"{loss['round']:.4f}" == "0.5694"  # the paper prints 0.686
     assert (loss["constant"], loss["lifetime"]) == pytest.approx((1, 2), rel=1e-12)
     assert loss["change_per_round"] == pytest.approx(float(mpmath.log(4)), rel=1e-12)
-    assert answer["loss"]["round"] == loss["round"]
+    assert loss["any_history"] == pytest.approx(float(2 * mpmath.log(mpmath.e + 1) + 730 * mpmath.log(4)))
+    assert answer["loss"] == loss
+    assert answer["rounds"] == 1460
 
 
 def test_ten_counters_with_a_joint_limit(tmp_path: Path) -> None:
@@ -54,6 +56,51 @@ def test_ten_counters_with_a_joint_limit(tmp_path: Path) -> None:
         for found, true in ((answer["loss"]["round"], exact), (answer["loss"]["lifetime"], mpmath.mpf(20))):
             assert true <= found <= true * (1 + 1e-12)
     assert round(answer["loss"]["round"], 3) == 1.306
+
+
+def test_the_whole_plan_has_all_five_losses(tmp_path: Path) -> None:
+    _, answer = check(tmp_path, counters(3))
+    assert set(answer["loss"]) == {"round", "constant", "lifetime", "change_per_round", "any_history"}
+    assert answer["loss"]["change_per_round"] == pytest.approx(float(3 * mpmath.log(4)), rel=1e-12)
+    one = answer["metrics"]["app0"]["loss"]
+    assert answer["loss"]["any_history"] == pytest.approx(3 * one["any_history"], rel=1e-12)
+
+
+def test_rounds_are_the_length_of_any_two_histories(tmp_path: Path) -> None:
+    _, year = check(tmp_path, counters(1))
+    _, month = check(tmp_path, counters(1), "--rounds", 31)
+    assert month["rounds"] == 31
+    assert month["loss"]["any_history"] < year["loss"]["any_history"]
+    _, single = check(tmp_path, counters(3), "--rounds", 1)
+    assert single["loss"]["any_history"] == single["loss"]["round"]
+    shown = run("plan", "check", tmp_path / "plan.toml", "--rounds", 31).output
+    assert "any two histories, whatever the devices do, over 31 rounds" in shown
+
+
+def test_a_plan_without_flips_is_a_pseudonym(tmp_path: Path) -> None:
+    plain = counters(20).replace("flip = 0.2", "flip = 0").split("[groups")[0]
+    _, answer = check(tmp_path, plain, "--devices", 20_000)
+    assert answer["tracking"] == {"devices": 20_000, "two_rounds": pytest.approx(0.9905, abs=1e-4),
+                                  "many_rounds": pytest.approx(0.9905, abs=1e-4)}  # fmt: skip
+    warnings = [problem["message"] for problem in answer["problems"] if problem["rule"] == "tracking"]
+    assert len(warnings) == 1
+    assert "99.1 % of 20,000 devices" in warnings[0]
+    _, flipped = check(tmp_path, counters(20), "--devices", 20_000)
+    assert flipped["tracking"]["two_rounds"] == pytest.approx(0.0073, abs=1e-4)
+    assert not [problem for problem in flipped["problems"] if problem["rule"] == "tracking"]
+
+
+def test_a_sampled_plan_has_a_loss_per_window(tmp_path: Path) -> None:
+    sampled = counters(2).replace("flip = 0.2", "flip = 0").split("[groups")[0]
+    _, answer = check(tmp_path, f'{sampled}[answers]\nkind = "sampled"\nwindow = "7d"\nmetrics = 1\n')
+    assert (answer["loss"]["window"], answer["loss"]["any_history"], answer["windows"]) == (1, 54, 54)
+    assert answer["metrics"]["app0"]["loss"]["window"] == 1
+    shown = run("plan", "check", tmp_path / "plan.toml").output
+    assert "one window" in shown
+    assert "constant device  " not in shown
+    assert "Remembered answers with flip 0.2: 2.0 for a constant device, 4.0 same pattern" in shown
+    remembered = run("plan", "check", "examples/plan.toml").output
+    assert "Sampled answers, one report in 7d: 3.0 in a window, 162 any two histories" in remembered
 
 
 def test_the_half_width_is_that_of_the_worst_value(tmp_path: Path) -> None:
@@ -75,6 +122,9 @@ def test_a_histogram_shows_what_the_other_mechanism_would_give(tmp_path: Path) -
 def test_what_has_no_bound_is_null(tmp_path: Path) -> None:
     code, answer = check(tmp_path, f"{HEAD}[metrics.app]\n{COUNTER.replace('0.2', '0')}")
     assert answer["metrics"]["app"]["loss"]["change_per_round"] is None
+    assert answer["metrics"]["app"]["loss"]["any_history"] is None
+    assert answer["loss"]["any_history"] is None
+    assert "infinite" in run("plan", "check", tmp_path / "plan.toml").output
     assert [(each["where"], each["rule"], each["severity"]) for each in answer["problems"]] == [
         ("metrics.app.flip", "no-flip", "warning")
     ]
@@ -98,8 +148,9 @@ def test_a_plan_that_breaks_a_rule_ends_with_3(tmp_path: Path, text: str, where:
 def test_a_person_sees_the_same_figures(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(counters(10))
     shown = run("plan", "check", tmp_path / "plan.toml", "--devices", 1000).output
-    assert "0.5694" in shown
+    assert "0.5695" in shown, "rounded up"
     assert "1.306" in shown
+    assert "10,147" in shown, "any two histories, a year"
     assert "1,000 devices" in shown
     assert "not-protected" in shown
 
@@ -156,7 +207,7 @@ def test_another_name_or_round_draws_every_answer_anew(
     assert answer["lifetime_added"] == pytest.approx(6, rel=1e-12)
     [change] = [change for change in answer["changes"] if change["new_answers"]]
     assert change["where"] == where
-    assert "up to 6.0 more for life" in run("plan", "diff", *files).output
+    assert "up to 6.0 more same-pattern loss" in run("plan", "diff", *files).output
 
 
 def test_another_name_and_round_is_counted_once(tmp_path: Path) -> None:
@@ -177,7 +228,7 @@ def test_a_flip_that_falls_to_zero_no_longer_hides_changes(tmp_path: Path) -> No
     assert {"constant", "lifetime"}.isdisjoint(flip["figures"])
     shown = run("plan", "diff", *files).output
     assert "nothing hides a change any more" in shown
-    assert "change per round 1.386 → no bound" in shown
+    assert "change moved by one round 1.387 → infinite" in shown
 
 
 def test_another_joint_limit_draws_the_answers_of_the_group_anew(tmp_path: Path) -> None:

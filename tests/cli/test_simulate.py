@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from reticent.cli.root import reticent
+from reticent.cli import command
 from reticent.estimates import estimate
 from reticent.lab.fleet import POPULATIONS
 from reticent.mechanisms import OneBitMean
@@ -21,7 +21,7 @@ PLAN = str(Path(__file__).parents[2] / "examples" / "plan.toml")
 
 
 def run(*options: str) -> Result:
-    return CliRunner().invoke(reticent, ["simulate", PLAN, *options])
+    return CliRunner().invoke(command(), ["simulate", PLAN, *options])
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_mistakes_are_named(options: tuple[str, ...], words: str) -> None:
 
 
 def test_the_help_names_every_population() -> None:
-    text = " ".join(CliRunner().invoke(reticent, ["simulate", "--help"]).output.split())
+    text = " ".join(CliRunner().invoke(command(), ["simulate", "--help"]).output.split())
     assert ", ".join(POPULATIONS) in text
 
 

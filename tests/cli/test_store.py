@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from pyarrow import parquet
 
-from reticent.cli.root import reticent
+from reticent.cli import command
 from reticent.counts import count_reports
 from reticent.estimates import estimate
 from reticent.lab.fleet import SdkFleet
@@ -24,7 +24,7 @@ VALUES = np.random.default_rng(1).integers(0, 21600, 300).tolist()
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(reticent, [str(argument) for argument in arguments])
+    return CliRunner().invoke(command(), [str(argument) for argument in arguments])
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.shared.collectors import BARE, Service, make_keys, usage
+from tests.shared.collectors import BARE, SAMPLED, Service, make_keys, usage
 
 
 @pytest.fixture(scope="session")
@@ -29,11 +29,12 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
 
 @pytest.fixture(scope="session")
 def collector(start: Callable[..., Service]) -> Service:
-    """A collector without keys, for two versions of a plan and a bare one."""
+    """A collector without keys, for two versions of a plan, a bare one and one with sampled answers."""
     return start(
         usage(1),
         usage(2),
         BARE,
+        SAMPLED,
         options=("--max-batch", "1000", "--max-body", "200000", "--read-timeout", "2"),
     )
 

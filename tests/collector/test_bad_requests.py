@@ -39,6 +39,12 @@ def changed(**fields: Any) -> Callable[[Plan, Report], bytes]:
     return body
 
 
+def sampled(**fields: Any) -> Callable[[Plan, Report], bytes]:
+    """A report on the sampled plan, about its first two metrics, made wrong."""
+    right = {"plan": "sampled", "version": 1, "asked": "wA", "bits": "gA", "segment": {"os": "linux"}}
+    return changed(**{**right, **fields})
+
+
 def of_round(number: Callable[[int], int]) -> Callable[[Plan, Report], bytes]:
     return lambda plan, report: changed(round=number(report.round))(plan, report)
 
@@ -114,6 +120,19 @@ BAD: dict[str, Request] = {
     "cohort where none belongs": Request(
         400, "malformed", changed(plan="bare", version=3, bits="gA", segment="drop")
     ),
+    "asked where all are": Request(400, "malformed", changed(asked="4A")),
+    "asked null": Request(400, "malformed", changed(asked=None)),
+    **{
+        f"sampled, {name}": Request(400, "malformed", sampled(**fields))
+        for name, fields in {
+            "nothing asked": {"asked": "drop"},
+            "too few asked": {"asked": "gA"},
+            "too many asked": {"asked": "4A"},
+            "asked after the last": {"asked": "kA"},
+            "asked as a number": {"asked": 192},
+            "an answer that was not asked": {"asked": "YA"},
+        }.items()
+    },
     "unknown plan": Request(404, "unknown_plan", changed(plan="elsewhere")),
     "other version": Request(409, "version_mismatch", changed(version=7)),
     "early": Request(425, "early", of_round(lambda now: now + 2)),
@@ -262,6 +281,11 @@ def test_a_batch_says_which_reports_are_refused(collector: Any, tools: Any) -> N
         "accepted": 3,
         "rejected": [{"index": 2, "code": "early"}, {"index": 3, "code": "malformed"}],
     }
+
+
+def test_a_report_with_sampled_answers_is_accepted(collector: Any, report: Report) -> None:
+    """The one that the bad requests change is right as it is."""
+    assert collector.post(sampled()(collector.plans[0], report)).json == {"accepted": 1}
 
 
 def test_a_wrong_tag_in_a_packed_batch(collector: Any, tools: Any) -> None:

@@ -27,7 +27,7 @@ MANY = settings(max_examples=300, deadline=None)
 
 @pytest.fixture(scope="module")
 def plans(tools: Any) -> list[Plan]:
-    return [Plan.from_toml(text) for text in (tools.usage(1), tools.usage(2), tools.BARE)]
+    return [Plan.from_toml(text) for text in (tools.usage(1), tools.usage(2), tools.BARE, tools.SAMPLED)]
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +102,7 @@ CHANGES = {
     "id": st.one_of(texts, st.text(st.sampled_from(BASE64), min_size=22, max_size=22), st.none()),
     "bits": st.one_of(texts, st.text(st.sampled_from(BASE64), min_size=1, max_size=2)),
     "cohort": numbers,
+    "asked": st.one_of(texts, st.sampled_from(["wA", "oA", "YA", "gA", "4A", "wAA", "wQ", "AA"]), st.none()),
     "segment": segments,
     "extra": st.integers(),
 }
@@ -142,7 +143,7 @@ def test_a_report_gets_the_verdict_and_record_of_the_reference(
 def test_one_byte_changed_gets_the_verdict_of_the_reference(
     tools: Any, plans: list[Plan], wire: Wire, judge: Any, place: int, byte: int, seed: int
 ) -> None:
-    body = bytearray(to_json(tools.make_reports(plans[seed % 3], right_round, 1, seed)[0]))
+    body = bytearray(to_json(tools.make_reports(plans[seed % 4], right_round, 1, seed)[0]))
     body[place % len(body)] = byte
     assert wire.one(bytes(body), NOW) == judge(bytes(body))
 
@@ -153,13 +154,13 @@ def test_every_letter_at_the_end_of_id_and_bits(
     taken = 0
     for plan in plans:
         fields = json.loads(to_json(tools.make_reports(plan, right_round, 1)[0]))
-        for name in ("id", "bits"):
+        for name in {"id", "bits"} | ({"asked"} & fields.keys()):
             for letter in BASE64 + "=+/ ":
                 body = json.dumps({**fields, name: fields[name][:-1] + letter}).encode()
                 assert wire.one(body, NOW) == judge(body)
                 taken += not isinstance(judge(body), Verdict)
     # 16 bytes end in 2 bits and 4 spare ones: 4 letters. One byte of at most 6 answers ends in padding: 1.
-    assert taken == 3 * (4 + 1)
+    assert taken == 4 * (4 + 1) + 1
 
 
 MALFORMED = [
@@ -182,7 +183,7 @@ def test_text_that_is_not_utf_8_is_malformed(tools: Any, plans: list[Plan], wire
 
 def test_null_is_not_the_same_as_nothing(tools: Any, plans: list[Plan], wire: Wire, judge: Any) -> None:
     fields = json.loads(to_json(tools.make_reports(plans[2], right_round, 1)[0]))
-    for name in ("cohort", "segment"):
+    for name in ("cohort", "asked", "segment"):
         assert wire.one(json.dumps(fields).encode(), NOW) == judge(json.dumps(fields).encode())
         body = json.dumps({**fields, name: None}).encode()
         assert wire.one(body, NOW) is judge(body) is Verdict.MALFORMED
@@ -224,6 +225,8 @@ UNSERVED = [
     {"segment": {}}, {"segment": {"any": "thing"}}, {"segment": {"": ""}}, {"segment": {"x": 1}},
     {"segment": None},
     {"segment": {"os": 'a"b\\'}}, {"extra": 1},
+    {"asked": ""}, {"asked": "gA"}, {"asked": "gB"}, {"asked": "A" * 9}, {"asked": "A" * 4}, {"asked": None},
+    {"asked": "g="}, {"asked": 1}, {"asked": "\u00e9A"},
 ]  # fmt: skip
 """Changes to a report, right and wrong ones."""
 
@@ -320,10 +323,51 @@ def test_lines_get_the_verdicts_of_the_reference(
 def test_one_byte_changed_among_lines(
     tools: Any, plans: list[Plan], wire: Wire, judge: Any, place: int, byte: int
 ) -> None:
-    body = bytearray(to_ndjson(tools.make_reports(plans[0], right_round, 9, "byte")))
+    body = bytearray(to_ndjson(tools.make_reports(plans[3 * (place % 2)], right_round, 9, "byte")))
     body[place % len(body)] = byte
     judged = [judge(line) for line in bytes(body).split(b"\n") if line.strip()]
     assert as_tuple(wire.lines(bytes(body), NOW, 1000)) == batch_of(judged)
+
+
+SAMPLED_LINES = {
+    "three metrics": {"asked": "4A"},
+    "one metric": {"asked": "gA"},
+    "no metric": {"asked": "AA"},
+    "a bit after the last metric": {"asked": "kA"},
+    "two bytes": {"asked": "wAA"},
+    "none": {"asked": None},
+    "an answer about the first": {"asked": "YA", "bits": "gA"},
+    "an answer about the second": {"asked": "oA", "bits": "QA"},
+    "an answer about the last": {"asked": "wA", "bits": "BA"},
+    "a bit after the last answer": {"asked": "wA", "bits": "Ag"},
+}
+"""Three metrics of 1, 4 and 1 bits, of which two are asked: what is wrong about a report on them."""
+
+
+@pytest.mark.parametrize("change", SAMPLED_LINES.values(), ids=SAMPLED_LINES)
+def test_answers_about_other_metrics_than_asked_are_malformed(
+    tools: Any, plans: list[Plan], wire: Wire, judge: Any, change: dict[str, str]
+) -> None:
+    """Alone, among lines that take the quick way, and as a record of a packed batch."""
+    plan = plans[3]
+    reports = tools.make_reports(plan, right_round, 8, "asked")
+    fields = {**json.loads(to_json(reports[0])), "asked": "wA", "bits": "gA"}
+    right = json.dumps(fields, separators=(",", ":")).encode()
+    assert wire.one(right, NOW) == judge(right)
+    assert not isinstance(judge(right), Verdict)
+    wrong = {name: value for name, value in {**fields, **change}.items() if value is not None}
+    line = json.dumps(wrong, separators=(",", ":")).encode()
+    assert wire.one(line, NOW) is judge(line) is Verdict.MALFORMED
+    batch = wire.lines(b"\n".join([*map(to_json, reports), line]), NOW, 100)
+    assert batch is not None
+    assert (batch.accepted, batch.rejected) == (8, [(8, Verdict.MALFORMED)])
+    if len(wrong.get("asked", "")) == 2:
+        bad = from_json(line)
+        packed = wire.packed(to_packed([*reports, bad], plan), NOW, 100)
+        assert isinstance(packed, Batch)
+        assert (packed.accepted, packed.rejected) == (8, [(8, Verdict.MALFORMED)])
+        with pytest.raises(ReportError):
+            from_packed(to_packed([bad], plan), plan)
 
 
 def test_right_lines_take_the_quick_way(tools: Any, plans: list[Plan], wire: Wire) -> None:

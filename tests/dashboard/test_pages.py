@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +15,7 @@ from reticent.dashboard import login_page
 from reticent.estimates import cumulative, norm_sub
 from reticent.lab.fleet import SdkFleet
 from reticent.plan import privacy_card
+from reticent.privacy import CLAIMS
 from reticent.reports import Report
 from reticent.stores import Layout, RoundKey
 
@@ -233,13 +234,18 @@ def test_the_privacy_card_is_in_plain_words_and_in_the_twin(world: Any) -> None:
     assert math.isinf(card.metrics["browser_seconds"].change_per_round)
     assert twin["privacy"]["metrics"]["browser_seconds"]["change_per_round"] is None
     page = world.get("/plans/app-usage").page
-    by_name = {row[0]: row[1:] for row in page.rows if len(row) == 5}
-    for name, losses in card.metrics.items():
-        shown = [float(text) for text in by_name[name][:3]]
-        for figure, truth in zip(shown, (losses.round, losses.constant, losses.lifetime), strict=True):
-            assert truth - 1e-9 <= figure < truth + 0.0011, "rounded up, never down"
-    assert by_name["browser_seconds"][3] == "no bound"
-    assert float(by_name["group apps"][0]) >= card.groups["apps"].round - 1e-9
+    by_name = {row[0]: row[1:] for row in page.rows if len(row) == 6}
+    for name, losses in [*card.metrics.items(), ("whole plan", card.loss)]:
+        for figure, truth in zip(by_name[name], astuple(losses), strict=True):
+            if math.isinf(truth):
+                assert figure == "infinite"
+            else:
+                assert truth <= float(figure.replace(",", "")) <= truth * 1.001, "rounded up, never down"
+    assert by_name["browser_seconds"][3:] == ["infinite", "infinite"]
+    assert by_name["whole plan"][3:] == ["infinite", "infinite"]
+    assert float(by_name["group apps"][0]) >= card.groups["apps"].round
+    assert any(CLAIMS["lifetime"].says(card.lifetime) in text for text in page.texts)
+    assert twin["privacy"]["any_history"] is None
     assert any("That a device takes part is public" in text for text in page.texts)
     assert [info["round"] for info in twin["rounds"]] == [info.key.round for info in world.store.rounds()]
 

@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 
 from reticent.device import SecretDraws, answer
 from reticent.mechanisms import SCALE, DBitFlip, OneBitMean
-from reticent.plan import Metric, Plan
+from reticent.plan import Metric, Plan, Window
 
 FALSE_ALARM = 1e-6
 
@@ -24,21 +24,28 @@ class Counted:
 
     def __init__(self, source: SecretDraws) -> None:
         self.source = source
-        self.asked: Counter[str] = Counter()
+        self.window = source.window
+        self.counted: Counter[str] = Counter()
 
     def alpha(self, metric: Metric) -> int:
-        self.asked[f"alpha {metric.name}"] += 1
+        self.counted[f"alpha {metric.name}"] += 1
         return self.source.alpha(metric)
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
         draws = self.source.memo(metric, memo_class)
-        self.asked[f"memo {metric.name}"] += len(draws)
+        self.counted[f"memo {metric.name}"] += len(draws)
         return draws
 
     def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
         draws = self.source.flips(metric, round_number)
-        self.asked[f"flip {metric.name}"] += len(draws)
+        self.counted[f"flip {metric.name}"] += len(draws)
         return draws
+
+    def picked_round(self, window: Window) -> int:
+        return self.source.picked_round(window)
+
+    def asked(self, plan: Plan) -> tuple[bool, ...]:
+        return self.source.asked(plan)
 
     def cohort(self) -> int:
         return self.source.cohort()
@@ -119,7 +126,7 @@ def test_what_is_drawn_does_not_depend_on_the_values(plan: Plan) -> None:
     for value in (0, 1, 777, 21_600, float("nan"), None, 10**30):
         draws = Counted(SecretDraws(secret(3), plan.name, 0))
         report = answer(draws, plan, 7, {metric.name: value for metric in plan.metrics}).report
-        seen.append(draws.asked)
+        seen.append(draws.counted)
         sizes.add((len(report.bits), report.id, report.cohort))
     assert all(counts == seen[0] for counts in seen)
     assert len(sizes) == 1

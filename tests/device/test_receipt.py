@@ -55,7 +55,7 @@ def test_as_json_and_as_text(device_of: Make, clock: ManualClock, transport: Rec
     assert plain["total_loss"] == receipt.total_loss
     text = str(receipt)
     assert f"round {HERE + 1}  v1  rejected (late)" in text
-    assert "editor_seconds, epoch 0: 1 / " in text
+    assert "editor_seconds, epoch 0: 1.0 / " in text
     status = device.status()
     assert json.loads(json.dumps(status.to_dict()))["rejected"] == 1
     assert "1 rejected" in str(status)

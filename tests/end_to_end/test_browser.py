@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from playwright.sync_api import Page, expect
 from tests.shared.browsers import chromium, needs_chromium
 
-from reticent.cli.root import reticent
+from reticent.cli import command
 
 pytestmark = needs_chromium
 
@@ -26,9 +26,9 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, s
     plan = str(files("reticent.lab").joinpath("demo.toml"))
     store = f"sqlite:///{folder / 'collector.db'}"
     demo = ["demo", "--once", "--port", "0", "--devices", "3000", "--rounds", "6", "--keep", str(folder)]
-    assert CliRunner().invoke(reticent, demo).exit_code == 0
+    assert CliRunner().invoke(command(), demo).exit_code == 0
     reader, ingest = (
-        CliRunner().invoke(reticent, ["keys", "create", "--store", store, "--role", role]).stdout.strip()
+        CliRunner().invoke(command(), ["keys", "create", "--store", store, "--role", role]).stdout.strip()
         for role in ("reader", "ingest")
     )
     tool = Path(sys.executable).with_name("reticent")

@@ -151,7 +151,7 @@ def test_every_program_has_a_page_that_is_run_here() -> None:
         path.stem for path in PROGRAMS.glob("*.py") if 'if __name__ == "__main__":' in path.read_text()
     }
     assert begun_by_hand == set(NAMES)
-    assert len(NAMES) == 5
+    assert len(NAMES) == 6
 
 
 # Averaging
@@ -451,3 +451,23 @@ def test_without_flips_the_day_is_certain_when_the_memo_bits_differ(
         gamma = float(row["flip"])
         assert float(row["Lambda"]) == pytest.approx(log((1 - gamma) / gamma), abs=0.00051)
     assert rows[0]["Lambda"] == "inf"
+
+
+# Tracking
+
+
+def test_remembered_answers_are_matched_as_often_as_the_formula_says(
+    page_run: Callable[[str], Output],
+) -> None:
+    """Six standard errors of 1,000 devices; no population is matched more often than the figure says."""
+    [printed] = page_run("tracking").tables()
+    rows = [{name: float(cell) for name, cell in row.items()} for row in printed]
+    for row in rows:
+        error = 6 * (max(row["two nights"] * (1 - row["two nights"]), 1e-3) / 1000) ** 0.5
+        assert abs(row["at half"] - row["two nights"]) <= error
+        assert row["at 0"] <= row["two nights"] + error
+        assert row["two nights"] <= row["many nights"]
+    share = {(row["metrics"], row["flip"]): row["at 0"] for row in rows}
+    assert share[20, 0] > 0.7
+    assert share[40, 0] > 0.999
+    assert share[20, 0.2] < 0.01

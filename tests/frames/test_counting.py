@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.shared.reports import forged, make_reports, smallest
+from tests.shared.reports import PLANS, forged, make_reports, smallest
 
 from reticent.counts import MeanCounts, count_reports
 from reticent.errors import ParameterError, ReportError
@@ -51,7 +52,8 @@ def kind(request: pytest.FixtureRequest) -> Callable[[pa.Table], Any]:
 def test_counts_as_the_standard_library_does(kind: Callable[[pa.Table], Any], plan: Plan) -> None:
     reports = make_reports(plan, 400, 1, (7, 8, 9_000_000))
     expected = count_reports(reports, plan)
-    assert sum(counts[plan.metrics[0].name].devices for counts in expected.values()) == 400
+    answers = sum(count.devices for counts in expected.values() for count in counts.values())
+    assert answers == 400 * plan.asked
     frame = kind(to_arrow(reports, plan))
     assert count(frame, plan) == expected
     assert count(frame, plan, passes=3) == expected
@@ -159,6 +161,32 @@ def test_nulls_are_refused(kind: Callable[[pa.Table], Any], name: str, passes: i
     )
     with pytest.raises(FrameError, match=f"{name}: expected {got}"):
         count(kind(table), SMALL, passes=passes)
+
+
+@pytest.mark.parametrize("name", ["one-of", "some-of", "many"])
+def test_sampled_rows_that_answer_what_was_not_asked_are_refused(
+    kind: Callable[[pa.Table], Any], name: str
+) -> None:
+    """As a packed batch they become a table unseen: the count is what looks at them."""
+    plan = PLANS[name]
+    reports = make_reports(plan, 20, 3)
+    size, first = plan.asked_bytes, reports[0]
+    all_ones = ((1 << plan.bits) - 1 << 8 * plan.report_bytes - plan.bits).to_bytes(plan.report_bytes)
+    bitmap = int.from_bytes(first.asked or b"")
+    last = 8 * size - len(plan.metrics)  # the place of the last metric's bit, from the right
+    moved = (bitmap & bitmap - 1 | 1).to_bytes(size) if last else (bitmap & bitmap - 1).to_bytes(size)
+    wrong = {
+        "other bits": replace(first, bits=all_ones),
+        "one metric less": replace(
+            first, asked=(bitmap & bitmap - 1).to_bytes(size), bits=bytes(len(all_ones))
+        ),
+        "a bit after the last metric": replace(first, asked=moved, bits=bytes(len(all_ones))),
+    }
+    for what, report in wrong.items():
+        table = to_arrow(to_packed([*reports, replace(report, id=b"x" * 16)], plan), plan)
+        with pytest.raises(FrameError, match=f"asked_0: expected {plan.asked} metrics"):
+            count(kind(table), plan)
+        assert what
 
 
 def test_passes_are_at_least_one() -> None:

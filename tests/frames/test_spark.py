@@ -34,7 +34,7 @@ def test_frames_and_lakes_on_the_cluster(
 ) -> None:
     """One session for all: frames in one word and in several, errors, a lake, a damaged page."""
     with session(cluster.url, cluster.settings) as spark:
-        for plan in (PLANS["d-bit"], PLANS["wide"]):
+        for plan in (PLANS["d-bit"], PLANS["some-of"], PLANS["wide"]):
             reports = forged(make_reports(plan, 100, 11, (7, 8)), plan)
             path = tmp_path / f"{plan.name}.parquet"
             pq.write_table(to_arrow(reports, plan), path)

@@ -5,7 +5,7 @@ from itertools import permutations, product
 import mpmath
 import pytest
 
-from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
+from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
 from reticent.privacy import loss_by_width, losses, pattern, width, width_bound
 
 GRIDS = [
@@ -37,6 +37,19 @@ def test_means_by_width(enumeration, attains, epsilon, grid):
     for size, worst in worst_by_width(enumeration, mechanism, Flip(0)).items():
         assert attains(worst, loss_by_width(mechanism, size))
         assert loss_by_width(mechanism, size) <= width_bound(mechanism, size)
+
+
+@pytest.mark.parametrize("steps", [5, 7, 10])
+@pytest.mark.parametrize("epsilon", ["1e-6", "1e-8", "1e-12"])
+def test_the_integers_of_tiny_epsilons_are_in_the_figure(epsilon, steps):
+    """Thresholds are rounded by up to 2⁻⁶⁴, which shows in the log-odds of inner cells from ε = 1e-6 down."""
+    mechanism = OneBitMean(epsilon, steps, 1)
+    with mpmath.workdps(60):
+        ones = [mpmath.mpf(mechanism.thresholds(cell)[0]) for cell in range(mechanism.classes)]
+        odds = sorted((abs(mpmath.log(one / (SCALE - one))) for one in ones), reverse=True)
+        for size in range(1, mechanism.classes + 1):
+            exact = mpmath.fsum(odds[:size])  # attained by pairing each cell with its mirror image
+            assert exact <= loss_by_width(mechanism, size) <= width_bound(mechanism, size)
 
 
 @pytest.mark.parametrize("flip", [Flip(0), Flip("0.2")], ids=str)

@@ -9,16 +9,15 @@ import os
 import resource
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.shared import collectors
 
 from reticent.reports import to_json
 from reticent.stores import open_store
@@ -29,23 +28,10 @@ GENEROUS = 20.0
 """Seconds after which something did not happen; a busy machine needs some of them."""
 
 
-@pytest.fixture(scope="module")
-def helpers() -> Any:
-    """The conftest of tests/collector: a collector as a process, and reports to send to it."""
-    path = Path(__file__).parents[1] / "collector" / "conftest.py"
-    spec = spec_from_file_location("slow_clients_helpers", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @contextmanager
-def running(helpers: Any, folder: Path, *options: str) -> Iterator[Any]:
+def running(folder: Path, *options: str) -> Iterator[Any]:
     options = options or ("--read-timeout", str(READ_TIMEOUT))
-    service = helpers.Service(folder, helpers.usage()).start(*options)
+    service = collectors.Service(folder, collectors.usage()).start(*options)
     try:
         yield service
     finally:
@@ -55,9 +41,9 @@ def running(helpers: Any, folder: Path, *options: str) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def service(helpers: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One collector for all that does not need its own: nothing that is done to it stays."""
-    with running(helpers, tmp_path_factory.mktemp("slow")) as made:
+    with running(tmp_path_factory.mktemp("slow")) as made:
         yield made
 
 
@@ -104,10 +90,10 @@ def last_words(connection: socket.socket) -> bytes:
     return said
 
 
-def acknowledged(service: Any, helpers: Any, count: int, seed: str) -> int:
+def acknowledged(service: Any, count: int, seed: str) -> int:
     """Honest reports, one after another over one connection; each has to be acknowledged."""
     plan, connection = service.plans[0], service.connection()
-    for report in helpers.make_reports(plan, service.now(plan), count, seed):
+    for report in collectors.make_reports(plan, service.now(plan), count, seed):
         connection.request("POST", "/v1/reports", to_json(report), {"Content-Type": "application/json"})
         response = connection.getresponse()
         assert (response.status, response.read()) == (202, b'{"accepted":1}')
@@ -153,23 +139,23 @@ class Dripping:
 
 
 @LINUX
-def test_a_crowd_of_idle_and_slow_clients(service: Any, helpers: Any) -> None:
+def test_a_crowd_of_idle_and_slow_clients(service: Any) -> None:
     """
     300 clients that never say anything and 60 that send a byte now and then. Honest reports are acknowledged
     all the while and counted exactly; then every one of the crowd is told that its time is over, and let go.
     """
-    first = counted(service) + acknowledged(service, helpers, 1, "before")
+    first = counted(service) + acknowledged(service, 1, "before")
     before, open_before = memory(service), files(service)
     idle = [connect(service) for _ in range(300)]
     slow = Dripping(service, heads=30, bodies=30)
     try:
         assert until(lambda: files(service) > open_before + 350)  # some of those before may be gone
         assert (memory(service) - before) / 360 < 64 << 10  # about 7 kB each
-        sent = acknowledged(service, helpers, 200, "honest")
+        sent = acknowledged(service, 200, "honest")
         said = [last_words(connection) for connection in (*idle, *slow.connections)]
         assert {each.split(b"\r\n")[0] for each in said} == {b"HTTP/1.1 408 Request Timeout"}
         assert {json.loads(each.partition(b"\r\n\r\n")[2])["code"] for each in said} == {"timeout"}
-        sent += acknowledged(service, helpers, 10, "after")
+        sent += acknowledged(service, 10, "after")
         assert until(lambda: files(service) <= open_before + 2)
     finally:
         slow.stop()
@@ -180,7 +166,7 @@ def test_a_crowd_of_idle_and_slow_clients(service: Any, helpers: Any) -> None:
 
 @LINUX
 @pytest.mark.parametrize("path", ["/openapi.json", "/v1/reports"])
-def test_who_does_not_read_its_answers_is_let_go(service: Any, helpers: Any, path: str) -> None:
+def test_who_does_not_read_its_answers_is_let_go(service: Any, path: str) -> None:
     """
     Closing waits until all is sent, which a client can put off for ever: what waited for it stayed in memory.
     By both ways that a request may go: pages, and a batch whose every line is refused.
@@ -196,7 +182,7 @@ def test_who_does_not_read_its_answers_is_let_go(service: Any, helpers: Any, pat
     for connection in connections:
         connection.sendall(asked)
     assert until(lambda: files(service) >= open_before + 5)
-    assert acknowledged(service, helpers, 20, f"meanwhile {path}") == 20
+    assert acknowledged(service, 20, f"meanwhile {path}") == 20
     assert until(lambda: files(service) <= open_before)
     assert "internal-error" not in service.log  # answers were still written to connections that were gone
     for connection in connections:
@@ -231,10 +217,10 @@ def limit_files(monkeypatch: pytest.MonkeyPatch, option: str) -> None:
 
 
 @LINUX
-def test_as_many_files_as_are_allowed(helpers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_files_as_are_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit that shells hand on is often far below what the system allows."""
     limit_files(monkeypatch, "-S -n 300")
-    with running(helpers, tmp_path) as service:
+    with running(tmp_path) as service:
         (line,) = [
             line
             for line in Path(f"/proc/{service.process.pid}/limits").read_text().splitlines()
@@ -246,15 +232,13 @@ def test_as_many_files_as_are_allowed(helpers: Any, tmp_path: Path, monkeypatch:
 
 
 @LINUX
-def test_a_crowd_that_is_larger_than_there_are_files(
-    helpers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crowd_that_is_larger_than_there_are_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     100 files, half of them for connections. Who is connected is served, by both ways; who comes is told to
     try again; the store is not short of files; and when the crowd leaves there is room again.
     """
     limit_files(monkeypatch, "-n 100")
-    with running(helpers, tmp_path, "--read-timeout", "60") as service:
+    with running(tmp_path, "--read-timeout", "60") as service:
         assert '"event": "few-files", "files": 100, "connections": 50' in service.log
         inside = service.connection()
         inside.connect()
@@ -267,14 +251,14 @@ def test_a_crowd_that_is_larger_than_there_are_files(
             assert b"\r\nretry-after: 5\r\n" in said
             connection.close()
         plan = service.plans[0]
-        for report in helpers.make_reports(plan, service.now(plan), 50):
+        for report in collectors.make_reports(plan, service.now(plan), 50):
             assert ask(inside, "POST", "/v1/reports", to_json(report)) == 202
         for path in ("/healthz", "/readyz", "/v1/rounds", "/openapi.json"):
             assert ask(inside, "GET", path) == 200
         for connection in crowd:
             connection.close()
         assert until(lambda: service.get("/readyz").status == 200)
-        assert acknowledged(service, helpers, 10, "again") == 10
+        assert acknowledged(service, 10, "again") == 10
         inside.close()
     assert counted(service) == 60
 
@@ -287,7 +271,7 @@ def ask(connection: http.client.HTTPConnection, method: str, path: str, body: by
 
 
 @LINUX
-def test_no_file_left_to_accept_with(service: Any, helpers: Any) -> None:
+def test_no_file_left_to_accept_with(service: Any) -> None:
     """
     The limit falls below what the collector reckoned with. It neither ends nor spins, who is connected is
     served, and when files come free it takes connections again, by itself; and so a second time.
@@ -302,14 +286,14 @@ def test_no_file_left_to_accept_with(service: Any, helpers: Any) -> None:
         assert until(lambda: files(service) >= few - 1)
         used = processor_seconds(service)
         plan = service.plans[0]
-        for report in helpers.make_reports(plan, service.now(plan), 20, turn):
+        for report in collectors.make_reports(plan, service.now(plan), 20, turn):
             assert ask(inside, "POST", "/v1/reports", to_json(report)) == 202
         time.sleep(1)
         assert processor_seconds(service) - used < 0.8  # some hundredths; a loop that spins takes all of it
         for connection in crowd:
             connection.close()
         assert until(lambda: files(service) < few - 10)
-        assert acknowledged(service, helpers, 10, f"again {turn}") == 10
+        assert acknowledged(service, 10, f"again {turn}") == 10
     inside.close()
     resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE, before)
     assert counted(service) == first + 60

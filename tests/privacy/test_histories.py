@@ -6,7 +6,7 @@ import pytest
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from reticent.privacy import loss_of_any_histories, loss_of_switch
+from reticent.privacy import loss_of_any_histories, loss_of_switch, loss_per_round
 
 FLIP = Flip("0.2")
 
@@ -44,24 +44,34 @@ def test_wide_histograms_are_quick_and_count_every_bit():
 
 
 def test_any_histories_by_hand():
-    figure = loss_of_any_histories(OneBitMean(1, 1), FLIP, (5, 4))
+    figure = loss_of_any_histories(OneBitMean(1, 1), FLIP, 9)
     assert figure == pytest.approx(2 * math.log(math.e + 1) + 4 * math.log(4), rel=1e-14)
-    hadamard = HadamardBit(1, Buckets.even(4, 4))
-    assert loss_of_any_histories(hadamard, FLIP, (5, 4)) == figure
-    assert loss_of_any_histories(OneBitMean(1, 1), Flip(0), (1, 1)) == pytest.approx(2 * math.log(math.e + 1))
-    assert loss_of_any_histories(OneBitMean(1, 1), Flip(0), (2, 1)) == math.inf
+    assert loss_of_any_histories(HadamardBit(1, Buckets.even(4, 4)), FLIP, 9) == figure
+    two_bits = loss_of_any_histories(DBitFlip(1, Buckets.even(4, 4), 2), FLIP, 9)
+    assert two_bits == pytest.approx(2 * (3 * math.log(math.exp(0.5) + 1) + 4 * math.log(4)), rel=1e-14)
+
+
+def test_one_round_is_one_round_with_flips_or_without():
+    for flip in (FLIP, Flip(0)):
+        assert loss_of_any_histories(OneBitMean(1, 1), flip, 1) == loss_per_round(OneBitMean(1, 1), flip)
+    assert loss_of_any_histories(OneBitMean(1, 1), Flip(0), 2) == math.inf
+
+
+def test_near_one_half_flips_alone_bound_it():
+    flip = Flip("0.499")
+    figure = loss_of_any_histories(OneBitMean(5, 1), flip, 10)
+    assert figure == pytest.approx(10 * math.log(0.501 / 0.499), rel=1e-12)
 
 
 def test_the_rate_of_one_step_grids_is_half_of_lambda():
     rounds = 10_000
-    figure = loss_of_any_histories(OneBitMean(1, 1), FLIP, (rounds // 2, rounds // 2))
+    figure = loss_of_any_histories(OneBitMean(1, 1), FLIP, rounds)
     assert figure / rounds == pytest.approx(math.log(4) / 2, rel=1e-3)
 
 
-@pytest.mark.parametrize("uses", [(), (0,), (1, 1, 1)])
-def test_impossible_uses(uses):
-    with pytest.raises(ParameterError, match="uses: expected 1 to 2 whole numbers"):
-        loss_of_any_histories(OneBitMean(1, 1), FLIP, uses)
+def test_impossible_rounds():
+    with pytest.raises(ParameterError, match="rounds: expected a whole number >= 1, got 0"):
+        loss_of_any_histories(OneBitMean(1, 1), FLIP, 0)
 
 
 def test_impossible_switches():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from reticent.privacy import loss_of_constant_device, loss_of_moved_change, loss_per_round, losses
+from reticent.privacy import Losses, loss_of_constant_device, loss_of_moved_change, loss_per_round, losses
 
 EPSILONS = st.decimals(min_value="0.001", max_value=20, places=4)
 GAMMAS = st.decimals(min_value=0, max_value="0.499", places=4)
@@ -76,7 +76,8 @@ def test_the_card_of_each_mechanism():
 
 def test_without_flips_a_change_shows():
     card = losses(OneBitMean(1, 1), Flip(0))
-    assert (card.round, card.constant, card.lifetime, card.change_per_round) == (1, 1, 2, math.inf)
+    assert card == Losses(1, 1, 2, math.inf, math.inf)
+    assert losses(OneBitMean(1, 1), Flip(0), rounds=1).any_history == 1
 
 
 @settings(deadline=None)

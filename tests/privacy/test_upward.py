@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.privacy import compose, decimal, precise, upward
+from reticent.privacy import compose, decimal, precise, printed, upward
 
 
 @settings(deadline=None)
@@ -44,3 +44,26 @@ def test_precision_does_not_depend_on_the_caller():
         assert abs(Fraction(decimal(Fraction(1, 3))) - Fraction(1, 3)) < Fraction(1, 10**99)
         assert precise(lambda: getcontext().prec)() == 100
         assert getcontext().prec == 3
+
+
+@settings(deadline=None)
+@given(st.fractions(min_value=0, max_value=100_000), st.integers(2, 6))
+def test_a_printed_figure_is_never_below_the_loss(number, digits):
+    """Finding 11: neither what is printed nor what the float stands for is rounded down."""
+    text = printed(upward(number), digits).replace(",", "")
+    shown = Fraction(text)
+    assert shown >= number * (1 - Fraction(1, 10**15))
+    assert shown <= max(number * (1 + Fraction(1, 10 ** (digits - 1))), number + (number >= 10**digits))
+
+
+@pytest.mark.parametrize(
+    ("loss", "text"),
+    [
+        (0.0, "0.0"), (1.0, "1.0"), (2.0, "2.0"), (12.0, "12"), (0.5694409, "0.5695"), (1.3862944, "1.387"),
+        (0.56940000001, "0.5695"), (999.91, "1,000"), (1000.0, "1,000"), (1014.62, "1,015"), (1e-7, "0.0000001"),
+        (upward(Fraction(3, 10)), "0.3"), (compose([0.1] * 3), "0.3"), (compose([0.1] * 10), "1.0"),
+        (1.0 + 1e-14, "1.001"), (math.inf, "infinite"),
+    ],
+)  # fmt: skip
+def test_printed_figures(loss, text):
+    assert printed(loss) == text

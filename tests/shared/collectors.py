@@ -20,6 +20,8 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
+from tests.shared.reports import any_answers
+
 from reticent.collector import Limits, make_server
 from reticent.plan import Plan
 from reticent.reports import Report, pack_bits, to_json
@@ -74,6 +76,40 @@ max_value = 100
 epsilon = 1.0
 """
 
+SAMPLED = """
+[plan]
+name = "sampled"
+version = 1
+round = "1h"
+grace = "1h"
+
+[metrics.saves]
+kind = "mean"
+max_value = 100
+epsilon = 1.0
+
+[metrics.windows]
+kind = "histogram"
+max_value = 16
+buckets = 16
+mechanism = "d-bit-flip"
+bits = 4
+epsilon = 1.0
+
+[metrics.opens]
+kind = "mean"
+max_value = 100
+epsilon = 1.0
+
+[answers]
+kind = "sampled"
+window = "1d"
+metrics = 2
+
+[segments]
+os = ["windows", "macos", "linux"]
+"""
+
 
 def usage(version: int = 1, round_length: str = "1h", grace: str = "1h") -> str:
     return USAGE.format(version=version, round=round_length, grace=grace)
@@ -83,14 +119,18 @@ def make_reports(plan: Plan, number: int, count: int, seed: object = 0) -> list[
     """Reports of as many devices; the same seed makes the same ones."""
     draw = random.Random(f"{seed} {number}")
     return [
-        Report(
-            plan.name,
-            plan.version,
-            number,
-            draw.randbytes(16),
-            pack_bits([draw.randrange(2) for _ in range(plan.bits)]),
-            draw.randrange(256) if plan.uses_cohort else None,
-            {segment.name: draw.choice(segment.tags) for segment in plan.segments},
+        any_answers(
+            Report(
+                plan.name,
+                plan.version,
+                number,
+                draw.randbytes(16),
+                pack_bits([draw.randrange(2) for _ in range(plan.bits)]),
+                draw.randrange(256) if plan.uses_cohort else None,
+                {segment.name: draw.choice(segment.tags) for segment in plan.segments},
+            ),
+            plan,
+            draw,
         )
         for _ in range(count)
     ]

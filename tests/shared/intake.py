@@ -36,7 +36,7 @@ class Intake:
 
 
 def _fits(report: Report, plan: Plan) -> bool:
-    """Whether a report has the shape its plan asks for: size, padding, cohort and segment names."""
+    """Whether a report has the shape its plan asks for: size, padding, cohort, metrics asked and segment names."""
     if len(report.id) != ID_BYTES or len(report.bits) != plan.report_bytes:
         return False
     padding = plan.report_bytes * 8 - plan.bits
@@ -44,4 +44,16 @@ def _fits(report: Report, plan: Plan) -> bool:
         return False
     if (report.cohort is not None) != plan.uses_cohort or not 0 <= (report.cohort or 0) < COHORTS:
         return False
-    return report.segment.keys() <= {segment.name for segment in plan.segments}
+    return _answers_asked(report, plan) and report.segment.keys() <= {each.name for each in plan.segments}
+
+
+def _answers_asked(report: Report, plan: Plan) -> bool:
+    """Whether a report answers as many metrics as the plan asks, says which where needed, and no others."""
+    if report.asked is None or plan.asked == len(plan.metrics):
+        return report.asked is None and plan.asked == len(plan.metrics)
+    asked = "".join(f"{byte:08b}" for byte in report.asked)
+    size, rest = -(-len(plan.metrics) // 8), asked[len(plan.metrics) :]
+    if len(report.asked) != size or asked.count("1") != plan.asked or "1" in rest:
+        return False
+    of_bits = [number for number, metric in enumerate(plan.metrics) for _ in range(metric.bits)]
+    return not any(report.bit(place) and asked[number] == "0" for place, number in enumerate(of_bits))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from reticent.counts import count_reports
 from reticent.plan import Plan
-from reticent.reports import Report
+from reticent.reports import Report, pack_bits
 from reticent.stores import CountsByTags, Layout, RoundKey, open_store
 
 HEAD = '[plan]\nname = "{name}"\nversion = 1\nround = "1h"\n'
@@ -28,6 +29,20 @@ _METRICS = {
     + MEAN.format(name="m")
     + SEGMENTS,
 }
+_SAMPLED = '[answers]\nkind = "sampled"\nwindow = "4h"\n'
+_METRICS["sampled"] = _METRICS["hadamard"] + _SAMPLED
+_METRICS["one-of"] = MEAN.format(name="minutes") + _METRICS["segments"] + _SAMPLED + "metrics = 1\n"
+_METRICS["some-of"] = _METRICS["wide"] + _SAMPLED + "metrics = 3\n"
+# which of 60 metrics are asked takes two columns
+_METRICS["many"] = (
+    "".join(MEAN.format(name=f"minutes_{n}") for n in range(57))
+    + D_BIT.format(name="files", bits=3)
+    + HADAMARD.format(name="hours")
+    + HADAMARD.format(name="days")
+    + SEGMENTS
+    + _SAMPLED
+    + "metrics = 9\n"
+)
 PLANS = {name: Plan.from_toml(HEAD.format(name=name) + text) for name, text in _METRICS.items()}
 ROUND = 81_652
 
@@ -36,20 +51,35 @@ def make_reports(plan: Plan, number: int, seed: int, rounds: tuple[int, ...] = (
     """Reports of which one in twenty comes twice, in random order."""
     draws = random.Random(seed)
     reports = [
-        Report(
-            plan.name,
-            plan.version,
-            draws.choice(rounds),
-            draws.randbytes(16),
-            masked(draws.randbytes(plan.report_bytes), plan.bits),
-            draws.randrange(256) if plan.uses_cohort else None,
-            {segment.name: draws.choice(segment.tags) for segment in plan.segments},
+        any_answers(
+            Report(
+                plan.name,
+                plan.version,
+                draws.choice(rounds),
+                draws.randbytes(16),
+                masked(draws.randbytes(plan.report_bytes), plan.bits),
+                draws.randrange(256) if plan.uses_cohort else None,
+                {segment.name: draws.choice(segment.tags) for segment in plan.segments},
+            ),
+            plan,
+            draws,
         )
         for _ in range(number)
     ]
     reports += draws.sample(reports, number // 20)
     draws.shuffle(reports)
     return reports
+
+
+def any_answers(report: Report, plan: Plan, draws: random.Random) -> Report:
+    """The report with any metrics asked and the bits of others 0, where the plan asks some at a time."""
+    if plan.asked == len(plan.metrics):
+        return report
+    asked = draws.sample(range(len(plan.metrics)), plan.asked)
+    places = [number for number, metric in enumerate(plan.metrics) for _ in range(metric.bits)]
+    bits = [report.bit(place) * (number in asked) for place, number in enumerate(places)]
+    bitmap = pack_bits([int(number in asked) for number in range(len(plan.metrics))])
+    return replace(report, bits=pack_bits(bits), asked=bitmap)
 
 
 def masked(bits: bytes, width: int) -> bytes:
@@ -66,7 +96,7 @@ def forged(reports: list[Report], plan: Plan) -> list[Report]:
     for victim, other in zip(draws.sample(reports, 40), others, strict=False):
         head = draws.choice([victim, other])
         mixed.append(
-            Report(other.plan, other.version, victim.round, victim.id, other.bits, head.cohort, head.segment)
+            replace(other, round=victim.round, id=victim.id, cohort=head.cohort, segment=head.segment)
         )
     draws.shuffle(mixed)
     return mixed

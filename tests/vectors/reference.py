@@ -95,6 +95,34 @@ os = ["linux", "macos"]
 channel = ["beta"]
 """
 
+SAMPLED = PLAN.replace('name = "vectors"', 'name = "sampled"')
+for line in ("flip = 0.2\n", 'flip = "1/3"\n', "flip = 0.1\n", "flip = 0.05\n"):
+    SAMPLED = SAMPLED.replace(line, "")
+SHORT = """
+[plan]
+name = "sampled"
+version = 1
+round = "10m"
+
+[metrics.first]
+kind = "mean"
+max_value = 10
+epsilon = 1.0
+
+[metrics.second]
+kind = "mean"
+max_value = 10
+epsilon = 1.0
+"""
+SAMPLED_PLANS = [
+    (SAMPLED + '[answers]\nkind = "sampled"\nwindow = "7d"\nmetrics = 1\n', [2910, 2911, 2912]),
+    (SAMPLED + '[answers]\nkind = "sampled"\nwindow = "7d"\nmetrics = 5\n', [2910, 2911]),
+    (SAMPLED + '[answers]\nkind = "sampled"\nwindow = "6h"\n', [81652, 81653]),
+    (SHORT + '[answers]\nkind = "sampled"\nwindow = "10000m"\n', [0, 81, 82]),
+    (SHORT + '[answers]\nkind = "sampled"\nwindow = "10130m"\nmetrics = 1\n', [81, 82]),
+]
+"""Plans, and the windows (counted from the first) that they are answered in."""
+
 
 def threshold(epsilon: Fraction) -> int:
     with mpmath.workdps(90):
@@ -151,6 +179,25 @@ def hash_input(
 
 def hash_output(secret: bytes, data: bytes) -> bytes:
     return hashlib.blake2b(data, key=secret, digest_size=64).digest()
+
+
+def sampled_input(
+    plan: str, start: int, metric: str, digest: bytes, epoch: int, purpose: str, index: int, block: int
+) -> bytes:
+    """The input of a draw for sampled answers; `start` is that of the window, in unix seconds."""
+    fields = [b"reticent-1/sampled", plan.encode(), struct.pack(">Q", start), metric.encode(), digest]
+    fields += [struct.pack(">Q", epoch), purpose.encode(), struct.pack(">Q", index), struct.pack(">Q", block)]
+    message = b""
+    for field in fields:
+        message += struct.pack(">I", len(field)) + field
+    return message
+
+
+def sampled_draws(secret: bytes, fields: tuple[Any, ...], count: int) -> list[int]:
+    words: list[int] = []
+    for block in range((count + 7) // 8):
+        words += struct.unpack(">8Q", hash_output(secret, sampled_input(*fields, block)))
+    return words[:count]
 
 
 def draws(secret: bytes, fields: tuple[Any, ...], count: int) -> list[int]:
@@ -277,6 +324,109 @@ def answer(text: str, secret: bytes, epoch: int, round_number: int, values: dict
     }  # fmt: skip
 
 
+def seconds(duration: str) -> int:
+    return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[duration[-1]]
+
+
+def sampled_answer(text: str, secret: bytes, epoch: int, window_number: int, values: dict[str, str]) -> Any:
+    """The one report of a device in a window, which is counted from the first one there is."""
+    toml = tomllib.loads(text, parse_float=Decimal)
+    plan, version = toml["plan"]["name"], toml["plan"]["version"]
+    length = seconds(toml["plan"]["round"])
+    rounds = seconds(toml["answers"]["window"]) // length
+    first = 0
+    while first * length < 345600:
+        first += 1
+    first += window_number * rounds
+    start = first * length
+    names = list(toml["metrics"])
+    picked = first + rounds * sampled_draws(secret, (plan, start, "", b"", epoch, "round", 0), 1)[0] // WHOLE
+    ranks = sampled_draws(secret, (plan, start, "", b"", epoch, "metrics", 0), len(names))
+    places = sorted((rank, place) for place, rank in enumerate(ranks))
+    count = toml["answers"].get("metrics", len(names))
+    asked = sorted(place for _, place in places[:count])
+    exact = {name: Fraction(values.get(name, "0")) for name in names}
+    for group in toml.get("groups", {}).values():
+        total = sum(exact[name] for name in group["metrics"])
+        limit = number(group["max_total"])
+        if total > limit:
+            exact.update({name: exact[name] * limit / total for name in group["metrics"]})
+    cohort = sampled_draws(secret, (plan, start, "", b"", epoch, "cohort", 0), 1)[0] >> 56
+    classes, bits = {}, ""
+    for place, (name, table) in enumerate(toml["metrics"].items()):
+        metric = shape(plan, name, table)
+        if place not in asked:
+            bits += "0" * metric["bits"]
+            continue
+        digest = digest_of(digest_input(plan, name, toml))
+        alpha = sampled_draws(secret, (plan, start, name, digest, epoch, "alpha", 0), 1)[0]
+        classes[name], limits = choose(metric, exact[name], alpha, cohort)
+        memo = sampled_draws(
+            secret, (plan, start, name, digest, epoch, "memo", classes[name]), metric["bits"]
+        )
+        bits += "".join("1" if draw < limit else "0" for draw, limit in zip(memo, limits, strict=True))
+    identity = (plan, start, "", struct.pack(">Q", version), epoch, "id", picked, 0)
+    delay = sampled_draws(secret, (plan, start, "", b"", epoch, "delay", picked), 1)[0]
+    bitmap = "".join("1" if place in asked else "0" for place in range(len(names)))
+    return {
+        "start": start, "first": first, "rounds": rounds, "round": picked, "values": values, "cohort": cohort,
+        "delay": str(delay), "classes": classes, "asked": padded(bitmap).hex() if count < len(names) else "",
+        "id": hash_output(secret, sampled_input(*identity))[:16].hex(), "bits": padded(bits).hex(),
+    }  # fmt: skip
+
+
+def padded(bits: str) -> bytes:
+    while len(bits) % 8:
+        bits += "0"
+    return bytes(int(bits[place : place + 8], 2) for place in range(0, len(bits), 8))
+
+
+def sampled_bytes(text: str, report: dict[str, Any], segment: dict[str, str], codes: bytes) -> dict[str, str]:
+    """A report of a sampled plan in JSON and as a packed batch of one."""
+    toml = tomllib.loads(text, parse_float=Decimal)
+    plan, version = toml["plan"]["name"], toml["plan"]["version"]
+    cohorts = any(table["kind"] == "histogram" for table in toml["metrics"].values())
+
+    def url(data: str) -> str:
+        return base64.urlsafe_b64encode(bytes.fromhex(data)).decode().rstrip("=")
+
+    line = f'{{"plan":"{plan}","version":{version},"round":{report["round"]},"id":"{url(report["id"])}"'
+    record = struct.pack(">Q", report["round"]) + bytes.fromhex(report["id"])
+    if cohorts:
+        line += f',"cohort":{report["cohort"]}'
+        record += bytes([report["cohort"]])
+    if report["asked"]:
+        line += f',"asked":"{url(report["asked"])}"'
+        record += bytes.fromhex(report["asked"])
+    line += f',"bits":"{url(report["bits"])}"'
+    if "segments" in toml:
+        line += ',"segment":{' + ",".join(f'"{name}":"{tag}"' for name, tag in segment.items()) + "}"
+        record += codes
+    record += bytes.fromhex(report["bits"])
+    head = b"reticent\x01" + bytes([len(plan)]) + plan.encode() + struct.pack(">IH", version, len(record))
+    return {"json": line + "}", "packed": (head + record).hex()}
+
+
+def sampled(secrets: list[bytes], histories: list[dict[str, str]]) -> list[dict[str, Any]]:
+    segment = {"os": "macos", "channel": "other"}
+    plans: list[dict[str, Any]] = []
+    for text, windows in SAMPLED_PLANS:
+        names = tomllib.loads(text)["metrics"]
+        devices = []
+        for secret in secrets:
+            for epoch in (0, 1):
+                reports = []
+                for place, number_of_window in enumerate(windows):
+                    values = {name: value for name, value in histories[place].items() if name in names}
+                    if "first" in names:
+                        values = {"first": "10", "second": str(place)}
+                    report = sampled_answer(text, secret, epoch, number_of_window, values)
+                    reports.append(report | sampled_bytes(text, report, segment, bytes([1, 1])))
+                devices.append({"secret": secret.hex(), "epoch": epoch, "reports": reports})
+        plans.append({"plan": text, "segment": segment, "devices": devices})
+    return plans
+
+
 def encode_json(plan: str, version: int, report: dict[str, Any], segment: dict[str, str]) -> str:
     def url(data: str) -> str:
         return base64.urlsafe_b64encode(bytes.fromhex(data)).decode().rstrip("=")
@@ -366,6 +516,7 @@ def write() -> dict[str, Any]:
         ],
         "plan": PLAN,
         "devices": devices,
+        "sampled": sampled(secrets, histories),
     }  # fmt: skip
 
 

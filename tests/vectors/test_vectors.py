@@ -14,7 +14,7 @@ import pytest
 from reticent.device import answer
 from reticent.device.prf import SecretDraws, encode
 from reticent.mechanisms import DBitFlip, Flip, Grid, OneBitMean, RandomizedResponse, bucket_window
-from reticent.plan import Plan
+from reticent.plan import Plan, Window
 from reticent.reports import from_json, from_packed, to_json, to_packed
 
 HERE = Path(__file__).parent
@@ -118,6 +118,37 @@ def test_answers_and_bytes_of_reports(device: dict[str, Any]) -> None:
         reports.append(report)
     assert to_packed(reports, PLAN).hex() == device["packed"]
     assert from_packed(bytes.fromhex(device["packed"]), PLAN) == reports
+
+
+@pytest.mark.parametrize("vectors", VECTORS["sampled"], ids=lambda vectors: vectors["plan"][-45:])
+def test_sampled_answers_and_their_bytes(vectors: dict[str, Any]) -> None:
+    plan = Plan.from_toml(vectors["plan"])
+    for device in vectors["devices"]:
+        for vector in device["reports"]:
+            window = plan.window_of(vector["round"])
+            assert window == Window(vector["start"], vector["first"], vector["rounds"])
+            draws = SecretDraws(bytes.fromhex(device["secret"]), plan.name, device["epoch"], window.start)
+            assert draws.picked_round(window) == vector["round"]
+            assert draws.delay(vector["round"]) == int(vector["delay"])
+            values = {name: Fraction(value) for name, value in vector["values"].items()}
+            report, visited = answer(draws, plan, vector["round"], values, vectors["segment"])
+            assert visited == vector["classes"]
+            assert ((report.asked or b"").hex(), report.bits.hex()) == (vector["asked"], vector["bits"])
+            assert to_json(report).decode() == vector["json"]
+            assert from_json(vector["json"].encode()) == report
+            assert to_packed([report], plan).hex() == vector["packed"]
+            assert from_packed(bytes.fromhex(vector["packed"]), plan) == [report]
+
+
+def test_the_sampled_vectors_differ_in_what_they_should() -> None:
+    """Picks, metrics and cohorts move from window to window; windows of one and of 1,000 rounds are there."""
+    plans = [Plan.from_toml(vectors["plan"]) for vectors in VECTORS["sampled"]]
+    assert {plan.answers.window for plan in plans} == {1, 28, 1000, 1013}
+    assert {plan.asked_bytes for plan in plans} == {0, 1}
+    one = [report for device in VECTORS["sampled"][0]["devices"] for report in device["reports"]]
+    for key in ("asked", "cohort", "id", "delay"):
+        assert len({report[key] for report in one}) > 3, key
+    assert len({report["round"] - report["first"] for report in one}) > 3
 
 
 def test_the_vectors_reach_every_mechanism() -> None:

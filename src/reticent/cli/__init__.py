@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import click
+
+
+def command() -> click.Group:
+    """The `reticent` command with all its verbs, as click has it."""
+    from reticent.cli.root import reticent
+
+    return reticent
 
 
 def main() -> None:
     """Run the `reticent` command."""
     try:
-        from reticent.cli.root import reticent
+        reticent = command()
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich"):
             raise

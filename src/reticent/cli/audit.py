@@ -29,9 +29,12 @@ from reticent.plan import Plan
 if TYPE_CHECKING:
     from reticent.lab.audit import Audit, Client
 
+NOT_ENOUGH_REPORTS = 4
+"""Not 0: a pipeline that reads nothing but the exit code must not take a run that saw too little for a pass."""
+
 NOT_COVERED = """\
-Not covered: timing, side channels of the machine, a collector that changes the plan, and devices that change
-at different times. docs/how-to/audit.md says what each line proves."""
+Not covered: timing, side channels of the machine, a collector that changes the plan, and devices whose values
+repeat in different patterns. docs/how-to/audit.md says what each line proves."""
 
 
 @click.command(short_help="Hold a plan's privacy claim against the code.")
@@ -74,7 +77,8 @@ def audit(
     Example:
       reticent audit examples/plan.toml --out pictures
 
-    Exit code 3 when anything is above its claim, or a check fails.
+    Exit code 3 when anything is above its claim, or a check fails; 4 when nothing is, but the reports are
+    too few to notice an epsilon twice the plan's.
     """
     from reticent.lab.audit import audit as audit_plan
 
@@ -95,8 +99,10 @@ def audit(
         print_json({**result.to_dict(), "files": [str(file) for file in files]})
     else:
         _print(console(), result, files)
-    if not result.sound:
+    if result.problems:
         found_problems()
+    if not result.sound:
+        raise SystemExit(NOT_ENOUGH_REPORTS)
 
 
 @contextmanager
@@ -129,13 +135,6 @@ def _print(screen: Console, audit: Audit, files: list[Path]) -> None:
         )
     screen.print(rows)
     screen.print()
-    smallest: dict[str, float] = {}
-    for attack in audit.attacks:
-        if attack.notice is not None:
-            smallest[attack.subject] = min(attack.notice, smallest.get(attack.subject, attack.notice))
-    if smallest:
-        excess = ", ".join(f"{name} {share:.1%}" for name, share in smallest.items())
-        screen.print(f"So many devices would notice an epsilon that is larger by: {escape(excess)}.")
     screen.print(
         f"{audit.reports:,} reports of {escape(' and '.join(audit.clients))} in {audit.seconds:,.0f} s. "
         f"All bounds hold together with confidence 1 - {audit.false_alarm:g}: a client that keeps its claims "
@@ -144,10 +143,24 @@ def _print(screen: Console, audit: Audit, files: list[Path]) -> None:
     for file in files:
         screen.print(f"Wrote {escape(str(file))}")
     screen.print(f"[dim]{NOT_COVERED}[/dim]\n")
+    excess = ", ".join(f"{subject} {_share(share)}" for subject, share in audit.power.items())
+    screen.print(f"With chance 0.98 this run notices an epsilon that is larger by: {escape(excess)}.")
     for problem in audit.problems:
         screen.print(f"[red]ABOVE CLAIM[/red] {escape(problem)}")
     if audit.sound:
-        screen.print("[green]ok[/green]: nothing is above its claim.")
+        screen.print(
+            f"[green]ok[/green]: nothing is above its claim; {_share(audit.notices)} too much in any metric "
+            "would have been noticed."
+        )
+    elif not audit.problems:
+        screen.print(
+            "[yellow]NOT ENOUGH REPORTS[/yellow] to tell: nothing is above its claim, but an epsilon twice the "
+            "plan's would not be noticed in every metric. Take more --reports."
+        )
+
+
+def _share(excess: float | None) -> str:
+    return "(no excess)" if excess is None else f"{excess:.1%}"
 
 
 def _exact_table(audit: Audit) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from reticent.cli.output import as_json, console, figure, found_problems, make_f
 from reticent.errors import ParameterError, PlanError
 from reticent.mechanisms import exact
 from reticent.plan import Plan
+from reticent.privacy import YEAR, printed
 
 if TYPE_CHECKING:
     from reticent.lab.design import Choice, Design, Neighbour, WayOut, Wish
@@ -26,14 +27,25 @@ OPTIONS = {"max_value": "--range", "half_width": "--half-width", "change_time": 
 WORDS = {
     "devices": "number of devices",
     "epsilon": "epsilon",
-    "lifetime": "loss for life",
+    "lifetime": "same-pattern loss",
     "half_width": "half-width",
     "flip": "flip",
     "change_time": "loss of a moved change",
 }
 """The parts of a wish, for people."""
 
-COLUMNS = ("mechanism", "epsilon", "flip", "bits", "half-width", "per round", "steady", "for life", "change")
+COLUMNS = (
+    "mechanism",
+    "epsilon",
+    "flip",
+    "bits",
+    "half-width",
+    "one round",
+    "constant",
+    "pattern",
+    "change",
+    "any",
+)
 
 
 def _number(context: click.Context, parameter: click.Parameter, text: str | None) -> Fraction | None:
@@ -51,9 +63,10 @@ def _number(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--half-width", callback=_number, metavar="H",
               help="Wanted of a round's interval: in units for a mean, a share for a histogram.")  # fmt: skip
 @click.option("--epsilon", callback=_number, metavar="E",
-              help="Most that a steady device may lose, and half of what may be lost for life; 4 if "
+              help="Most that a constant device may lose, and half of the same-pattern loss; 4 if "
                    "there is no limit.")  # fmt: skip
-@click.option("--lifetime", callback=_number, metavar="L", help="Most that may be lost for life, instead.")
+@click.option("--lifetime", callback=_number, metavar="L",
+              help="Most that may be lost between devices of the same pattern, instead.")  # fmt: skip
 @click.option("--flip", callback=_number, metavar="P",
               help="Flip probability of each answer bit; 0.2 when left out.")  # fmt: skip
 @click.option("--change-time", callback=_number, metavar="X",
@@ -79,7 +92,7 @@ def _number(context: click.Context, parameter: click.Parameter, text: str | None
 @as_json
 def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
     """
-    Choose mechanism, epsilon and flip for a counter: the least loss for life that reaches a half-width.
+    Choose mechanism, epsilon and flip for a counter: the least same-pattern loss that reaches a half-width.
 
     Without --half-width, the narrowest interval within --epsilon or --lifetime. Epsilon has three
     significant digits and never passes the limit. Prints the design and its neighbours, and the section
@@ -183,7 +196,7 @@ def _print_choice(screen: Console, choice: Choice, outs: tuple[WayOut, ...]) -> 
         f"from {wish.devices:,} devices{parts}"
     )
     if wish.lifetime is not None:
-        limit = f"{figure(float(wish.lifetime))} for life"
+        limit = f"a same-pattern loss of {figure(float(wish.lifetime))}"
     else:
         usual = " (the limit when none is given)" if wish.epsilon is None else ""
         limit = f"epsilon {figure(float(wish.limit / 2))}{usual}"
@@ -206,8 +219,10 @@ def _print_choice(screen: Console, choice: Choice, outs: tuple[WayOut, ...]) -> 
         at = f", at {kind} of {_amount(wish, wish.expected)}; ±{worst} at worst"
     screen.print(
         f"  {wish.confidence * 100:g} % half-width   ±{_amount(wish, chosen.half_width)}{share}{at}\n"
-        f"  epsilon spent     {figure(loss.round)} per round, {figure(loss.constant)} steady, "
-        f"{figure(loss.lifetime)} for life, {figure(loss.change_per_round)} per round that a change is moved"
+        f"  privacy loss      {printed(loss.round)} one round, {printed(loss.constant)} constant device, "
+        f"{printed(loss.lifetime)} same pattern,\n"
+        f"{'':18}  {printed(loss.change_per_round)} change moved by one round, "
+        f"{printed(loss.any_history)} any two histories of {YEAR:,} rounds"
     )
     if outs:
         screen.print("\nTo have it, give up one of these and keep the others:")
@@ -246,11 +261,11 @@ def _print_neighbours(screen: Console, choice: Choice, around: tuple[Neighbour, 
             f"{float(design.flip):g}",
             str(design.metric.bits),
             f"±{figure(design.half_width)}",
-            *(figure(part) for part in (loss.round, loss.constant, loss.lifetime, loss.change_per_round)),
+            *map(printed, astuple(loss)),
         )
     screen.print(rows)
     others = "A finer step is" if choice.wish.buckets is None else "Other mechanisms are"
-    screen.print(f"[dim]{others} shown at the same loss for life.[/dim]")
+    screen.print(f"[dim]{others} shown at an equal same-pattern loss.[/dim]")
     if choice.wish.buckets == MOST_BUCKETS:
         screen.print(
             "[dim]255 buckets or fewer could be asked about by hadamard-bit, which needs fewer devices.[/dim]"

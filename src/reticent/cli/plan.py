@@ -14,16 +14,23 @@ from rich.markup import escape
 from reticent.cli.options import confidence_option
 from reticent.cli.output import as_json, console, figure, found_problems, plan_file, print_json, table
 from reticent.errors import PlanError
-from reticent.plan import Metric, Plan, PrivacyCard, Problem, lint, lint_succession, privacy_card
+from reticent.mechanisms import Flip
+from reticent.plan import (
+    Answers,
+    Metric,
+    Plan,
+    PrivacyCard,
+    Problem,
+    lint,
+    lint_succession,
+    plan_tracking,
+    privacy_card,
+)
 from reticent.plan import diff as diff_plans
-from reticent.privacy import losses
+from reticent.plan.card import duration, share
+from reticent.privacy import CLAIMS, MEANING, NOT_COVERED, Losses, printed
 
-NOT_COVERED = """\
-Per round holds for any two values. Steady is a device whose values never change, over all rounds.
-For life holds between devices that change at the same times. That a device changed, and when, is
-hidden by flips only: each round by which a change moves costs the last figure.
-docs/explanation/not-protected.md says what else is open."""
-
+WEEK = 7 * 86_400
 POOR = 0.05
 """A half-width above this part of the range calls for another design."""
 
@@ -38,9 +45,13 @@ def plan() -> None:
 @click.option("--devices", type=click.IntRange(1, 10**12), default=100_000, show_default=True, metavar="N",
               help="How many devices answer a round.")  # fmt: skip
 @confidence_option
+@click.option("--rounds", type=click.IntRange(1, 10**9), metavar="N",
+              help="Length of any two histories; a year when left out.")  # fmt: skip
 @click.option("--previous", type=plan_file, metavar="PLAN", help="The version before: refuse silent changes.")
 @as_json
-def check(path: Path, devices: int, confidence: float, previous: Path | None, as_json: bool) -> None:
+def check(
+    path: Path, devices: int, confidence: float, rounds: int | None, previous: Path | None, as_json: bool
+) -> None:
     """
     Name every problem of PLAN, what answering it costs a device, and how sure the estimates will be.
 
@@ -57,8 +68,8 @@ def check(path: Path, devices: int, confidence: float, previous: Path | None, as
         problems = [problem for problem in error.problems if isinstance(problem, Problem)]
     else:
         problems = lint_succession(Plan.load(previous), plan) if previous else []
-        problems += lint(plan, today=datetime.now(UTC).date())
-    card = privacy_card(plan) if plan else None
+        problems += lint(plan, datetime.now(UTC).date(), devices)
+    card = privacy_card(plan, rounds) if plan else None
     if as_json:
         answer: dict[str, object] = {"metrics": {}, "groups": {}, "loss": None}
         if plan and card:
@@ -68,9 +79,8 @@ def check(path: Path, devices: int, confidence: float, previous: Path | None, as
         screen = console()
         _print_problems(screen, path, problems)
         if plan and card:
-            _print_card(screen, plan, card)
+            _print_card(screen, plan, card, devices)
             _print_widths(screen, plan, devices, confidence)
-            screen.print(f"\n[dim]{NOT_COVERED}[/dim]")
     if any(problem.severity == "error" for problem in problems):
         found_problems()
 
@@ -101,11 +111,15 @@ def diff(before: Path, after: Path, as_json: bool) -> None:
             screen.print(f"{escape(change.where)}: {escape(change.message)}")
             if change.new_answers:
                 answers = f"new answers ({', '.join(change.new_answers)})"
-                screen.print(f"  [yellow]{answers}: up to {figure(change.loss)} more for life[/yellow]")
+                screen.print(
+                    f"  [yellow]{answers}: up to {printed(change.loss)} more same-pattern loss[/yellow]"
+                )
             if change.figures:
                 screen.print(f"  [yellow]losses: {_moved(change.figures)}[/yellow]")
         if difference.new_answers:
-            screen.print(f"New answers add up to {figure(difference.lifetime_added)} to the loss for life.")
+            screen.print(
+                f"New answers add up to {printed(difference.lifetime_added)} to the same-pattern loss."
+            )
         else:
             screen.print("No remembered answer is drawn anew.")
         if difference.figures:
@@ -117,7 +131,7 @@ def diff(before: Path, after: Path, as_json: bool) -> None:
 def _moved(figures: Mapping[str, tuple[float, float]]) -> str:
     """Figures before and after."""
     return ", ".join(
-        f"{name.replace('_', ' ')} {figure(before)} → {figure(after)}"
+        f"{CLAIMS[name].title} {printed(before)} → {printed(after)}"
         for name, (before, after) in figures.items()
     )
 
@@ -127,9 +141,9 @@ def _answer(plan: Plan, card: PrivacyCard, devices: int, confidence: float) -> d
     for metric in plan.metrics:
         other = _other(metric)
         metrics[metric.name] = {
-            **_described(metric, devices, confidence),
+            **_described(plan, metric, card.rounds, devices, confidence),
             "unit": metric.unit,
-            "alternative": _described(other, devices, confidence) if other else None,
+            "alternative": _described(plan, other, card.rounds, devices, confidence) if other else None,
         }
     return {
         "plan": plan.name,
@@ -138,17 +152,31 @@ def _answer(plan: Plan, card: PrivacyCard, devices: int, confidence: float) -> d
         "confidence": confidence,
         "metrics": metrics,
         "groups": {name: {"loss": asdict(loss)} for name, loss in card.groups.items()},
-        "loss": {"round": card.round, "constant": card.constant, "lifetime": card.lifetime},
+        "rounds": card.rounds,
+        "loss": _loss(plan, card.loss),
+        "windows": card.windows,
+        "tracking": asdict(plan_tracking(plan, devices)),
     }
 
 
-def _described(metric: Metric, devices: int, confidence: float) -> dict[str, object]:
+def _loss(plan: Plan, loss: Losses) -> dict[str, float]:
+    return asdict(loss) | ({"window": loss.round} if plan.answers.sampled else {})
+
+
+def _answering(plan: Plan, devices: int) -> int:
+    """Devices that answer about a metric in a round; where answers are sampled, in a window."""
+    return max(1, devices * plan.asked // len(plan.metrics))
+
+
+def _described(plan: Plan, metric: Metric, rounds: int, devices: int, confidence: float) -> dict[str, object]:
     from reticent.estimates import expected_half_width, paper_bound
 
+    alone = replace(plan, metrics=(metric,), groups=(), answers=Answers(plan.answers.window))
+    devices = _answering(plan, devices)
     return {
         "kind": metric.kind,
         "mechanism": metric.mechanism.title,
-        "loss": asdict(losses(metric.mechanism, metric.flip)),
+        "loss": _loss(plan, privacy_card(alone, rounds).metrics[metric.name]),
         "half_width": expected_half_width(metric, devices, confidence),
         "paper_bound": paper_bound(metric, devices, confidence),
     }
@@ -171,19 +199,50 @@ def _print_problems(screen: Console, path: Path, problems: list[Problem]) -> Non
         screen.print()
 
 
-def _print_card(screen: Console, plan: Plan, card: PrivacyCard) -> None:
-    losses_table = table(
-        "epsilon spent", "per round", "steady", "for life", "change, per round",
-        title=f"What answering {plan.name} (version {plan.version}) costs a device",
-    )  # fmt: skip
+def _print_card(screen: Console, plan: Plan, card: PrivacyCard, devices: int) -> None:
+    breaks = {" moved by": " moved\nby", "two histories, ": "two\nhistories, "}
+    heads = list(card.columns.values())
+    for words, broken in breaks.items():
+        heads = [head.replace(words, broken) for head in heads]
+    screen.print(f"[bold]Privacy loss of {plan.name} (version {plan.version}), rounded up[/bold]")
+    losses_table = table("", *heads)
     for name, loss in card.metrics.items():
-        row = (loss.round, loss.constant, loss.lifetime, loss.change_per_round)
-        losses_table.add_row(name, *(figure(part) for part in row))
+        losses_table.add_row(name, *card.figures(loss))
     for name, together in card.groups.items():
-        losses_table.add_row(f"  group {name}", figure(together.round), figure(together.constant), "", "")
+        losses_table.add_row(f"  group {name}", *card.figures(together))
     losses_table.add_section()
-    losses_table.add_row("whole plan", figure(card.round), figure(card.constant), figure(card.lifetime), "")
+    losses_table.add_row("whole plan", *card.figures(card.loss))
     screen.print(losses_table)
+    width = max(len(title) for title, _ in card.scopes)
+    scopes = [f"  {title:{width}}  {scope}" for title, scope in card.scopes]
+    matched = plan_tracking(plan, devices)
+    tracked = CLAIMS["tracking"].sentence.format(devices=f"{devices:,}", share=share(matched.many_rounds))
+    screen.print(
+        "\n".join(["", MEANING, *scopes, NOT_COVERED, "See docs/explanation/not-protected.md."]), style="dim"
+    )
+    screen.print(f"\n{tracked}\n{_otherwise(plan, card)}")
+
+
+def _otherwise(plan: Plan, card: PrivacyCard) -> str:
+    """What the other way to answer would lose, in one sentence."""
+    rounds = card.rounds
+    if card.window is not None:
+        other = privacy_card(replace(plan, answers=Answers(), metrics=_with_flip(plan, Flip("0.2"))), rounds)
+        return (
+            f"Remembered answers with flip 0.2: {printed(other.constant)} for a constant device, "
+            f"{printed(other.lifetime)} same pattern, {printed(other.any_history)} any two histories."
+        )
+    window = max(1, WEEK // plan.round_seconds)
+    other = privacy_card(replace(plan, answers=Answers(window), metrics=_with_flip(plan, Flip(0))), rounds)
+    length = duration(window * plan.round_seconds)
+    return (
+        f"Sampled answers, one report in {length}: {printed(other.window or 0)} in a window, "
+        f"{printed(other.any_history)} any two histories, {card.time}."
+    )
+
+
+def _with_flip(plan: Plan, flip: Flip) -> tuple[Metric, ...]:
+    return tuple(replace(metric, flip=flip) for metric in plan.metrics)
 
 
 def _print_widths(screen: Console, plan: Plan, devices: int, confidence: float) -> None:
@@ -191,9 +250,9 @@ def _print_widths(screen: Console, plan: Plan, devices: int, confidence: float) 
 
     widths = table(
         f"{confidence:.0%} half-width", "mechanism", "at worst", "of range", "paper's bound",
-        title=f"\nHow sure a round will be with {devices:,} devices",
+        title=f"\nHow sure a {'window' if plan.answers.sampled else 'round'} will be with {devices:,} devices",
     )  # fmt: skip
-    poor = False
+    poor, devices = False, _answering(plan, devices)
     for metric in plan.metrics:
         top = float(metric.max_value) if metric.kind == "mean" else 1.0
         unit = f" {metric.unit}" if metric.kind == "mean" and metric.unit else ""

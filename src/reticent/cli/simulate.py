@@ -24,15 +24,16 @@ from reticent.cli.output import (
     table,
 )
 from reticent.plan import Plan
+from reticent.privacy import CLAIMS, printed
 
 if TYPE_CHECKING:
     from reticent.lab.simulate import Simulation
 
 FALSE_ALARM = 1e-6
 """How often sound intervals end with exit code 3."""
-READING = """\
-Losses hold between devices that change at the same times. A lonely device shares its times with at most one
-other; flips blur them. docs/how-to/simulate.md says how to read this."""
+READING = f"""\
+Losses compare {CLAIMS["lifetime"].compares}. A lonely device
+shares its pattern with at most one other; flips blur it. docs/how-to/simulate.md says how to read this."""
 
 DEVICES, ROUNDS = 100_000, 31
 DAY = 86_400
@@ -185,7 +186,7 @@ def _show(simulation: Simulation, out: Path | None) -> None:
     screen.print(accuracy)
     promised = next(iter(simulation.metrics.values())).confidence
     screen.print(f"Promised: at least {promised:.1%}, of a histogram for all buckets at once.\n")
-    columns = ("never change", "lonely", "widest", "steady loss", "mean loss", "largest loss")
+    columns = ("never change", "lonely", "widest", "constant loss", "mean loss", "largest loss")
     lost = table("over these rounds", *columns, title="What the people in the data give away")
     for name, people in simulation.people.items():
         lost.add_row(
@@ -193,9 +194,9 @@ def _show(simulation: Simulation, out: Path | None) -> None:
             f"{people.supports.share_constant:.1%}",
             f"{people.supports.share_lonely:.1%}",
             str(max(people.share_by_width)),
-            figure(people.constant_loss),
-            figure(people.mean_loss),
-            figure(max(people.loss_by_width.values())),
+            printed(people.constant_loss),
+            printed(people.mean_loss),
+            printed(max(people.loss_by_width.values())),
         )
     screen.print(lost)
     screen.print(READING)

@@ -96,6 +96,11 @@ _SCHEMAS: dict[str, Any] = {
                 "description": "16 bytes, base64url",
             },
             "cohort": {"type": "integer", "minimum": 0, "maximum": 255},
+            "asked": {
+                "type": "string",
+                "pattern": "^[A-Za-z0-9_-]+$",
+                "description": "Which metrics are answered, one bit each, base64url; where not all are",
+            },
             "bits": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "description": "Answers, base64url"},
             "segment": _TAGS,
         },

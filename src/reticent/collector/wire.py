@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from reticent.errors import ReportError
 from reticent.mechanisms import COHORTS
 from reticent.plan import OTHER, Plan
-from reticent.reports import ID_BYTES, MAX_JSON, MAX_NAME, MAX_ROUND, MAX_VERSION, Verdict, packed_header
+from reticent.reports import (
+    ID_BYTES,
+    MAX_JSON,
+    MAX_NAME,
+    MAX_ROUND,
+    MAX_VERSION,
+    Verdict,
+    asked_places,
+    packed_header,
+)
 from reticent.stores import Layout, RoundKey
 
 ROUND_BYTES = 8
@@ -43,6 +52,7 @@ class WireReport(msgspec.Struct, forbid_unknown_fields=True):
     id: str
     bits: str
     cohort: int | msgspec.UnsetType = msgspec.UNSET
+    asked: str | msgspec.UnsetType = msgspec.UNSET
     segment: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -164,6 +174,7 @@ class _PlanDecoder:
     """
 
     def __init__(self, plan: Plan, skew: float) -> None:
+        self.plan = plan
         self.width = Layout(plan).width
         self._padding = (1 << (plan.report_bytes * 8 - plan.bits)) - 1
         self._bits_size = plan.report_bytes
@@ -172,6 +183,8 @@ class _PlanDecoder:
         self._open_seconds = plan.round_seconds + plan.grace_seconds
         self._skew = skew
         self._id_text, self._bits_text = _base64url(ID_BYTES), _base64url(plan.report_bytes)
+        self._asked_text = _base64url(plan.asked_bytes) if plan.asked_bytes else None
+        self._tags_start = ID_BYTES + plan.uses_cohort + plan.asked_bytes
         others = [segment.tags.index(OTHER) for segment in plan.segments]
         self._no_tags = bytes(others)
         self._tags = [
@@ -184,15 +197,17 @@ class _PlanDecoder:
         ]
         self._line = re.compile(rb"^%s\n" % self._pattern(plan), re.MULTILINE)
         names = sum(len(segment.name) + LONGEST_TAG + 6 for segment in plan.segments)
-        self._lines_fit = 200 + len(plan.name) + plan.report_bytes * 4 // 3 + names <= MAX_JSON
+        sizes = 200 + len(plan.name) + (plan.report_bytes + plan.asked_bytes) * 4 // 3 + names
+        self._lines_fit = sizes <= MAX_JSON
 
     def _pattern(self, plan: Plan) -> bytes:
-        """A report as `to_json` writes it; groups are the round, id, cohort if any, bits, and each tag."""
+        """A report as `to_json` writes it; groups are the round, id, cohort and asked if any, bits and tags."""
         parts = [
             rb'\{"plan":"%s","version":%d,' % (re.escape(plan.name.encode()), plan.version),
             rb'"round":' + _NUMBER % 15,
             rb',"id":"%s",' % self._id_text.pattern,
             rb'"cohort":' + _NUMBER % 2 + rb"," if plan.uses_cohort else b"",
+            rb'"asked":"%s",' % self._asked_text.pattern if self._asked_text else b"",
             rb'"bits":"%s"' % self._bits_text.pattern,
         ]
         if plan.segments:
@@ -222,8 +237,11 @@ class _PlanDecoder:
             if not 0 <= report.cohort < COHORTS:
                 return None
             cohort = bytes((report.cohort,))
+        asked = self._asked(report, bits)
+        if asked is None:
+            return None
         if not report.segment:
-            return name + cohort + self._no_tags + bits
+            return name + cohort + asked + self._no_tags + bits
         known, tags = 0, b""
         for segment, codes, other in self._tags:
             tag = report.segment.get(segment)
@@ -232,7 +250,15 @@ class _PlanDecoder:
             else:
                 known += 1
                 tags += codes.get(tag, other)
-        return name + cohort + tags + bits if known == len(report.segment) else None
+        return name + cohort + asked + tags + bits if known == len(report.segment) else None
+
+    def _asked(self, report: WireReport, bits: bytes) -> bytes | None:
+        """Which metrics a report answers, where it has to say so; None where that or its bits are wrong."""
+        if self._asked_text is None or report.asked is msgspec.UNSET:
+            return b"" if self._asked_text is None and report.asked is msgspec.UNSET else None
+        asked = self._asked_text.bytes(report.asked)
+        places = None if asked is None else asked_places(self.plan, asked)
+        return None if places is None or int.from_bytes(bits, "big") & ~places else asked
 
     def records(self, block: bytes, length: int, number: int) -> NDArray[np.uint8] | None:
         """The records of so many lines that all answer round `number`, [n, width]; None when one does not."""
@@ -248,18 +274,30 @@ class _PlanDecoder:
             if None in cohorts:
                 return None
             columns.append(np.array(cohorts, dtype=np.uint8).reshape(-1, 1))
+        if self._asked_text:
+            columns.append(_decoded(rest.pop(0), self.plan.asked_bytes))
         bits = _decoded(rest.pop(0), self._bits_size)
         if (bits[:, -1] & self._padding).any():
             return None
         for (codes, other), tags in zip(self._tag_columns, rest, strict=True):
             columns.append(np.array([codes.get(tag, other) for tag in tags], dtype=np.uint8).reshape(-1, 1))
-        return np.concatenate([*columns, bits], axis=1)
+        records = np.concatenate([*columns, bits], axis=1)
+        return records if self._asked_text is None or self.fits(records).all() else None
 
     def fits(self, records: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Which of these records, [n, width], have tags that there are, and no bits after the last answer."""
+        """Which of these records, [n, width], have known tags, and bits where answers are only."""
         fits: NDArray[np.bool_] = (records[:, -1] & self._padding) == 0
-        for place, (codes, _) in enumerate(self._tag_columns, ID_BYTES + self._uses_cohort):
+        for place, (codes, _) in enumerate(self._tag_columns, self._tags_start):
             fits &= records[:, place] < len(codes)
+        if self._asked_text:
+            metrics = self.plan.metrics
+            asked = np.unpackbits(
+                records[:, self._tags_start - self.plan.asked_bytes : self._tags_start], axis=1
+            )
+            may = np.repeat(asked[:, : len(metrics)], [metric.bits for metric in metrics], axis=1)
+            answers = np.unpackbits(records[:, -self._bits_size :], axis=1)[:, : self.plan.bits]
+            fits &= (asked.sum(axis=1) == self.plan.asked) & ~asked[:, len(metrics) :].any(axis=1)
+            fits &= (answers <= may).all(axis=1)
         return fits
 
 
@@ -334,7 +372,7 @@ def _read(body: bytes) -> WireReport | None:
         return None
     # Its keys, and the values that are texts. More texts mean a key that comes twice, of which the decoder
     # takes the last.
-    texts = 8 if report.cohort is msgspec.UNSET else 9
+    texts = 8 + (report.cohort is not msgspec.UNSET) + 2 * (report.asked is not msgspec.UNSET)
     if report.segment is not msgspec.UNSET:
         texts += 1 + 2 * len(report.segment)
     return report if body.count(b'"') == 2 * texts or len(_TEXT.findall(body)) == texts else None
@@ -350,4 +388,8 @@ def _is_report(report: WireReport) -> bool:
         and report.bits != ""
         and _base64url(len(report.bits) * 3 // 4).bytes(report.bits) is not None
         and (report.cohort is msgspec.UNSET or 0 <= report.cohort < COHORTS)
+        and (
+            report.asked is msgspec.UNSET
+            or (report.asked != "" and _base64url(len(report.asked) * 3 // 4).bytes(report.asked) is not None)
+        )
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from reticent.errors import MissingExtraError, ParameterError, ReportError
 from reticent.mechanisms import COHORTS
 from reticent.plan import Metric, Plan
-from reticent.reports import Report
+from reticent.reports import Report, answers_asked
 
 if TYPE_CHECKING:
     import numpy as np
@@ -157,21 +157,32 @@ def counts_from_rows(metric: Metric, rows: Iterable[tuple[int, int, int]]) -> Co
     return HistogramCounts(tuple(reports), tuple(ones), metric.bits)
 
 
-def fold(metric: Metric, offset: int, reports: Mapping[int, int], ones: Mapping[int, list[int]]) -> Counts:
+def fold(
+    plan: Plan,
+    reports: Mapping[int, int],
+    ones: Mapping[int, Sequence[int]],
+    asked: Mapping[int, Sequence[int]] | None = None,
+) -> dict[str, Counts]:
     """
-    The counts of `metric` from tallies per cohort: reports, and ones at each place of the report.
+    The counts of every metric from tallies per cohort: reports, and ones at each place of the report.
 
-    `offset` is the place of the metric's first bit. What a bit speaks of depends on the cohort alone, so
-    reports can be tallied per cohort first and sorted into rows once.
+    What a bit speaks of depends on the cohort alone, so reports can be tallied per cohort first and sorted
+    into rows once. Where a report answers some of the metrics, `asked` has the number of reports about each,
+    by cohort and in plan order; the ones need no such care, since bits of other metrics are 0.
     """
-    return counts_from_rows(
-        metric,
-        (
-            (row, number, ones[cohort][offset + position])
-            for cohort, number in reports.items()
-            for position, row in enumerate(metric.mechanism.rows_of(cohort))
-        ),
-    )
+    counts, offset = {}, 0
+    for number, metric in enumerate(plan.metrics):
+        of_metric = reports if asked is None else {cohort: asked[cohort][number] for cohort in reports}
+        counts[metric.name] = counts_from_rows(
+            metric,
+            (
+                (row, answers, ones[cohort][offset + position])
+                for cohort, answers in of_metric.items()
+                for position, row in enumerate(metric.mechanism.rows_of(cohort))
+            ),
+        )
+        offset += metric.bits
+    return counts
 
 
 def count_reports(reports: Iterable[Report], plan: Plan) -> dict[Slice, dict[str, Counts]]:
@@ -183,42 +194,52 @@ def count_reports(reports: Iterable[Report], plan: Plan) -> dict[Slice, dict[str
 
     >>> from reticent.mechanisms import OneBitMean
     >>> from reticent.plan import Metric, Plan
-    from reticent.reports import Report
+    >>> from reticent.reports import Report
     >>> plan = Plan("demo", 1, 3600, 0, (Metric("minutes", OneBitMean(1, 60)),))
     >>> sent = Report("demo", 1, round=7, id=bytes(16), bits=b"\\x80")
     >>> count_reports([sent, sent], plan)
     {(7, ()): {'minutes': MeanCounts(reports=1, ones=1)}}
     """
     seen: set[tuple[int, bytes]] = set()
-    tallies: dict[Slice, tuple[dict[int, int], dict[int, list[int]]]] = {}
+    tallies: dict[Slice, tuple[dict[int, int], dict[int, list[int]], dict[int, list[int]]]] = {}
     for report in reports:
         cohort = _answered(report, plan)
         if (report.round, report.id) in seen:
             continue
         seen.add((report.round, report.id))
         cell = report.round, tuple(plan.tags(report.segment).values())
-        of_cohort, ones = tallies.setdefault(cell, ({}, {}))
+        of_cohort, ones, asked = tallies.setdefault(cell, ({}, {}, {}))
         of_cohort[cohort] = of_cohort.get(cohort, 0) + 1
-        places = ones.setdefault(cohort, [0] * plan.bits)
-        number = int.from_bytes(report.bits, "big") >> (8 * len(report.bits) - plan.bits)
-        for place in range(plan.bits - 1, -1, -1):
-            places[place] += number & 1
-            number >>= 1
+        _add_bits(ones.setdefault(cohort, [0] * plan.bits), report.bits)
+        if report.asked is not None:
+            _add_bits(asked.setdefault(cohort, [0] * len(plan.metrics)), report.asked)
     return {
-        cell: {
-            metric.name: fold(metric, plan.offset(metric.name), of_cohort, ones) for metric in plan.metrics
-        }
-        for cell, (of_cohort, ones) in tallies.items()
+        cell: fold(plan, of_cohort, ones, asked if plan.asked_bytes else None)
+        for cell, (of_cohort, ones, asked) in tallies.items()
     }
 
 
-def count_arrays(plan: Plan, cohorts: NDArray[np.uint8] | None, bits: NDArray[np.uint8]) -> dict[str, Counts]:
+def _add_bits(tally: list[int], bits: bytes) -> None:
+    """Add the first bits of some bytes, as many as the tally has places."""
+    number = int.from_bytes(bits, "big") >> (8 * len(bits) - len(tally))
+    for place in range(len(tally) - 1, -1, -1):
+        tally[place] += number & 1
+        number >>= 1
+
+
+def count_arrays(
+    plan: Plan,
+    cohorts: NDArray[np.uint8] | None,
+    bits: NDArray[np.uint8],
+    asked: NDArray[np.uint8] | None = None,
+) -> dict[str, Counts]:
     """
     The counts of every metric over n distinct reports of one round and segment, millions at a time.
 
     `bits` is uint8[n, plan.report_bytes], the bytes as sent; `cohorts` is uint8[n], or None where the plan
-    needs none. No bit is unpacked: each byte of the report is tallied with its cohort in a table of
-    256 × 256, and the table, whatever n, is turned into ones per bit by one small matrix product.
+    needs none; `asked` is uint8[n, plan.asked_bytes], or None where a report answers all metrics. No bit is
+    unpacked: each byte of the report is tallied with its cohort in a table of 256 × 256, and the table,
+    whatever n, is turned into ones per bit by one small matrix product.
 
     >>> import numpy as np
     >>> from reticent.mechanisms import OneBitMean
@@ -239,16 +260,25 @@ def count_arrays(plan: Plan, cohorts: NDArray[np.uint8] | None, bits: NDArray[np
             raise ParameterError("cohorts", f"uint8[{len(bits)}], since the plan has a histogram", None)
     elif cohorts.dtype != np.uint8 or cohorts.shape != (len(bits),):
         raise ParameterError("cohorts", f"uint8[{len(bits)}]", f"{cohorts.dtype}{list(cohorts.shape)}")
+    columns = bits
+    if plan.asked_bytes:
+        if asked is None or asked.dtype != np.uint8 or asked.shape != (len(bits), plan.asked_bytes):
+            raise ParameterError(
+                "asked",
+                f"uint8[{len(bits)}, {plan.asked_bytes}]",
+                None if asked is None else list(asked.shape),
+            )
+        columns = np.concatenate([bits, asked], axis=1)
     bit_of_byte = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)
     used = cohorts if plan.uses_cohort else None
     groups = COHORTS if used is not None else 1
     reports = np.zeros(groups, dtype=np.int64)
-    ones = np.zeros((groups, plan.report_bytes, 8), dtype=np.int64)
+    ones = np.zeros((groups, columns.shape[1], 8), dtype=np.int64)
     for start in range(0, len(bits), _BATCH):
         batch = slice(start, start + _BATCH)
         keys = None if used is None else used[batch].astype(np.intp) << 8
-        for column in range(plan.report_bytes):
-            byte = bits[batch, column]
+        for column in range(columns.shape[1]):
+            byte = columns[batch, column]
             table = np.bincount(byte if keys is None else keys | byte, minlength=groups * 256)
             table = table.reshape(groups, 256)
             ones[:, column] += table @ bit_of_byte
@@ -256,9 +286,8 @@ def count_arrays(plan: Plan, cohorts: NDArray[np.uint8] | None, bits: NDArray[np
                 reports += table.sum(axis=1)
     per_cohort = {cohort: int(number) for cohort, number in enumerate(reports) if number}
     places = {cohort: ones[cohort].ravel().tolist() for cohort in per_cohort}
-    return {
-        metric.name: fold(metric, plan.offset(metric.name), per_cohort, places) for metric in plan.metrics
-    }
+    about = {cohort: places[cohort][8 * plan.report_bytes :] for cohort in per_cohort}
+    return fold(plan, per_cohort, places, about if plan.asked_bytes else None)
 
 
 def _answered(report: Report, plan: Plan) -> int:
@@ -271,6 +300,8 @@ def _answered(report: Report, plan: Plan) -> int:
         )
     if len(report.bits) != plan.report_bytes:
         raise ReportError("malformed", f"bits: expected {plan.report_bytes} bytes, got {len(report.bits)}.")
+    if not answers_asked(report, plan):
+        raise ReportError("malformed", f"asked: expected {plan.asked} metrics, and no answers about others.")
     if not plan.uses_cohort:
         return 0
     if report.cohort is None or not 0 <= report.cohort <= 255:

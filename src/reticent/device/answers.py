@@ -3,6 +3,9 @@ The law of the device: a report is a function of its secret, the plan, the round
 
     value → clamped → class → remembered bits → flipped bits → report
 
+Sampled answers have the bits of one window instead of remembered ones, no flips, and 0 where a metric is not
+asked.
+
 There is no state here, no clock and no source of chance but the draws that are handed in.
 """
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Answer(NamedTuple):
-    """A report, and which remembered answer each metric used: the report is sent, the classes never are."""
+    """A report, and which answer each metric that it answers used: the classes are never sent."""
 
     report: Report
     visited: dict[str, int]
@@ -36,23 +39,39 @@ def answer(
     """
     What a device with these draws answers in a round.
 
-    Each metric of the plan is answered, with 0 where `values` has nothing for it; silence would be an answer.
+    Where answers are sampled, the draws are those of the round's window and the round is the one they pick:
+    raises `ValueError` for any other.
+
+    Each metric that is asked is answered, with 0 where `values` has nothing for it; silence would be an answer.
     Every metric costs the same draws whatever its value: one alpha, and per answer bit one memo draw and
     one flip draw, of which
 
         remembered bit = [memo draw < threshold of the class],
         sent bit       = remembered bit ⊕ [flip draw < γ·2⁶⁴].
+
+    A sampled answer has no flip draw.
     """
+    sampled = plan.answers.sampled
+    window = plan.window_of(round_number)
+    if draws.window != (window.start if window else None) or (sampled and window is None):
+        raise ValueError("the draws are not those of the round's window")
+    if window is not None and draws.picked_round(window) != round_number:
+        raise ValueError("the round is not the one that is picked in its window")
+    asked = draws.asked(plan) if plan.asked_bytes else None
     cohort = draws.cohort()
     bits: list[int] = []
     visited: dict[str, int] = {}
     clean = in_range(plan, values)
-    for metric in plan.metrics:
+    for number, metric in enumerate(plan.metrics):
+        if asked is not None and not asked[number]:
+            bits += [0] * metric.bits
+            continue
         mechanism, turned = metric.mechanism, metric.flip.threshold
         memo_class = mechanism.memo_class(clean[metric.name], draws.alpha(metric), cohort)
-        memo, flips = draws.memo(metric, memo_class), draws.flips(metric, round_number)
+        memo = draws.memo(metric, memo_class)
+        flips = None if sampled else draws.flips(metric, round_number)
         for place, threshold in enumerate(mechanism.thresholds(memo_class, cohort)):
-            bits.append((memo[place] < threshold) ^ (flips[place] < turned))
+            bits.append((memo[place] < threshold) ^ (flips is not None and flips[place] < turned))
         visited[metric.name] = memo_class
     report = Report(
         plan=plan.name,
@@ -62,5 +81,6 @@ def answer(
         bits=pack_bits(bits),
         cohort=cohort if plan.uses_cohort else None,
         segment=plan.tags(segment or {}) if plan.segments else {},
+        asked=None if asked is None else pack_bits(list(map(int, asked))),
     )
     return Answer(report, visited)

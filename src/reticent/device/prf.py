@@ -17,6 +17,13 @@ Why each field is there:
 - *purpose* and *index*: one draw per remembered answer. A draw shared by two cells would tell the history
   (0, m) from (m, 0) with certainty.
 
+Sampled answers are drawn anew in each window of the plan. Their fields are
+
+    scheme/sampled | plan | start of the window | metric | digest | epoch | purpose | index | block
+
+with the start in unix seconds. A window's number would repeat when a version of the plan changes the length
+of windows, and all draws with it; in the field of the epoch, window 5 would meet epoch 5.
+
 What is left out matters as much: a description, a date or the address of a collector would let whoever
 writes the plan ask for fresh answers, and average them.
 """
@@ -31,9 +38,10 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reticent.plan import Metric
+    from reticent.plan import Metric, Plan, Window
 
 SCHEME = b"reticent-1"
+SAMPLED_SCHEME = b"reticent-1/sampled"
 SECRET_BYTES = 32
 ID_BYTES = 16
 
@@ -47,6 +55,16 @@ class Draws(Protocol):
 
     A device's source is `SecretDraws`; a simulator may bring another.
     """
+
+    @property
+    def window(self) -> int | None:
+        """The start of the window that all of it is drawn for; None for remembered answers."""
+
+    def picked_round(self, window: Window) -> int:
+        """The round of its window in which a device with sampled answers reports."""
+
+    def asked(self, plan: Plan) -> tuple[bool, ...]:
+        """Which metrics that report answers, in plan order."""
 
     def alpha(self, metric: Metric) -> int:
         """Where this device rounds up instead of down."""
@@ -75,6 +93,17 @@ def checksum(secret: bytes, plan: str, round_seconds: int, epoch: int, held: flo
     return blake2b(content, key=secret, digest_size=16).digest()
 
 
+def smallest(draws: Sequence[int], count: int) -> tuple[bool, ...]:
+    """
+    Which draws are the `count` smallest; the earlier of two that are equal.
+
+    >>> smallest([7, 3, 3, 9], 2)
+    (False, True, True, False)
+    """
+    chosen = sorted(range(len(draws)), key=lambda place: (draws[place], place))[:count]
+    return tuple(place in chosen for place in range(len(draws)))
+
+
 def encode(*fields: bytes) -> bytes:
     """
     Fields to bytes, each preceded by its length; no two lists of fields share an encoding.
@@ -85,14 +114,15 @@ def encode(*fields: bytes) -> bytes:
     return b"".join([len(field).to_bytes(4, "big") + field for field in fields])
 
 
-_ALPHA, _MEMO, _FLIP, _COHORT, _ID, _DELAY = (
-    encode(purpose) for purpose in (b"alpha", b"memo", b"flip", b"cohort", b"id", b"delay")
+_ALPHA, _MEMO, _FLIP, _COHORT, _ID, _DELAY, _ROUND, _METRICS = (
+    encode(purpose)
+    for purpose in (b"alpha", b"memo", b"flip", b"cohort", b"id", b"delay", b"round", b"metrics")
 )
 
 
 class SecretDraws:
     """
-    The draws of one device, plan and epoch.
+    The draws of one device, plan and epoch; for sampled answers those of one window, named by its start.
 
     What is value-independent (hash states, alphas) is kept between reports. Remembered answers are *not*
     kept in memory: they are computed anew from the secret each time, so that a report costs the same
@@ -105,20 +135,38 @@ class SecretDraws:
     SecretDraws(plan='app-usage', epoch=0)
     """
 
-    __slots__ = ("_cohort", "_epoch", "_epoch_field", "_metrics", "_plan", "_root")
+    __slots__ = ("_cohort", "_epoch", "_epoch_field", "_metrics", "_plan", "_root", "_window")
 
-    def __init__(self, secret: bytes, plan: str, epoch: int) -> None:
+    def __init__(self, secret: bytes, plan: str, epoch: int, window: int | None = None) -> None:
         if len(secret) != SECRET_BYTES:
             raise ValueError(f"a secret has {SECRET_BYTES} bytes")
         self._plan = plan
         self._epoch = epoch
-        self._root = blake2b(encode(SCHEME, plan.encode()), key=secret, digest_size=64)
+        self._window = window
+        head = encode(SCHEME, plan.encode())
+        if window is not None:
+            head = encode(SAMPLED_SCHEME, plan.encode(), window.to_bytes(8, "big"))
+        self._root = blake2b(head, key=secret, digest_size=64)
         self._epoch_field = encode(epoch.to_bytes(8, "big"))
         self._cohort: int | None = None
         self._metrics: dict[int, tuple[Metric, blake2b, int]] = {}
 
     def __repr__(self) -> str:
-        return f"SecretDraws(plan={self._plan!r}, epoch={self._epoch})"
+        window = "" if self._window is None else f", window={self._window}"
+        return f"SecretDraws(plan={self._plan!r}, epoch={self._epoch}{window})"
+
+    @property
+    def window(self) -> int | None:
+        """The start of the window that all of it is drawn for; None for remembered answers."""
+        return self._window
+
+    def picked_round(self, window: Window) -> int:
+        """Purpose "round", index 0: one draw, scaled to the rounds of the window."""
+        return window.first + (_words(self._base(b"", b""), _ROUND, 0, 1)[0] * window.rounds >> 64)
+
+    def asked(self, plan: Plan) -> tuple[bool, ...]:
+        """Purpose "metrics", index 0: one draw per metric, of which the smallest are chosen."""
+        return smallest(_words(self._base(b"", b""), _METRICS, 0, len(plan.metrics)), plan.asked)
 
     def alpha(self, metric: Metric) -> int:
         """Purpose "alpha", index 0: one draw per metric and digest, for ever."""

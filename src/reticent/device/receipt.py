@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reticent.device import ledger, outbox, plans
 from reticent.device.ledger import Entry, Epoch
 from reticent.device.schema import device_row
-from reticent.privacy import compose
+from reticent.privacy import CLAIMS, compose, printed
 
 if TYPE_CHECKING:
     import sqlite3
@@ -40,8 +40,8 @@ class Receipt:
     """
     Every report of a device, and what they may have told together.
 
-    A loss is ε in e^ε: between two devices with the same pattern of changes, no sequence of answers
-    is more than e^loss times as likely from one as from the other.
+    A loss is ε in e^ε, by the claim "spent" of `reticent.privacy.CLAIMS`: it compares this device with those
+    whose rounded values repeat in the same pattern.
     """
 
     plan: str
@@ -78,6 +78,10 @@ class Receipt:
         count = len(self.reports)
         return f"Receipt for plan {self.plan}: {count} report{'s' * (count != 1)}"
 
+    @property
+    def _meaning(self) -> str:
+        return CLAIMS["spent"].says(self.total_loss)
+
     def __str__(self) -> str:
         lines = [self._title]
         if self.problem:
@@ -92,9 +96,11 @@ class Receipt:
             used = f"{entry.classes_seen} remembered {answers} used"
             seen = "all that it held" if entry.lost else used
             lines.append(
-                f"  {_subject(entry)}, epoch {entry.epoch}: {entry.loss:.4g} / {entry.lifetime:.4g}  ({seen})"
+                f"  {_subject(entry)}, epoch {entry.epoch}: "
+                f"{printed(entry.loss)} / {printed(entry.lifetime)}  ({seen})"
             )
-        lines.append(f"  together: {self.total_loss:.4g} / {self.total_lifetime:.4g}")
+        lines.append(f"  together: {printed(self.total_loss)} / {printed(self.total_lifetime)}")
+        lines.append(self._meaning)
         lines += [
             f"Epoch {epoch.number} began in round {epoch.began_in}: {epoch.reason}" for epoch in self.epochs
         ]
@@ -102,7 +108,7 @@ class Receipt:
 
     def _repr_html_(self) -> str:
         """What was sent, then what that may have told. No report is left out: the older ones unfold."""
-        from reticent.html import figure, folded, note, page, table
+        from reticent.html import folded, note, page, table
 
         latest, earlier = self.reports[-_SHOWN:], self.reports[:-_SHOWN]
         unfolding = f"{len(earlier)} earlier report{'s' * (len(earlier) > 1)}"
@@ -110,8 +116,8 @@ class Receipt:
             [
                 _subject(entry),
                 entry.epoch,
-                figure(entry.loss),
-                figure(entry.lifetime),
+                printed(entry.loss),
+                printed(entry.lifetime),
                 "all that it held" if entry.lost else entry.classes_seen,
             ]
             for entry in self.losses
@@ -124,8 +130,9 @@ class Receipt:
                 "What they may have told",
                 ["metric", "epoch", "loss so far", "at most", "remembered answers used"],
                 losses,
-                totals=[["together", "", figure(self.total_loss), figure(self.total_lifetime), ""]],
+                totals=[["together", "", printed(self.total_loss), printed(self.total_lifetime), ""]],
             ),
+            note(self._meaning),
             *(
                 note(f"Epoch {epoch.number} began in round {epoch.began_in}: {epoch.reason}")
                 for epoch in self.epochs

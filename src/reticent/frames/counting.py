@@ -15,7 +15,7 @@ from reticent.counts import Counts, Slice, fold
 from reticent.errors import ParameterError, ReportError, ReticentError
 from reticent.frames.packing import Packing
 from reticent.plan import Plan
-from reticent.reports import MAX_ROUND, Report, packed_header, record_width, to_packed
+from reticent.reports import MAX_ROUND, Report, answers_asked, packed_header, record_width, to_packed
 from reticent.stores.lake import Columns
 from reticent.stores.records import ROUND_BYTES
 
@@ -26,7 +26,7 @@ INVALID = -1
 """The word of a row that is no report: below all words, so it survives the choice of the smallest."""
 
 Tally = tuple[dict[int, int], dict[int, list[int]]]
-"""By cohort: reports, and ones at each place of the report."""
+"""By cohort: reports, and ones at each place of the report, then of the metrics asked."""
 
 _HINTS = {
     "plan": "filter the frame first: each plan is counted with its own metrics",
@@ -94,10 +94,11 @@ def count(
             if row[LEAST] < 0:
                 raise shape.refusal(source)
             _add(tallies, row, packing, round)
-    return {
-        cell: {metric.name: fold(metric, plan.offset(metric.name), *tally) for metric in plan.metrics}
-        for cell, tally in sorted(tallies.items())
-    }
+    counts = {}
+    for cell, (reports, ones) in sorted(tallies.items()):
+        asked = {cohort: tally[plan.bits :] for cohort, tally in ones.items()}
+        counts[cell] = fold(plan, reports, ones, asked if plan.asked_bytes else None)
+    return counts
 
 
 def shares(passes: int) -> Iterator[nw.Expr]:
@@ -175,7 +176,7 @@ def _add(
     reports, ones = tallies.setdefault(cell, ({}, {}))
     cohort = head.get("cohort", 0)
     reports[cohort] = reports.get(cohort, 0) + int(row[REPORTS])
-    known = ones.get(cohort, [0] * plan.bits)
+    known = ones.get(cohort, [0] * len(packing.bits))
     ones[cohort] = [number + int(row[f"bit_{place}"]) for place, number in enumerate(known)]
 
 
@@ -193,6 +194,7 @@ class Shape:
 
     def __init__(self, schema: nw.Schema, packing: Packing, round_number: int | None) -> None:
         self.plan = packing.plan
+        self._columns = packing.columns
         self.has_round = ROUND in schema
         self.group = [ROUND, *IDS] if self.has_round else IDS
         """What identifies a report: its id, and the round where there may be several."""
@@ -229,7 +231,25 @@ class Shape:
             conditions.append((number >= lowest) & (number <= highest))
         for name in self._texts:
             conditions.append(nw.col(name).cast(nw.String).fill_null("") == self.plan.name)
+        if self.plan.asked_bytes:
+            conditions += self._answers_asked()
         return nw.all_horizontal(*conditions, ignore_nulls=False)
+
+    def _answers_asked(self) -> Iterator[nw.Expr]:
+        """As many metrics are asked as the plan says, and bits of others are 0."""
+        bits = [
+            (nw.col(column).cast(nw.Int64).fill_null(0) % (2 << place) >= (1 << place)).cast(nw.Int64)
+            for column, place in self._columns
+        ]
+        asked = bits[self.plan.bits :]
+        yield sum(asked[1:], start=asked[0]) == self.plan.asked
+        spare = 8 * self.plan.asked_bytes - len(asked)
+        if spare:
+            yield nw.col(self._columns[-1][0]).cast(nw.Int64).fill_null(0) % (1 << spare) == 0
+        for number, metric in enumerate(self.plan.metrics):
+            offset = self.plan.offset(metric.name)
+            answers = bits[offset : offset + metric.bits]
+            yield sum(answers[1:], start=answers[0]) <= asked[number] * metric.bits
 
     def refusal(self, source: Any) -> FrameError:
         """What is wrong with a frame that has invalid rows, by the nulls and ends of its columns."""
@@ -252,7 +272,10 @@ class Shape:
                 if lowest == highest:
                     expected = f"{lowest} in every row"
                 break
-        low, high = seen.get(f"{wrong}__min"), seen.get(f"{wrong}__max")
+        low, high = seen.get(f"{wrong}__min", self.plan.name), seen.get(f"{wrong}__max", self.plan.name)
+        if self.plan.asked_bytes and low == high == self.plan.name:
+            expected = f"{self.plan.asked} metrics in every row, and no answers about others"
+            return FrameError("asked_0", expected, "other rows")
         got = str(low) if low == high else f"{low} to {high}"
         return FrameError(wrong, expected, got, _HINTS.get(wrong, ""))
 
@@ -280,6 +303,9 @@ def to_arrow(reports: Iterable[Report] | bytes, plan: Plan) -> pa.Table:
                 raise ReportError(
                     "malformed", f"bits: expected {plan.report_bytes} bytes, got {len(report.bits)}."
                 )
+            if not answers_asked(report, plan):
+                message = f"asked: expected {plan.asked} metrics, and no answers about others."
+                raise ReportError("malformed", message)
             if plan.uses_cohort and report.cohort is None:
                 raise ReportError("malformed", "cohort: expected a whole number from 0 to 255, got None.")
     packed = reports if isinstance(reports, bytes) else to_packed(reports, plan)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import narwhals as nw
 
 from reticent.plan import Plan
-from reticent.stores.lake import Columns, bit_place
+from reticent.stores.lake import Columns, asked_place, bit_place
 
 WORD_BITS = 62
 """A number below 2⁶² has no sign in any engine, nor has twice it."""
@@ -51,12 +51,17 @@ class Word:
     @property
     def head(self) -> tuple[Slot, ...]:
         """The cohort and tags in this word: what reports are grouped by."""
-        return tuple(slot for slot in self.slots if not slot.column.startswith("bits_"))
+        return tuple(slot for slot in self.slots if not slot.column.startswith(("bits_", "asked_")))
 
     def key(self) -> nw.Expr:
-        """The word without its answer bits."""
-        answers = sum(slot.bits for slot in self.slots) - sum(slot.bits for slot in self.head)
-        return nw.col(self.name) - nw.col(self.name) % (1 << answers)
+        """The word without what is counted in it: its answer bits, and which metrics are asked."""
+        answers = sum(slot.bits for slot in self.slots if slot.column.startswith("bits_"))
+        key = nw.col(self.name) - nw.col(self.name) % (1 << answers)
+        for slot in self.slots:
+            if slot.column.startswith("asked_"):
+                below = nw.col(self.name) % (1 << slot.shift)
+                key = key - (nw.col(self.name) % (1 << slot.shift + slot.bits) - below)
+        return key
 
 
 class Packing:
@@ -92,5 +97,9 @@ class Packing:
         self.slots = [slot for word in self.words for slot in word.slots]
         """All columns but the id, from left to right."""
         starts = {slot.column: (word.name, slot.shift) for word in self.words for slot in word.slots}
-        places = (bit_place(plan, bit) for bit in range(plan.bits))
-        self.bits = [(starts[column][0], starts[column][1] + shift) for column, shift in places]
+        self.columns = [bit_place(plan, bit) for bit in range(plan.bits)]
+        """The column of each answer bit, and its place in the column."""
+        if plan.asked_bytes:
+            self.columns += [asked_place(plan, metric) for metric in range(len(plan.metrics))]
+        self.bits = [(starts[column][0], starts[column][1] + shift) for column, shift in self.columns]
+        """The word of each answer bit, then of each metric that is or is not asked, and its place in the word."""

@@ -69,10 +69,12 @@ class CountsFile:
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
         """The rounds of a plan, latest first; at most the `last` ones of each plan."""
+        known = {(each.name, each.version): each for each in self.versions}
         by_plan: dict[str, list[RoundInfo]] = {}
         for key in sorted(self.by_round, key=lambda key: (key.plan, -key.round, -key.version)):
             if plan in (None, key.plan):
-                info = RoundInfo(key, self.states.get(key, "open"), reports_of(self.by_round[key]))
+                reports = reports_of(known[key.plan, key.version], self.by_round[key])
+                info = RoundInfo(key, self.states.get(key, "open"), reports)
                 by_plan.setdefault(key.plan, []).append(info)
         return [info for rounds in by_plan.values() for info in rounds[:last]]
 

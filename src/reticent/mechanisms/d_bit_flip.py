@@ -115,8 +115,8 @@ class DBitFlip(Mechanism):
             yield (
                 "bits",
                 "many-bits",
-                f"is {self.width}: a value that moves about can lose {self.width} epsilon for life.",
-                'mechanism = "hadamard-bit" never loses more than 2 epsilon',
+                f"is {self.width}: values that move about have a same-pattern loss of {self.width} epsilon.",
+                'mechanism = "hadamard-bit" has a same-pattern loss of 2 epsilon',
             )
         if max(self.coverage) > 1.25 * min(self.coverage):
             yield (

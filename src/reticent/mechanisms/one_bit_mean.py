@@ -89,7 +89,7 @@ class OneBitMean(Mechanism):
             yield (
                 "step",
                 "many-steps",
-                f"makes {self.grid.steps} steps: each point a device visits adds to its loss for life.",
+                f"makes {self.grid.steps} steps: each point a device visits adds to its same-pattern loss.",
                 "accuracy does not depend on step; max_value (one step) is the most private",
             )
 

@@ -9,7 +9,7 @@ from reticent.plan.metric import OTHER, Group, Metric, Segment
 from reticent.plan.plan import Plan, Round
 
 if TYPE_CHECKING:
-    from reticent.plan.card import GroupLosses, PrivacyCard, privacy_card
+    from reticent.plan.card import GroupLosses, PrivacyCard, plan_tracking, privacy_card
     from reticent.plan.changes import Change, PlanDiff, diff
     from reticent.plan.linter import lint, lint_succession
 
@@ -21,6 +21,7 @@ _LATER = {
     "diff": "changes",
     "lint": "linter",
     "lint_succession": "linter",
+    "plan_tracking": "card",
     "privacy_card": "card",
 }
 """What a device has no use for, by module: loaded when it is."""
@@ -43,6 +44,7 @@ __all__ = [
     "diff",
     "lint",
     "lint_succession",
+    "plan_tracking",
     "privacy_card",
 ]
 

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
+from math import inf, prod
 from typing import TYPE_CHECKING
 
-from reticent.html import Safe, figure, note, page, table, under
-from reticent.privacy import Losses, compose, joint_limit_loss, losses
+from reticent.html import Safe, note, page, table, under
+from reticent.mechanisms import COHORTS
+from reticent.privacy import (
+    CLAIMS,
+    MEANING,
+    NOT_COVERED,
+    Losses,
+    Tracking,
+    compose,
+    joint_limit_loss,
+    loss_of_window,
+    loss_per_round,
+    losses,
+    printed,
+    tracking,
+)
 
 if TYPE_CHECKING:
     from reticent.plan.plan import Plan
 
-WHAT_HOLDS = (
-    "Per round holds for any two values. Steady is a device whose values never change, over all rounds. "
-    "For life holds between devices that change at the same times. That a device changed, and when, is "
-    "hidden by flips only: each round by which a change moves costs the last figure."
-)
+LOSSES = tuple(field.name for field in fields(Losses))
+"""The losses of a metric and of a whole plan, by the id of their claim, in the order of the columns."""
+
+_YEAR_SECONDS = 365 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +48,68 @@ class PrivacyCard:
     """
     Losses (epsilon spent) of each metric and of the whole plan.
 
-    `round` holds for any two values, in one round. `constant` holds for a device whose values never change,
-    over all rounds. `lifetime` holds between devices with the same pattern of changes, over all rounds; it
-    is not a bound between different patterns. A change of behaviour itself is hidden by flips only, worth
-    `change_per_round` each round.
+    What each figure compares, and over what, is in `reticent.privacy.CLAIMS` under its name. `any_history` is
+    for `rounds` rounds.
     """
 
     metrics: Mapping[str, Losses]
     groups: Mapping[str, GroupLosses]
+    rounds: int
+    time: str
+    """How long `rounds` rounds are, in words."""
     round: float
     constant: float
     lifetime: float
+    change_per_round: float
+    any_history: float
+    window: float | None = None
+    """The loss of one window, between any two histories; None where answers are remembered."""
+    windows: int | None = None
+    """How many windows `rounds` rounds can touch, each with that loss."""
+
+    @property
+    def loss(self) -> Losses:
+        """The five figures of the whole plan."""
+        return Losses(self.round, self.constant, self.lifetime, self.change_per_round, self.any_history)
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The claims that the card shows, by id, each with the head of its column."""
+        shown = LOSSES if self.window is None else ("window", "any_history")
+        return {
+            name: CLAIMS[name].title + (f", {self.time}" if name == "any_history" else "") for name in shown
+        }
+
+    def figures(self, losses: Losses | GroupLosses) -> list[str]:
+        """A row of the card, rounded up: of a metric, a group (which has two figures) or the whole plan."""
+        names = ("round" if name == "window" else name for name in self.columns)
+        return [printed(getattr(losses, name)) if hasattr(losses, name) else "" for name in names]
+
+    @property
+    def scopes(self) -> list[tuple[str, str]]:
+        """The head of each column, with whom its figure compares and over what."""
+        return [(title, CLAIMS[name].scope(self.time)) for name, title in self.columns.items()]
 
     def to_dict(self) -> dict[str, object]:
         """Ready for JSON."""
         return asdict(self)
 
 
-def privacy_card(plan: Plan) -> PrivacyCard:
+def privacy_card(plan: Plan, rounds: int | None = None) -> PrivacyCard:
     """
-    What a plan costs a device.
+    What a plan costs a device; `rounds` is the length of any two histories, a year when left out.
 
     Metrics are answered with independent randomness, so their losses add; those of a group with a joint
     limit lose less in a round than their sum. Over changing values there is no such discount.
+
+    Where answers are sampled, each window loses `window` between any two histories, and histories that differ
+    in one round differ in one window. Over all rounds without end there is no bound: windows add up.
     """
-    of_metric = {metric.name: losses(metric.mechanism, metric.flip) for metric in plan.metrics}
+    length = -(-_YEAR_SECONDS // plan.round_seconds) if rounds is None else rounds
+    time = "1 year" if rounds is None else f"{length:,} round{'s' * (length > 1)}"
+    if plan.answers.sampled:
+        return _sampled_card(plan, length, time)
+    of_metric = {metric.name: losses(metric.mechanism, metric.flip, length) for metric in plan.metrics}
     of_group = {}
     for group in plan.groups:
         members = [plan.by_name[name] for name in group.metrics]
@@ -69,13 +121,60 @@ def privacy_card(plan: Plan) -> PrivacyCard:
     grouped = {name for group in plan.groups for name in group.metrics}
     alone = [loss for name, loss in of_metric.items() if name not in grouped]
     together = list(of_group.values())
+    one_round = compose([loss.round for loss in alone] + [loss.round for loss in together])
     return PrivacyCard(
         metrics=of_metric,
         groups=of_group,
-        round=compose([loss.round for loss in alone] + [loss.round for loss in together]),
+        rounds=length,
+        time=time,
+        round=one_round,
         constant=compose([loss.constant for loss in alone] + [loss.constant for loss in together]),
         lifetime=compose([loss.lifetime for loss in of_metric.values()]),
+        change_per_round=compose([loss.change_per_round for loss in of_metric.values()]),
+        any_history=one_round if length == 1 else compose([loss.any_history for loss in of_metric.values()]),
     )
+
+
+def _sampled_card(plan: Plan, rounds: int, time: str) -> PrivacyCard:
+    windows = plan.answers.windows_touched(rounds)
+
+    def card(loss: float) -> Losses:
+        return Losses(loss, inf, inf, loss, compose([loss] * windows))
+
+    grouped = {name for group in plan.groups for name in group.metrics}
+    groups = [
+        ([plan.by_name[name].mechanism for name in group.metrics], group.max_total) for group in plan.groups
+    ]
+    alone = [metric.mechanism for metric in plan.metrics if metric.name not in grouped]
+    window = loss_of_window(alone, groups, plan.asked)
+    return PrivacyCard(
+        metrics={metric.name: card(loss_per_round(metric.mechanism, metric.flip)) for metric in plan.metrics},
+        groups={
+            group.name: GroupLosses(loss_of_window([], [members], min(plan.asked, len(members[0]))), inf)
+            for group, members in zip(plan.groups, groups, strict=True)
+        },
+        rounds=rounds,
+        time=time,
+        **asdict(card(window)),
+        window=window,
+        windows=windows,
+    )
+
+
+def plan_tracking(plan: Plan, devices: int) -> Tracking:
+    """How well reports of one device can be matched across rounds, in a fleet of so many (`tracking`)."""
+    marks = prod(len(segment.tags) for segment in plan.segments)
+    if plan.answers.sampled:  # all but the tags is drawn anew in each window
+        return tracking(devices, marks, {})
+    marks *= COHORTS if plan.uses_cohort else 1
+    noisy: dict[Fraction, int] = {}
+    for metric in plan.metrics:
+        gamma = metric.flip.probability
+        if gamma:
+            noisy[gamma] = noisy.get(gamma, 0) + metric.bits
+        else:
+            marks <<= metric.bits
+    return tracking(devices, marks, noisy)
 
 
 def plan_html(plan: Plan) -> Safe:
@@ -99,7 +198,21 @@ def plan_html(plan: Plan) -> Safe:
         ["metric", "asks for", "range", "mechanism", "epsilon", "flip"],
         rows,
     )
-    return page(asked, *_terms(plan), _cost(privacy_card(plan)), note(WHAT_HOLDS))
+    card = privacy_card(plan)
+    scopes = "; ".join(f"{title}: {scope}" for title, scope in card.scopes)
+    return page(asked, *_terms(plan), _cost(card), note(f"{MEANING} {scopes}. {NOT_COVERED}"))
+
+
+def share(part: float) -> str:
+    """
+    A share for people, rounded up.
+
+    >>> share(0.99052), share(0.00729), share(1.0)
+    ('99.1 %', '0.73 %', '100 %')
+    """
+    percent = Decimal(part) * 100
+    unit = Decimal("0.1") if percent >= 1 else Decimal("0.01")
+    return f"{percent.quantize(unit, ROUND_CEILING).normalize():f} %"
 
 
 def duration(seconds: int) -> str:
@@ -128,20 +241,13 @@ def _terms(plan: Plan) -> Iterator[Safe]:
 
 
 def _cost(card: PrivacyCard) -> Safe:
-    rows: list[list[object]] = [
-        [name, *map(figure, (loss.round, loss.constant, loss.lifetime, loss.change_per_round))]
-        for name, loss in card.metrics.items()
-    ]
-    rows += [
-        [f"group {name}", figure(loss.round), figure(loss.constant), "", ""]
-        for name, loss in card.groups.items()
-    ]
-    whole = ["whole plan", figure(card.round), figure(card.constant), figure(card.lifetime), ""]
+    metrics = [[name, *card.figures(loss)] for name, loss in card.metrics.items()]
+    groups = [[f"group {name}", *card.figures(loss)] for name, loss in card.groups.items()]
     return table(
-        "What answering it costs a device",
-        ["epsilon spent", "per round", "steady", "for life", "change, per round"],
-        rows,
-        totals=[whole],
+        "Privacy loss (epsilon, rounded up)",
+        ["", *card.columns.values()],
+        [*metrics, *groups],
+        totals=[["whole plan", *card.figures(card.loss)]],
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 from reticent.plan.card import PrivacyCard, duration, privacy_card
 from reticent.plan.plan import Plan
-from reticent.privacy import compose, losses
+from reticent.privacy import compose
 
 Figures = Mapping[str, tuple[float, float]]
 """The figures of a privacy card that differ, each before and after."""
@@ -22,7 +22,7 @@ class Change:
     new_answers: tuple[str, ...] = ()
     """The metrics whose remembered answers every device draws anew because of it."""
     loss: float = 0.0
-    """What those answers can add to the loss for life."""
+    """What those answers can add to the same-pattern loss."""
     figures: Figures = field(default_factory=dict)
     """Which losses differ: of the metric for a change to a metric, else of the whole plan."""
 
@@ -42,7 +42,7 @@ class PlanDiff:
 
     @property
     def lifetime_added(self) -> float:
-        """What the new answers can add to the loss for life of a device that answered the earlier plan."""
+        """What the new answers can add to the same-pattern loss of a device that answered the earlier plan."""
         return compose([change.loss for change in self.changes])
 
     def to_dict(self) -> dict[str, object]:
@@ -59,7 +59,7 @@ def diff(before: Plan, after: Plan) -> PlanDiff:
     What changes from `before` to `after`.
 
     A metric whose privacy parameters change (range, step, epsilon, buckets, mechanism, joint limit) is
-    answered anew by every device: its loss for life starts again from nothing and adds to what was lost
+    answered anew by every device: its same-pattern loss starts again from nothing and adds to what was lost
     before. Going back to earlier parameters goes back to the earlier answers and costs nothing more. A plan
     with another name or another round length is another plan: all of its answers are new. Where answers
     are sampled nothing is remembered: each window costs the same, whatever the plan was before.
@@ -68,7 +68,7 @@ def diff(before: Plan, after: Plan) -> PlanDiff:
     changes = (
         *_of_head(before, after, cards),
         *_of_answers(before, after),
-        *_of_metrics(before, after),
+        *_of_metrics(before, after, cards),
         *_of_rest(before, after, cards),
     )
     return PlanDiff(changes, _figures(*cards))
@@ -97,19 +97,19 @@ def _of_head(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard]) 
             yield Change(f"plan.{name.removesuffix('_seconds')}", f"{_shown(old)} → {_shown(new)}")
 
 
-def _of_metrics(before: Plan, after: Plan) -> Iterator[Change]:
+def _of_metrics(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard]) -> Iterator[Change]:
     is_another_plan = (before.name, before.round_seconds) != (after.name, after.round_seconds)
     sampled = after.answers.sampled
     for name in sorted(before.by_name.keys() - after.by_name.keys()):
         yield Change(f"metrics.{name}", "is no longer asked; what was lost stays lost")
     for metric in after.metrics:
         where, old = f"metrics.{metric.name}", before.by_name.get(metric.name)
-        now = losses(metric.mechanism, metric.flip)
+        now = cards[1].metrics[metric.name]
         anew, loss = ((), 0.0) if is_another_plan or sampled else ((metric.name,), now.lifetime)
         if old is None:
             yield Change(where, "is new", anew, loss)
             continue
-        figures = {} if sampled else _figures(losses(old.mechanism, old.flip), now)
+        figures = {} if sampled else _figures(cards[0].metrics[old.name], now)
         if sampled and old.digest != metric.digest:
             yield Change(where, "has other privacy parameters: another loss per window")
         elif old.mechanism.parameters != metric.mechanism.parameters:

@@ -8,22 +8,27 @@ from fractions import Fraction
 from math import prod
 
 from reticent.errors import Problem
+from reticent.plan.card import plan_tracking, share
 from reticent.plan.metric import Group, Metric
 from reticent.plan.plan import Plan
 
 LARGE_EPSILON = Fraction(4)
 MANY_TAGS = 50
 SHORT_ROUND = 60
+TRACKABLE = 0.1
+"""Matching the reports of more than this share of devices across rounds calls for a warning."""
+FLEET = 100_000
+"""Devices, where nobody says how many there are."""
 LONG_WINDOW = 31 * 86_400
 
 
 _OF_REMEMBERED = ("many-steps", "many-bits")
-"""Rules of mechanisms about what remembered answers lose for life."""
+"""Rules of mechanisms about the same-pattern loss of remembered answers."""
 
 
-def lint(plan: Plan, today: date | None = None) -> list[Problem]:
-    """Every warning about a plan, in the order of the plan."""
-    problems = list(_of_plan(plan, today))
+def lint(plan: Plan, today: date | None = None, devices: int = FLEET) -> list[Problem]:
+    """Every warning about a plan that so many devices answer, in the order of the plan."""
+    problems = [*_of_plan(plan, today), *_of_tracking(plan, devices)]
     for metric in plan.metrics:
         problems += _of_metric(metric, plan.answers.sampled)
     for group in plan.groups:
@@ -107,6 +112,18 @@ def _of_plan(plan: Plan, today: date | None) -> Iterator[Problem]:
             "many-segments",
             f"make {tags} combinations: rare ones single devices out, and each is estimated apart.",
             "keep fewer tags",
+        )
+
+
+def _of_tracking(plan: Plan, devices: int) -> Iterator[Problem]:
+    matched = plan_tracking(plan, devices)
+    if matched.many_rounds > TRACKABLE:
+        yield _warning(
+            "plan",
+            "tracking",
+            f"up to {share(matched.many_rounds)} of {devices:,} devices can be tracked by their remembered answers, "
+            "cohort and tags alone.",
+            "ask about fewer metrics, raise flip, or keep fewer tags",
         )
 
 

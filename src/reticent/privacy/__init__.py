@@ -3,13 +3,16 @@ What is lost: ε spent per round, over rounds and over metrics, as functions who
 
     one round, any two values                              loss_per_round
     all rounds, two values that never change               loss_of_constant_device
-    all rounds, two devices of one behaviour pattern       loss_by_width, width_bound
+    all rounds, devices of one pattern of rounded values   loss_by_width, width_bound
     the time of a change                                   loss_of_moved_change
     whether there was a change                             loss_of_switch
     any two histories                                      loss_of_any_histories
     several counters that share a limit                    joint_limit_loss, paper_joint_limit_loss
+    one window of sampled answers                          loss_of_window
     several metrics or epochs                              compose
-    the card of a metric                                   losses -> Losses
+    the five figures of a metric                           losses -> Losses
+    the promises in words                                  CLAIMS
+    two rounds of one device, matched                      tracking -> Tracking
 
 Each says for which pairs of histories, which observer and how many rounds it holds, and what it does not
 cover. Each figure is a float that is never below the true value, neither that of the formula nor that of the
@@ -22,26 +25,33 @@ these names is used.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from reticent.privacy.claims import CLAIMS, MEANING, NOT_COVERED, YEAR, Claim, Losses, losses
 from reticent.privacy.histories import SwitchLoss, loss_of_any_histories, loss_of_switch
 from reticent.privacy.joint import joint_limit_loss, paper_joint_limit_loss
 from reticent.privacy.loss import (
-    Losses,
     change_odds,
     loss_of_constant_device,
     loss_of_moved_change,
     loss_per_round,
-    losses,
 )
 from reticent.privacy.patterns import lifetime_loss, loss_by_width, pattern, width, width_bound
-from reticent.privacy.upward import compose, decimal, precise, upward
+from reticent.privacy.tracking import Tracking, tracking
+from reticent.privacy.upward import compose, decimal, precise, printed, upward
+from reticent.privacy.windows import loss_of_window
 
 if TYPE_CHECKING:
     from reticent.privacy.pattern_supports import Supports, patterns_of, supports
 
 __all__ = [
+    "CLAIMS",
+    "MEANING",
+    "NOT_COVERED",
+    "YEAR",
+    "Claim",
     "Losses",
     "Supports",
     "SwitchLoss",
+    "Tracking",
     "change_odds",
     "compose",
     "decimal",
@@ -52,13 +62,16 @@ __all__ = [
     "loss_of_constant_device",
     "loss_of_moved_change",
     "loss_of_switch",
+    "loss_of_window",
     "loss_per_round",
     "losses",
     "paper_joint_limit_loss",
     "pattern",
     "patterns_of",
     "precise",
+    "printed",
     "supports",
+    "tracking",
     "upward",
     "width",
     "width_bound",

@@ -84,35 +84,45 @@ def loss_of_switch(mechanism: Mechanism, flip: Flip, before: int, after: int) ->
 
 
 @precise
-def loss_of_any_histories(mechanism: Mechanism, flip: Flip, uses: Sequence[int]) -> float:
+def loss_of_any_histories(mechanism: Mechanism, flip: Flip, rounds: int) -> float:
     """
-    A bound for devices that change as they like.
+    A bound for any two histories of R = `rounds` rounds, whatever the devices do in them.
 
-    Claim: let V be a device whose rounded sequence uses its w classes T_1, …, T_w times (`uses`), and U any
-    device with as many rounds, whatever its values. Every sequence of answers is at most e^loss times
-    likelier for U than for V, where with h the exponent of one bit, d the answer bits and Λ = ln((1-γ)/γ)
+    Claim: for every pair of histories of R values each, every cohort and every sequence of answers,
+    probabilities differ by a factor of at most e^loss. With h the exponent of one answer bit, d the answer
+    bits, c the classes a device may use and Λ = ln((1-γ)/γ),
 
-        loss = d · ( w ln(e^h + 1)  +  Λ Σ_a ⌊T_a / 2⌋ ).
+        loss = d · min( min(c, R) · ln(e^h + 1) + ⌊R/2⌋ · Λ,   R · Λ ),
 
-    Proof: no memo makes a sequence of T answer bits likelier than (1-γ)^T. For V, each class remembers the
-    bit that most of its answers show with probability at least 1/(e^h + 1), and then at most half of its
-    answers are flips. An upper bound, not attained in general; for a grid of one step, where w ≤ 2, its rate
-    of Λ/2 per round is the right one.
+    and for R = 1 it is `loss_per_round`.
 
-    Observer: sees all rounds, linked. The bound is one-sided: for both directions take the larger of the two
-    devices' figures. It is given V's rounded sequence; for V's values, take the worst over its alphas. It
-    grows with the rounds without end: flips and memo together protect devices that seldom change.
+    Proof, for a device U against a device V and one answer bit; bits are independent given the classes.
+    Whatever U remembers, each answer shows the remembered bit with probability 1-γ or its opposite with γ,
+    so no sequence of R answers is likelier than (1-γ)^R. For V, take any alpha, and let it use its classes
+    T_1, …, T_w times, w ≤ min(c, R). With probability at least 1/(e^h + 1) each, independently, every class
+    remembers the bit that most of its answers show, and then at most ⌊T_a/2⌋ of them are flips: the
+    sequence has probability at least (e^h + 1)^-w · (1-γ)^R · e^(-Λ Σ⌊T_a/2⌋), and Σ⌊T_a/2⌋ ≤ ⌊R/2⌋. This
+    holds for every alpha of V, hence on average. The second bound takes γ^R as the least there can be.
+
+    An upper bound, not attained in general; on a grid of one step its rate of Λ/2 per round is the right one.
+    Several metrics add up, with a joint limit or without: the bound holds for whatever values are left after
+    clamping.
+
+    Observer: sees all rounds, linked. Not covered: a new memo within these rounds (a `forget`, other privacy
+    parameters), whose loss adds. Infinite without flips from two rounds on: a device that stays can never
+    send two different answers.
 
     >>> from reticent.mechanisms import OneBitMean
-    >>> round(loss_of_any_histories(OneBitMean(1, 24), Flip(0.2), uses=(5, 5)), 3)
-    8.172
+    >>> [round(loss_of_any_histories(OneBitMean(1, 24), Flip(0.2), rounds), 2) for rounds in (1, 10, 1460)]
+    [0.57, 9.56, 1014.62]
     """
-    if not uses or min(uses) < 1 or len(uses) > mechanism.classes:
-        raise ParameterError("uses", f"1 to {mechanism.classes} whole numbers >= 1", list(uses))
-    halves = sum(use // 2 for use in uses)
-    memo = len(uses) * (decimal(mechanism.response.epsilon).exp() + 1).ln()
-    flips = halves * change_odds(flip.probability) if halves else Decimal(0)
-    return upward(mechanism.bits * (memo + flips))
+    if rounds < 1:
+        raise ParameterError("rounds", "a whole number >= 1", rounds)
+    if rounds == 1:
+        return loss_of_constant_device(mechanism, flip, 1)
+    change = change_odds(flip.probability)
+    memo = min(mechanism.classes, rounds) * (decimal(mechanism.response.epsilon).exp() + 1).ln()
+    return upward(mechanism.bits * min(memo + rounds // 2 * change, rounds * change))
 
 
 @precise

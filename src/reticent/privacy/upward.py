@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -54,6 +54,28 @@ def raised(loss: Decimal) -> Fraction:
 def _at_least(exact: Fraction) -> float:
     nearest = float(exact)
     return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
+
+
+def printed(loss: float, digits: int = 4) -> str:
+    """
+    A loss for people, rounded up to `digits` significant digits and never down.
+
+    A float here was itself rounded up from the loss it stands for (ε = 0.3 is 0.30000000000000004), by at most
+    a few units in its last place: so far, 1e-15 of it, it is taken back first.
+
+    >>> [printed(loss) for loss in (0.569441, 2.0, 1014.6, 12_345.1, math.inf)]
+    ['0.5695', '2.0', '1,015', '12,346', 'infinite']
+    """
+    if math.isinf(loss):
+        return "infinite"
+    exact = Decimal(loss) * (1 - Decimal("1e-15"))
+    if not exact:
+        return "0.0"
+    unit = Decimal(1).scaleb(min(exact.adjusted() + 1 - digits, 0))
+    rounded = exact.quantize(unit, ROUND_CEILING).normalize()
+    if rounded >= 10 or rounded != rounded.to_integral():
+        return f"{rounded:,f}"
+    return f"{rounded:.1f}"
 
 
 def compose(losses: Iterable[float]) -> float:

@@ -16,7 +16,7 @@ from reticent.reports.codec import (
     to_ndjson,
     to_packed,
 )
-from reticent.reports.report import Report, Verdict, pack_bits
+from reticent.reports.report import Report, Verdict, answers_asked, asked_places, pack_bits
 
 __all__ = [
     "ID_BYTES",
@@ -27,6 +27,8 @@ __all__ = [
     "MAX_VERSION",
     "Report",
     "Verdict",
+    "answers_asked",
+    "asked_places",
     "from_json",
     "from_ndjson",
     "from_packed",

@@ -4,9 +4,10 @@ Reports as bytes: one JSON object, many as lines of JSON, or a packed batch of f
 JSON, exactly one way to write a report (keys in this order, no spaces, unpadded base64url):
 
     {"plan":"app-usage","version":1,"round":81652,"id":"<22 characters>",
-     "cohort":17,"bits":"…","segment":{"os":"linux"}}        (on one line)
+     "cohort":17,"asked":"…","bits":"…","segment":{"os":"linux"}}        (on one line)
 
-`cohort` is left out when the plan has no histogram that needs it, `segment` when the plan has no segments.
+`cohort` is left out when the plan has no histogram that needs it, `asked` when a report answers all metrics of
+the plan, `segment` when the plan has no segments.
 
 Packed, all of one plan and version, big-endian; what relays and replays send:
 
@@ -15,8 +16,8 @@ Packed, all of one plan and version, big-endian; what relays and replays send:
     …          the plan's name
     4          plan version
     2          width of a record
-    then per report:  8 round · 16 id · 1 cohort (if the plan uses it) · 1 per segment (index of its tag,
-                      "other" last) · the bits
+    then per report:  8 round · 16 id · 1 cohort (if the plan uses it) · the metrics asked (if not all) ·
+                      1 per segment (index of its tag, "other" last) · the bits
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import NoReturn
 
 from reticent.errors import ReportError
 from reticent.plan import Plan
-from reticent.reports.report import Report
+from reticent.reports.report import Report, answers_asked
 
 ID_BYTES = 16
 MAX_JSON = 8192
@@ -39,7 +40,7 @@ MAX_VERSION = 2**31
 MAX_ROUND = 2**53
 MAGIC = b"reticent\x01"
 
-_KEYS = {"plan", "version", "round", "id", "cohort", "bits", "segment"}
+_KEYS = {"plan", "version", "round", "id", "cohort", "asked", "bits", "segment"}
 _REQUIRED = {"plan", "version", "round", "id", "bits"}
 _FROM_URL = bytes.maketrans(b"-_", b"+/")
 
@@ -54,6 +55,8 @@ def to_json(report: Report) -> bytes:
     }
     if report.cohort is not None:
         fields["cohort"] = report.cohort
+    if report.asked is not None:
+        fields["asked"] = _base64(report.asked)
     fields["bits"] = _base64(report.bits)
     if report.segment:
         fields["segment"] = dict(report.segment)
@@ -78,7 +81,7 @@ def from_json(data: bytes) -> Report:
     if not isinstance(fields, dict):
         _malformed("a report is a JSON object")
     if not fields.keys() <= _KEYS:
-        _malformed("a report has no other keys than plan, version, round, id, cohort, bits, segment")
+        _malformed("a report has no other keys than plan, version, round, id, cohort, asked, bits, segment")
     if not fields.keys() >= _REQUIRED:
         _malformed("a report has the keys plan, version, round, id, bits")
     return Report(
@@ -89,6 +92,7 @@ def from_json(data: bytes) -> Report:
         bits=_bytes(fields["bits"], "bits"),
         cohort=_whole(fields["cohort"], "cohort", 256) if "cohort" in fields else None,
         segment=_segment(fields["segment"]) if "segment" in fields else {},
+        asked=_bytes(fields["asked"], "asked") if "asked" in fields else None,
     )
 
 
@@ -121,7 +125,7 @@ class PackedHeader:
 
 def record_width(plan: Plan) -> int:
     """Bytes per report in a packed batch."""
-    return 8 + ID_BYTES + plan.uses_cohort + len(plan.segments) + plan.report_bytes
+    return 8 + ID_BYTES + plan.uses_cohort + plan.asked_bytes + len(plan.segments) + plan.report_bytes
 
 
 def to_packed(reports: Iterable[Report], plan: Plan) -> bytes:
@@ -136,6 +140,7 @@ def to_packed(reports: Iterable[Report], plan: Plan) -> bytes:
         parts += [struct.pack(">Q", report.round), report.id]
         if plan.uses_cohort:
             parts.append(bytes([report.cohort or 0]))
+        parts.append(report.asked or bytes(plan.asked_bytes))
         tags = plan.tags(report.segment)
         parts.append(bytes(segment.tags.index(tags[segment.name]) for segment in plan.segments))
         parts.append(report.bits)
@@ -175,13 +180,18 @@ def _record(record: bytes, plan: Plan) -> Report:
         _malformed("round: expected a whole number below 2^53")
     cohort = record[place] if plan.uses_cohort else None
     place += plan.uses_cohort
+    asked = record[place : place + plan.asked_bytes] if plan.asked_bytes else None
+    place += plan.asked_bytes
     tags = {}
     for segment, index in zip(plan.segments, record[place:], strict=False):
         if index >= len(segment.tags):
             _malformed(f"segment {segment.name}: no such tag")
         tags[segment.name] = segment.tags[index]
     bits = record[place + len(plan.segments) :]
-    return Report(plan.name, plan.version, number, record[8 : 8 + ID_BYTES], bits, cohort, tags)
+    report = Report(plan.name, plan.version, number, record[8 : 8 + ID_BYTES], bits, cohort, tags, asked)
+    if not answers_asked(report, plan):
+        _malformed("asked: expected the metrics that the plan asks at a time, and no answers about others")
+    return report
 
 
 def _malformed(message: str) -> NoReturn:

@@ -49,7 +49,7 @@ class Count:
 
 class Layout:
     """
-    Where the parts of a record are: 16 id · 1 cohort (if used) · 1 per segment · the bits.
+    Where the parts of a record are: 16 id · 1 cohort (if used) · metrics asked (if not all) · 1 per segment · the bits.
 
     It is a record of a packed batch without its round, which all records of an open round share.
     """
@@ -57,7 +57,8 @@ class Layout:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.width = record_width(plan) - ROUND_BYTES
-        self._tags = int(plan.uses_cohort)
+        self._asked = int(plan.uses_cohort)
+        self._tags = self._asked + plan.asked_bytes
         self._bits = self._tags + len(plan.segments)
         self._codes = [{tag: code for code, tag in enumerate(segment.tags)} for segment in plan.segments]
 
@@ -66,7 +67,7 @@ class Layout:
         tags = self.plan.tags(report.segment)
         codes = bytes(codes[tag] for codes, tag in zip(self._codes, tags.values(), strict=True))
         cohort = bytes([report.cohort or 0]) if self.plan.uses_cohort else b""
-        return report.id + cohort + codes + report.bits
+        return report.id + cohort + (report.asked or b"") + codes + report.bits
 
     def array(self, records: bytes) -> Records:
         """Records end to end as an array; raises `ParameterError` when the last one is cut off."""
@@ -91,7 +92,9 @@ class Layout:
         counts: CountsByTags = {}
         for tags, chosen in self._by_tags(answers) if len(answers) else ():
             cohorts = np.ascontiguousarray(chosen[:, 0]) if self.plan.uses_cohort else None
-            counts[tags] = count_arrays(self.plan, cohorts, np.ascontiguousarray(chosen[:, self._bits :]))
+            asked = chosen[:, self._asked : self._tags] if self.plan.asked_bytes else None
+            bits = np.ascontiguousarray(chosen[:, self._bits :])
+            counts[tags] = count_arrays(self.plan, cohorts, bits, asked)
         return counts
 
     def _by_tags(self, answers: Answers) -> Iterator[tuple[Tags, Answers]]:
@@ -170,8 +173,9 @@ def add_counts(left: CountsByTags, right: CountsByTags) -> CountsByTags:
     return total
 
 
-def reports_of(counts: CountsByTags) -> int:
-    """How many reports there are in all segments together: each report answers every metric."""
-    return sum(
-        max((count.devices for count in by_metric.values()), default=0) for by_metric in counts.values()
-    )
+def reports_of(plan: Plan, counts: CountsByTags) -> int:
+    """How many reports there are in all segments together: each answers `plan.asked` of the metrics."""
+    by_segment = [[count.devices for count in by_metric.values()] for by_metric in counts.values()]
+    if plan.asked_bytes:
+        return sum(map(sum, by_segment)) // plan.asked
+    return sum(max(devices, default=0) for devices in by_segment)

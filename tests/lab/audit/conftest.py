@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
 
@@ -12,7 +12,7 @@ import pytest
 
 from reticent.device import SecretDraws, answer
 from reticent.lab.audit import CoreParticipant
-from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Group, Metric, Plan
 from reticent.reports import Report, to_json
 
@@ -41,6 +41,7 @@ def plans() -> Mapping[str, Plan]:
         "one bit, paper": a_plan(Metric("shape", DBitFlip(2, buckets, 1, "paper"))),
         "all buckets": a_plan(Metric("shape", DBitFlip(2, buckets, 8), flip)),
         "group": a_plan(*counters, groups=(Group("apps", ("app0", "app1", "app2"), 100),)),
+        "group of two": a_plan(*counters[:2], groups=(Group("apps", ("app0", "app1"), 100),)),
         "group without flips": a_plan(
             *(replace(each, flip=Flip(0)) for each in counters),
             groups=(Group("apps", ("app0", "app1", "app2"), 100),),
@@ -66,6 +67,7 @@ class Crooked:
     twist: Twist
     source: Random
     draws: tuple[bytes, SecretDraws] | None = None
+    memory: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def report(
         self, round_number: int, values: Mapping[str, object], plan: Plan | None = None, secret: bytes = b""
@@ -83,7 +85,7 @@ class Crooked:
         pass
 
     def copy(self) -> Crooked:
-        return Crooked(self.plan, self.secret, self.twist, self.source)
+        return Crooked(self.plan, self.secret, self.twist, self.source, memory=dict(self.memory))
 
     def close(self) -> None:
         pass
@@ -167,38 +169,119 @@ def size_tells(device: Crooked, number: int, values: Mapping[str, object]) -> by
     return sent + b" " * bool(any(values.values()))
 
 
-class Lazy(SecretDraws):
-    """Takes one draw where there should be several."""
+class Bent(SecretDraws):
+    """Draws with one fault: each subclass has its own. Memory is what a faulty device would have stored."""
 
-    def __init__(self, secret: bytes, plan: Plan, *, per_cell: bool, per_metric: bool) -> None:
-        super().__init__(secret, plan.name, 0)
-        self._first, self._per_cell, self._per_metric = plan.metrics[0], per_cell, per_metric
+    def __init__(self, device: Crooked) -> None:
+        super().__init__(device.secret, device.plan.name, 0)
+        self.device, self.first = device, device.plan.metrics[0]
+
+
+class OneDrawForAllMetrics(Bent):
+    def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
+        return super().memo(self.first, memo_class)
+
+
+class OneDrawForAllCells(Bent):
+    def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
+        return super().memo(metric, 0)
+
+
+class MemoOfSevenRounds(Bent):
+    """Draws its answers anew every seven rounds."""
+
+    now = 0
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
-        return super().memo(metric if self._per_metric else self._first, memo_class if self._per_cell else 0)
+        return super().memo(metric, memo_class + 1000 * (self.now // 7))
 
 
-def one_draw_for_all_metrics(device: Crooked, number: int, values: Mapping[str, object]) -> bytes | None:
-    draws = Lazy(device.secret, device.plan, per_cell=True, per_metric=False)
-    return to_json(answer(draws, device.plan, number, values).report)
+class BiasedCoin(Bent):
+    """Memo draws are 3 % too small."""
+
+    def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
+        return [draw * 97 // 100 for draw in super().memo(metric, memo_class)]
 
 
-def one_draw_for_all_cells(device: Crooked, number: int, values: Mapping[str, object]) -> bytes | None:
-    draws = Lazy(device.secret, device.plan, per_cell=False, per_metric=True)
-    return to_json(answer(draws, device.plan, number, values).report)
+class OneFlipForEver(Bent):
+    def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
+        return super().flips(metric, 0)
 
 
-TWISTS = [
-    honest, redraws_on_each_call, redraws_each_round, forgets_the_flip, a_tenth_too_much, silent_at_nothing,
-    seldom_silent, id_tells, size_tells, one_draw_for_all_metrics, one_draw_for_all_cells,
-]  # fmt: skip
+class OneFlipForFourRounds(Bent):
+    def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
+        return super().flips(metric, round_number // 4)
+
+
+class OnlyTheLatestClass(Bent):
+    """Remembers one class: when a value returns, its answer is drawn anew."""
+
+    def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
+        latest, times = self.device.memory.get(metric.name, (memo_class, 0))
+        self.device.memory[metric.name] = memo_class, times + (latest != memo_class)
+        return super().memo(metric, memo_class + 1000 * self.device.memory[metric.name][1])
+
+
+class NoFlipAtAChange(Bent):
+    """Sends the remembered answer as it is in a round whose class is another than the one before."""
+
+    def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
+        self.memo_class = memo_class
+        return super().memo(metric, memo_class)
+
+    def flips(self, metric: Metric, round_number: int) -> Sequence[int]:
+        memory, before = self.device.memory, f"{metric.name} before {round_number}"
+        if before not in memory:
+            memory[before] = memory.get(metric.name, (self.memo_class, 0))
+        memory[metric.name] = self.memo_class, 0
+        changed = memory[before][0] != self.memo_class
+        return [SCALE - 1] * metric.bits if changed else super().flips(metric, round_number)
+
+
+class SharedAlpha(Bent):
+    """All counters round up or down together."""
+
+    def alpha(self, metric: Metric) -> int:
+        return super().alpha(self.first)
+
+
+def bent(kind: type[Bent]) -> Twist:
+    """The law with the draws of `kind`."""
+
+    def twist(device: Crooked, number: int, values: Mapping[str, object]) -> bytes | None:
+        if device.draws is None:
+            device.draws = device.secret, kind(device)
+        draws = device.draws[1]
+        if isinstance(draws, MemoOfSevenRounds):
+            draws.now = number
+        return to_json(answer(draws, device.plan, number, values).report)
+
+    return twist
+
+
+TWISTS: dict[str, Twist] = {
+    twist.__name__: twist
+    for twist in (
+        honest, redraws_on_each_call, redraws_each_round, forgets_the_flip, a_tenth_too_much,
+        silent_at_nothing, seldom_silent, id_tells, size_tells,
+    )
+} | {
+    "one_draw_for_all_metrics": bent(OneDrawForAllMetrics),
+    "one_draw_for_all_cells": bent(OneDrawForAllCells),
+    "memo of seven rounds": bent(MemoOfSevenRounds),
+    "coin biased by 3 %": bent(BiasedCoin),
+    "one flip for ever": bent(OneFlipForEver),
+    "one flip for four rounds": bent(OneFlipForFourRounds),
+    "only the latest class": bent(OnlyTheLatestClass),
+    "no flip at a change": bent(NoFlipAtAChange),
+    "shared alpha": bent(SharedAlpha),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="session")
 def crooked() -> Callable[..., CrookedClient]:
     """Makes a client that breaks one promise, by the name of the twist."""
-    twists = {twist.__name__: twist for twist in TWISTS}
-    return lambda name, seed=1: CrookedClient(twists[name], seed)
+    return lambda name, seed=1: CrookedClient(TWISTS[name], seed)
 
 
 @pytest.fixture

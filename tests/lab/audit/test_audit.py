@@ -44,77 +44,96 @@ def test_a_client_that_keeps_its_promises_is_not_flagged(plans: dict[str, Plan],
 
 def test_the_honest_twist_is_honest(plans: dict[str, Plan], crooked: Callable) -> None:
     """What the broken clients are made from is not what breaks them."""
-    assert audit(plans["mean"], client=crooked("honest"), reports=5_000, rounds=4).sound
-
-
-@pytest.mark.parametrize("name", ["mean", "mean without flips"])
-def test_redraws_on_each_call(plans: dict[str, Plan], crooked: Callable, name: str) -> None:
-    found = audit(plans[name], client=crooked("redraws_on_each_call"), reports=10_000)
-    assert "a round asked again gives the same bytes" in flagged(found)
-    assert "saves: constant, 10 rounds" in flagged(found)
-
-
-def test_redraws_in_each_round_without_flips(plans: dict[str, Plan], crooked: Callable) -> None:
-    """It repeats itself within a round, so only the rounds together give it away: with certainty."""
-    found = audit(plans["mean without flips"], client=crooked("redraws_each_round"), reports=10_000)
-    assert "a round asked again gives the same bytes" not in flagged(found)
-    assert {"remembered bits without flips stay", "saves: constant, 10 rounds"} <= flagged(found)
-
-
-def test_redraws_in_each_round_with_flips(plans: dict[str, Plan], crooked: Callable) -> None:
-    """Fresh noise averages out: ten rounds tell more than ε."""
-    found = audit(plans["mean"], client=crooked("redraws_each_round"), reports=20_000)
-    assert flagged(found) == {"saves: constant, 10 rounds", "whole plan: constant, learned event"}
-
-
-def test_forgets_the_flip(plans: dict[str, Plan], crooked: Callable) -> None:
-    found = audit(plans["mean"], client=crooked("forgets_the_flip"), reports=12_000, rounds=2)
-    assert "saves: one round" in flagged(found)
-
-
-def test_a_tenth_too_much(plans: dict[str, Plan], crooked: Callable) -> None:
-    """Without flips one round is all there is to see, and few devices are needed for many reports."""
-    found = audit(plans["mean without flips"], client=crooked("a_tenth_too_much"), reports=60_000, rounds=1)
-    above = {"saves: one round", "whole plan: constant, learned event"}  # one metric is the whole plan
-    assert {"saves: one round"} <= flagged(found) <= above
+    assert audit(plans["mean"], client=crooked("honest"), reports=10_000, rounds=4).sound
 
 
 @pytest.mark.soak
-def test_a_tenth_too_much_with_flips_by_default(plans: dict[str, Plan], crooked: Callable) -> None:
-    found = audit(plans["mean"], client=crooked("a_tenth_too_much"))
-    assert "saves: constant, 10 rounds" in flagged(found)
-    assert all(check.holds for check in found.checks)
+@pytest.mark.timeout(3000)
+def test_two_hundred_honest_clients_are_not_flagged(plans: dict[str, Plan]) -> None:
+    """Declared false alarm: 1e-6 per audit, so 2e-4 here. Each client draws secrets of its own."""
+    names = [name for name in plans if name != "all buckets"]
+    for number in range(200):
+        found = audit(plans[names[number % len(names)]], client=CoreClient(), reports=20_000)
+        assert found.problems == []
 
 
-@pytest.mark.parametrize("twist", ["silent_at_nothing", "seldom_silent"])
-def test_silence_that_depends_on_the_value(plans: dict[str, Plan], crooked: Callable, twist: str) -> None:
-    found = audit(plans["mean"], client=crooked(twist), reports=8_000, rounds=4)
-    assert {"report: silence", "other values change nothing but the bits"} <= flagged(found)
+@pytest.mark.parametrize("number", range(10))
+def test_honest_clients_are_not_flagged(plans: dict[str, Plan], number: int) -> None:
+    """The short form of the one above: declared false alarm 1e-5 over all ten."""
+    name = ["mean", "group of two", "hadamard", "two bits", "mixed"][number % 5]
+    assert audit(plans[name], client=CoreClient(seed=str(number)), reports=3_000).problems == []
 
 
-def test_an_id_that_depends_on_the_value(plans: dict[str, Plan], crooked: Callable) -> None:
-    found = audit(plans["mean"], client=crooked("id_tells"), reports=8_000, rounds=4)
-    assert {"report: bits of the id", "other values change nothing but the bits"} == flagged(found)
+CAUGHT_WITH_FEW = [
+    ("redraws_on_each_call", "mean", 5_000, 4, {"a round asked again gives the same bytes"}),
+    ("redraws_on_each_call", "mean without flips", 5_000, 4, {"a round asked again gives the same bytes"}),
+    ("redraws_each_round", "mean without flips", 5_000, 10,
+     {"remembered bits without flips stay and return"}),
+    ("redraws_each_round", "mean", 60_000, 10, {"saves: constant, 10 rounds"}),
+    ("forgets_the_flip", "mean", 12_000, 2, {"saves: one round"}),
+    ("a_tenth_too_much", "mean without flips", 40_000, 1, {"saves: one round"}),
+    ("silent_at_nothing", "mean", 8_000, 4,
+     {"report: silence", "other values change nothing but the bits"}),
+    ("seldom_silent", "mean", 8_000, 4, {"report: silence", "other values change nothing but the bits"}),
+    ("id_tells", "mean", 8_000, 4, {"report: bits of the id", "other values change nothing but the bits"}),
+    ("size_tells", "mean", 8_000, 4, {"report: size of a report", "other values change nothing but the bits"}),
+    ("one_draw_for_all_cells", "mean without flips", 100_000, 2, {"saves: same pattern, width 2, returning"}),
+    ("one_draw_for_all_metrics", "group without flips", 10_000, 1,
+     {"group apps: one round", "app0 and app1: dependent answers"}),
+    ("one flip for ever", "mean", 30_000, 10, {"saves: switched, not constant, 2 rounds"}),
+    ("one flip for four rounds", "mean", 30_000, 10, {"saves: switched, not constant, 2 rounds"}),
+    ("no flip at a change", "mean", 60_000, 4, {"saves: one round, in which the value changes"}),
+    ("only the latest class", "mean without flips", 10_000, 4,
+     {"remembered bits without flips stay and return"}),
+    ("shared alpha", "group without flips", 60_000, 1, {"app0 and app1: dependent answers"}),
+]  # fmt: skip
 
 
-def test_a_size_that_depends_on_the_value(plans: dict[str, Plan], crooked: Callable) -> None:
-    found = audit(plans["mean"], client=crooked("size_tells"), reports=8_000, rounds=4)
-    assert {"report: size of a report", "other values change nothing but the bits"} == flagged(found)
+@pytest.mark.parametrize(("twist", "plan", "reports", "rounds", "faults"), CAUGHT_WITH_FEW)
+def test_gross_faults_are_caught_with_few_reports(
+    plans: dict[str, Plan],
+    crooked: Callable,
+    twist: str,
+    plan: str,
+    reports: int,
+    rounds: int,
+    faults: set[str],
+) -> None:
+    found = audit(plans[plan], client=crooked(twist), reports=reports, rounds=rounds)
+    assert faults <= flagged(found)
+    assert found.verdict == "above claim"
 
 
-def test_one_draw_for_all_cells(plans: dict[str, Plan], crooked: Callable) -> None:
-    """Up and down could be told apart with certainty (MATHS.md 7); constant devices look as they should."""
-    client = crooked("one_draw_for_all_cells")
-    found = audit(plans["mean without flips"], client=client, reports=30_000, rounds=2)
-    assert flagged(found) == {"saves: same pattern, width 2"}
+TWELVE = {
+    "redraws_on_each_call": "mean",
+    "redraws_each_round": "mean",
+    "forgets_the_flip": "mean",
+    "a_tenth_too_much": "mean",
+    "silent_at_nothing": "mean",
+    "memo of seven rounds": "mean",
+    "coin biased by 3 %": "mean",
+    "one flip for ever": "mean",
+    "one flip for four rounds": "mean",
+    "only the latest class": "mean",
+    "no flip at a change": "mean",
+    "shared alpha": "group of two",
+}
 
 
-def test_one_draw_for_all_metrics(plans: dict[str, Plan], crooked: Callable) -> None:
-    """Each counter by itself keeps its claim; together they do not, which a learned event shows as well."""
+@pytest.mark.soak
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("twist", TWELVE)
+def test_the_default_size_catches_twelve(plans: dict[str, Plan], crooked: Callable, twist: str) -> None:
+    assert audit(plans[TWELVE[twist]], client=crooked(twist)).verdict == "above claim"
+
+
+def test_only_what_is_broken_is_flagged(plans: dict[str, Plan], crooked: Callable) -> None:
+    """A redraw repeats itself within a round; shared draws leave each counter by itself as it should be."""
+    found = audit(plans["mean without flips"], client=crooked("redraws_each_round"), reports=5_000)
+    assert "a round asked again gives the same bytes" not in flagged(found)
     client = crooked("one_draw_for_all_metrics")
-    found = audit(plans["group without flips"], client=client, reports=14_000, rounds=1)
-    assert {"group apps: one round", "whole plan: constant, learned event"} <= flagged(found)
-    assert not any(each.startswith("app") for each in flagged(found))
+    found = audit(plans["group without flips"], client=client, reports=10_000, rounds=1)
+    assert not {f"app{number}: one round" for number in range(3)} & flagged(found)
 
 
 class Uncopyable(CoreParticipant):
@@ -136,10 +155,10 @@ def test_what_cannot_be_looked_at_is_said(plans: dict[str, Plan]) -> None:
 
 def test_whole_devices_send_what_the_core_computes(plans: dict[str, Plan]) -> None:
     found = audit(plans["mixed"], reports=2_000, rounds=2, sdk_devices=6, seed=5)
-    assert found.sound
+    assert found.problems == []
     assert found.clients == ("SDK core", "reticent.Device")
     whole = {check.what: check.detail for check in found.checks if check.subject == "reticent.Device"}
-    assert whole["bytes are those the SDK core computes"] == "18 compared"
+    assert whole["bytes are those the SDK core computes"] == "24 compared"
     assert whole["another process gives the same bytes"] == "1 compared"
     assert "saves: one round, reticent.Device" in {f"{each.subject}: {each.what}" for each in found.attacks}
 
@@ -226,7 +245,7 @@ def test_a_program_in_any_language(tmp_path: Path) -> None:
         found = audit(plan, client=client, reports=1_000, rounds=2)
     finally:
         client.close()
-    assert found.sound, found.problems
+    assert found.problems == []
     assert all(check.holds for check in found.checks)
     assert found.clients == (sys.executable,)
 

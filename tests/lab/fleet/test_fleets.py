@@ -16,9 +16,8 @@ from reticent.counts import HistogramCounts, MeanCounts, count_reports
 from reticent.device import answer
 from reticent.errors import ParameterError
 from reticent.estimates import estimate
-from reticent.lab.fleet import GRAN_TURISMO_SPORT, HashDraws, SdkFleet, VectorisedFleet
+from reticent.lab.fleet import GRAN_TURISMO_SPORT, HashDraws, SdkFleet, VectorisedFleet, high_word
 from reticent.lab.fleet.fleets import tally
-from reticent.lab.fleet.memo import high_word
 from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
 from reticent.plan import Group, Metric, Plan, Segment
 from reticent.reports import from_packed, to_packed

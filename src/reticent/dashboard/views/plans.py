@@ -16,43 +16,24 @@ from reticent.dashboard.points import Point, PointReader, comparable, latest
 from reticent.dashboard.views import View, headline, mark
 from reticent.dashboard.views.metric import bars
 from reticent.estimates import HistogramEstimate
-from reticent.plan import Metric, Plan, PrivacyCard, lint
+from reticent.plan import Metric, Plan, PrivacyCard, lint, plan_tracking
+from reticent.plan.card import share
+from reticent.privacy import CLAIMS, printed
 
 ROUNDS = 60
+FLEET = 100_000
+"""Devices, before the first report."""
 CONFIDENCE = 95
 """Of the overview."""
 
 NOT_PROTECTED = (
     "That a device takes part is public, and so are its segments and its cohort, one byte for ever.",
-    "One round's figure is not a lifetime's: remembered answers are the same noise again, not fresh noise.",
-    "The figures for life compare devices that change in the same rounds. Between devices that change at "
-    "different times nothing bounds the loss over many rounds.",
+    "One round's figure does not hold for two: remembered answers are the same noise again, not fresh noise.",
+    f"Not covered by the same-pattern figure: {CLAIMS['lifetime'].not_covered}.",
     "When a device changes is hidden by flips only; that it changed at all shows after a while.",
     "Network addresses are neither kept nor logged here, but whoever carries the bytes sees them.",
     "A collector cannot tell a lie from noise: dishonest reports move an estimate by as much as it says.",
 )
-
-LOSSES = (
-    (
-        "round",
-        "One round",
-        "All that the answers in one report tell. Whatever a device measured, and whatever "
-        "somebody guessed about it, they shift the odds of the guess by no more than this factor.",
-    ),
-    (
-        "constant",
-        "A device that never changes",
-        "All reports ever sent, for a device whose values stay the same. Answers are remembered, "
-        "so sending them again and again does not add up beyond this.",
-    ),
-    (
-        "lifetime",
-        "A device's whole life",
-        "All reports ever sent, between devices that change in the same rounds, however often. "
-        "Not a bound between devices that change at different times.",
-    ),
-)
-"""A loss on the privacy card, its name, and what it means."""
 
 
 def overview(reader: PointReader) -> View:
@@ -173,7 +154,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
     warnings = lint(plan, today=datetime.fromtimestamp(now, UTC).date())
     problems = hints(plan, rounds, now)
     asked = [_asked(plan, metric, card) for metric in plan.metrics]
-    worst = max(losses.change_per_round for losses in card.metrics.values())
+    matched = plan_tracking(plan, max((info["reports"] for info in rounds), default=0) or FLEET)
     return View(
         template="plan.html",
         title=plan.name,
@@ -206,16 +187,22 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
                     "name": group.name,
                     "metrics": ", ".join(group.metrics),
                     "limit": labels.rounded(float(group.max_total), 6),
-                    "round": loss(card.groups[group.name].round),
-                    "constant": loss(card.groups[group.name].constant),
+                    "losses": card.figures(card.groups[group.name]),
                 }
                 for group in plan.groups
             ],
             "card": [
-                {"name": name, "loss": loss(getattr(card, which)), "says": says}
-                for which, name, says in LOSSES
+                {
+                    "name": title,
+                    "loss": loss(epsilon),
+                    "says": CLAIMS[which].says(epsilon, card.time),
+                }
+                for which, title in card.columns.items()
+                for epsilon in [getattr(card, which)]
             ],
-            "changes": {"loss": loss(worst), "unbounded": math.isinf(worst)},
+            "tracking": CLAIMS["tracking"].sentence.format(
+                devices=f"{matched.devices:,}", share=share(matched.many_rounds)
+            ),
             "not_protected": NOT_PROTECTED,
             "warnings": warnings,
             "hints": problems,
@@ -245,10 +232,7 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
         "range": f"0 to {labels.rounded(top, 6)} {labels.plural(metric.unit)}".strip(),
         "epsilon": labels.rounded(epsilon),
         "flip": labels.percent(flip),
-        "round": loss(losses.round),
-        "constant": loss(losses.constant),
-        "lifetime": loss(losses.lifetime),
-        "change": loss(losses.change_per_round),
+        "losses": card.figures(losses),
     }
     twin = {
         "name": metric.name,
@@ -265,8 +249,7 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
 
 def loss(epsilon: float) -> dict[str, str]:
     """A loss as ε, rounded up, and as the odds it may shift."""
-    text = "no bound" if math.isinf(epsilon) else labels.number(math.ceil(epsilon * 1000 - 1e-6) / 1000, 3)
-    return {"epsilon": text, "odds": labels.odds(epsilon)}
+    return {"epsilon": printed(epsilon), "odds": labels.odds(epsilon)}
 
 
 def finite(answer: Any) -> Any:

@@ -5,7 +5,9 @@ Does a client keep the promises of a plan's privacy card?
     enumeration    each beside its claim; what must hold of the integers
     clients        who is audited: the SDK, its core, or any program
     scenarios      histories to tell apart, and what devices sent in them
-    attacks        events fixed beforehand, and what they prove
+    bounds         what counts of an event prove, and what they could notice
+    attacks        events fixed beforehand, for devices that never change
+    changes        the round of a change, a change against none, values that return
     blind          events that are learned, and what must not depend on values at all
     consistency    repeating oneself, and saying nothing beside the bits
     run            all of it together, and its picture
@@ -13,9 +15,9 @@ Does a client keep the promises of a plan's privacy card?
 >>> from reticent.mechanisms import Flip, OneBitMean
 >>> from reticent.plan import Metric, Plan
 >>> plan = Plan("app", 1, 3600, 3600, (Metric("saves", OneBitMean(1, 100), Flip(0.2)),))
->>> result = audit(plan, client=CoreClient(seed="doc"), reports=2_000, rounds=2)
->>> result.sound, [round(loss.loss, 3) for loss in result.exact[:3]]
-(True, [1.0, 0.569, 0.866])
+>>> result = audit(plan, client=CoreClient(seed="doc"), reports=5_000, rounds=2)
+>>> result.verdict, [round(loss.loss, 3) for loss in result.exact[:3]]
+('sound', [1.0, 0.569, 0.866])
 """
 
 from importlib.util import find_spec

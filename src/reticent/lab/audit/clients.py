@@ -309,7 +309,9 @@ class CommandParticipant:
 
     def answer(self, round_number: int, values: Values) -> bytes | None:
         """Ask for the report of a round."""
-        plain = {name: _plain(value) for name, value in values.items()}
+        plain = {
+            name: value.numerator if value.denominator == 1 else str(value) for name, value in values.items()
+        }
         line = self.client.ask(
             {"do": "answer", "device": self.number, "round": round_number, "values": plain}
         )
@@ -329,7 +331,3 @@ class CommandParticipant:
     def close(self) -> None:
         """Say that this one is done."""
         self.client.ask({"do": "close", "device": self.number})
-
-
-def _plain(value: int | Fraction) -> int | str:
-    return value.numerator if value.denominator == 1 else str(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,46 +11,43 @@ from reticent.lab.audit.clients import Client, Participant, SdkParticipant, Valu
 from reticent.lab.audit.enumeration import Check
 from reticent.lab.audit.scenarios import parsed
 from reticent.plan import Plan
-from reticent.reports import Report
 
-ROUNDS = 3
-"""Rounds that each device of these checks answers."""
+PATH = (0, 0, 1, 0)
+"""Which of its two sets of values a device of these checks holds in each round: it stays, changes and returns."""
 
 REPEATS = "a round asked again gives the same bytes"
 RESTARTS = "a restart gives the same bytes"
 COPIES = "a copy of the state gives the same bytes"
 ALIKE = "other values change nothing but the bits"
 WELL_FORMED = "reports are of this plan, round and size"
-UNCHANGED = "remembered bits without flips stay"
+UNCHANGED = "remembered bits without flips stay and return"
 ELSEWHERE = "another process gives the same bytes"
 AS_CORE = "bytes are those the SDK core computes"
 
 
-def check_conduct(
-    client: Client,
-    plan: Plan,
-    first_round: int,
-    devices: int,
-    *,
-    reference: Callable[[Participant], Participant] | None = None,
-) -> list[Check]:
+def check_conduct(client: Client, plan: Plan, first_round: int, devices: int) -> list[Check]:
     """
     Fresh devices, each with a copy that has other values.
 
     Whatever differs is a fault with certainty: nothing here is a matter of chance for a client that keeps
-    the law of the device. `reference` gives what a device must send, where that is known.
+    the law of the device. Whole devices of the SDK run beside its core with the same secret, and must agree.
     """
     seen: Counter[str] = Counter()
     broken: Counter[str] = Counter()
     for number in range(devices):
         participant = client.start(plan, first_round)
-        for what, holds in _one_device(participant, plan, first_round, number, reference):
+        for what, holds in _one_device(participant, plan, first_round, number):
             seen[what] += 1
             broken[what] += not holds
         participant.close()
     order = [REPEATS, RESTARTS, COPIES, ALIKE, WELL_FORMED, UNCHANGED, ELSEWHERE, AS_CORE]
     return [
-        Check(client.name, what, broken[what] == 0, _detail(seen[what], broken[what]))
+        Check(
+            client.name,
+            what,
+            broken[what] == 0,
+            f"{broken[what]:,} of {seen[what]:,} do not" if broken[what] else f"{seen[what]:,} compared",
+        )
         for what in order
         if seen[what]
     ] + [
@@ -60,23 +57,15 @@ def check_conduct(
     ]
 
 
-def _detail(seen: int, broken: int) -> str:
-    return f"{broken:,} of {seen:,} do not" if broken else f"{seen:,} compared"
-
-
 def _one_device(
-    participant: Participant,
-    plan: Plan,
-    first_round: int,
-    number: int,
-    reference: Callable[[Participant], Participant] | None,
+    participant: Participant, plan: Plan, first_round: int, number: int
 ) -> Iterator[tuple[str, bool]]:
     """What holds for one device, as it goes; all comparisons of one device take place in a few rounds."""
     same, other = participant.copy(), participant.copy()
-    expected = reference(participant) if reference else None
+    expected = participant.core() if isinstance(participant, SdkParticipant) else None
     sent: list[bytes | None] = []
-    for place in range(ROUNDS):
-        now, values = first_round + place, _values(plan, number)
+    for place, side in enumerate(PATH):
+        now, values = first_round + place, _values(plan, number + side)
         answer = participant.answer(now, values)
         sent.append(answer)
         yield REPEATS, participant.answer(now, values) == answer
@@ -84,11 +73,19 @@ def _one_device(
             yield WELL_FORMED, _is_well_formed(plan, now, answer)
         if same is not None and other is not None:
             yield COPIES, same.answer(now, values) == answer
-            yield ALIKE, _is_alike(answer, other.answer(now, _values(plan, number + 1 + place)))
+            yield ALIKE, _is_alike(answer, other.answer(now, _values(plan, number + 1 + side + place)))
         if expected is not None:
             yield AS_CORE, expected.answer(now, values) == answer
-    if any(metric.flip.threshold == 0 for metric in plan.metrics):
-        yield UNCHANGED, _is_constant(plan, [parsed(answer) for answer in sent])
+    fixed = [
+        plan.offset(metric.name) + bit
+        for metric in plan.metrics
+        if metric.flip.threshold == 0
+        for bit in range(metric.bits)
+    ]
+    if fixed:
+        home = [parsed(answer) for answer, side in zip(sent, PATH, strict=True) if side == 0]
+        whole = [report for report in home if report is not None and len(report.bits) == plan.report_bytes]
+        yield UNCHANGED, len({tuple(report.bit(place) for place in fixed) for report in whole}) <= 1
     participant.restart()
     yield RESTARTS, participant.answer(now, values) == sent[-1]
     if number == 0 and isinstance(participant, SdkParticipant):
@@ -131,15 +128,3 @@ def _is_alike(first: bytes | None, second: bytes | None) -> bool:
         return first == second
     blank = [replace(report, bits=bytes(len(report.bits))) for report in reports if report]
     return len(first) == len(second) and blank[0] == blank[1]
-
-
-def _is_constant(plan: Plan, reports: list[Report | None]) -> bool:
-    """Whether the bits of metrics without flips are the same in all reports."""
-    places = [
-        plan.offset(metric.name) + bit
-        for metric in plan.metrics
-        if metric.flip.threshold == 0
-        for bit in range(metric.bits)
-    ]
-    known = [report for report in reports if report is not None and len(report.bits) == plan.report_bytes]
-    return len({tuple(report.bit(place) for place in places) for report in known}) <= 1

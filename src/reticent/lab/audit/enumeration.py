@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -55,40 +55,38 @@ def check_structure(plan: Plan) -> list[Check]:
     - γ·2⁶⁴ is rounded up, and stays below one half;
     - every cohort is asked as much as every other.
     """
-    return [check for metric in plan.metrics for check in _check_metric(metric)]
-
-
-def _check_metric(metric: Metric) -> list[Check]:
-    mechanism, flip = metric.mechanism, metric.flip
-    low = least_threshold(mechanism.response.epsilon)
-    used = {one for rows in row_sets(mechanism) for row in rows for one in row}
-    checks = [
-        Check(
-            metric.name,
-            "every threshold lies on the private side",
-            low <= min(used) and max(used) <= SCALE - low,
-            f"{len(used)} thresholds from {low}",
-        ),
-        Check(
-            metric.name,
-            "the flip is rounded up, below one half",
-            flip.probability * SCALE <= flip.threshold < SCALE // 2,
-            f"{flip.threshold} of 2^64",
-        ),
-    ]
-    if mechanism.kind == "mean":
-        cells = [row[0] for row in rows_of(mechanism)]
-        checks.append(
+    checks: list[Check] = []
+    for metric in plan.metrics:
+        mechanism, flip = metric.mechanism, metric.flip
+        low = least_threshold(mechanism.response.epsilon)
+        used = {one for rows in row_sets(mechanism) for row in rows for one in row}
+        checks += [
             Check(
                 metric.name,
-                "thresholds rise from cell to cell",
-                all(a <= b for a, b in pairwise(cells)) and cells[0] + cells[-1] == SCALE,
-                f"{len(cells)} cells",
+                "every threshold lies on the private side",
+                low <= min(used) and max(used) <= SCALE - low,
+                f"{len(used)} thresholds from {low}",
+            ),
+            Check(
+                metric.name,
+                "the flip is rounded up, below one half",
+                flip.probability * SCALE <= flip.threshold < SCALE // 2,
+                f"{flip.threshold} of 2^64",
+            ),
+        ]
+        if mechanism.kind == "mean":
+            cells = [row[0] for row in rows_of(mechanism)]
+            checks.append(
+                Check(
+                    metric.name,
+                    "thresholds rise from cell to cell",
+                    all(a <= b for a, b in pairwise(cells)) and cells[0] + cells[-1] == SCALE,
+                    f"{len(cells)} cells",
+                )
             )
-        )
-    else:
-        kinds = len(row_sets(mechanism))
-        checks.append(Check(metric.name, "every cohort is asked alike", kinds == 1, f"{kinds} kind(s)"))
+        else:
+            kinds = len(row_sets(mechanism))
+            checks.append(Check(metric.name, "every cohort is asked alike", kinds == 1, f"{kinds} kind(s)"))
     return checks
 
 
@@ -132,10 +130,20 @@ def worst_pair(plan: Plan, group: Group, *, flips: bool) -> JointPair:
     """
     members = [plan.by_name[name] for name in group.metrics]
     points = list(_points(members, Fraction(group.max_total)))
-    chances = [[_one(member, value, flips) for member, value in zip(members, x, strict=True)] for x in points]
     whole = SCALE**3
+    chances = []  # that each counter answers 1, over `whole`
+    for point in points:
+        ones = [remembered(member.mechanism, value) for member, value in zip(members, point, strict=True)]
+        turned = [member.flip.threshold if flips else 0 for member in members]
+        chances.append(
+            [one * (SCALE - turn) + (SCALE**2 - one) * turn for one, turn in zip(ones, turned, strict=True)]
+        )
     worst: JointPair | None = None
-    for answers in _outputs(len(members)):
+    many = len(members)
+    outputs: Iterable[tuple[int, ...]] = product((0, 1), repeat=many)
+    if many > MOST_COUNTERS:  # those with the ones last
+        outputs = ((0,) * (many - ones) + (1,) * ones for ones in range(many + 1))
+    for answers in outputs:
         laws = [
             prod(one if answer else whole - one for one, answer in zip(vector, answers, strict=True))
             for vector in chances
@@ -147,13 +155,6 @@ def worst_pair(plan: Plan, group: Group, *, flips: bool) -> JointPair:
     if worst is None:
         raise ValueError(group.name)
     return worst
-
-
-def _outputs(counters: int) -> Iterator[tuple[int, ...]]:
-    """All answers; of many counters, those with the ones last."""
-    if counters <= MOST_COUNTERS:
-        return product((0, 1), repeat=counters)
-    return ((0,) * (counters - ones) + (1,) * ones for ones in range(counters + 1))
 
 
 def _points(members: Sequence[Metric], limit: Fraction) -> Iterator[Vector]:
@@ -168,28 +169,17 @@ def _points(members: Sequence[Metric], limit: Fraction) -> Iterator[Vector]:
         else:
             chosen_sets = [tuple(places[:size]), tuple(places[len(members) - size :])]
         for chosen in chosen_sets:
-            yield from _around(tops, chosen, limit)
-
-
-def _around(tops: Sequence[Fraction], chosen: tuple[int, ...], limit: Fraction) -> Iterator[Vector]:
-    """The limit spread evenly over the chosen counters; all of them full, and one more with the rest."""
-    if chosen:
-        share = limit / len(chosen)
-        yield tuple(min(top, share) if i in chosen else Fraction(0) for i, top in enumerate(tops))
-    rest = limit - sum(tops[i] for i in chosen)
-    if rest >= 0:
-        for other in [i for i in range(len(tops)) if i not in chosen][:MOST_COUNTERS] or [-1]:
-            yield tuple(
-                top if i in chosen else min(top, rest) if i == other else Fraction(0)
-                for i, top in enumerate(tops)
-            )
-
-
-def _one(metric: Metric, value: Value, flips: bool) -> int:
-    """The chance that a device with this value answers 1, over 2¹⁹²."""
-    one = remembered(metric.mechanism, value)
-    turned = metric.flip.threshold if flips else 0
-    return one * (SCALE - turned) + (SCALE * SCALE - one) * turned
+            if chosen:  # the limit spread evenly over them
+                share = limit / len(chosen)
+                yield tuple(min(top, share) if i in chosen else Fraction(0) for i, top in enumerate(tops))
+            rest = limit - sum(tops[i] for i in chosen)
+            if rest < 0:
+                continue
+            for other in [i for i in places if i not in chosen][:MOST_COUNTERS] or [-1]:  # full, and the rest
+                yield tuple(
+                    top if i in chosen else min(top, rest) if i == other else Fraction(0)
+                    for i, top in enumerate(tops)
+                )
 
 
 @lru_cache(maxsize=4096)
@@ -216,8 +206,9 @@ def remembered(mechanism: Mechanism, value: Value) -> int:
 
 REMEMBERED = "remembered answer"
 ONE_ROUND = "one round"
-SWITCHED = "switched, not constant"
-STAYED = "constant, not switched"
+ALL_ROUNDS = "constant, all rounds"
+SHORT = 2
+"""Rounds of most histories, and of the shortest that change: so few tell most about ε for their reports."""
 
 
 def constant_over(rounds: int) -> str:
@@ -225,17 +216,22 @@ def constant_over(rounds: int) -> str:
     return f"constant, {rounds} rounds"
 
 
+def switched_over(rounds: int) -> tuple[str, str]:
+    """What a device is called that switches after half of the rounds, and what one that might have."""
+    return f"switched, not constant, {rounds} rounds", f"constant, not switched, {rounds} rounds"
+
+
 def enumerate_plan(plan: Plan, rounds: int) -> list[Enumerated]:
     """
     Exact losses of every metric, group and of the whole plan, each beside its claim.
 
-    Per metric: the remembered answer alone (claim: ε, as the plan has it); one round; `rounds` rounds of a
-    device that never changes; one that switches after half of them against one that never does, both
-    directions; devices of one behaviour pattern, by width. Per group: the worst pair of vectors within the
+    Per metric: the remembered answer alone (claim: ε, as the plan has it); one round; two rounds and `rounds`
+    rounds of a device that never changes; one that switches after half of them against one that never does,
+    both directions; devices of one behaviour pattern, by width. Per group: the worst pair of vectors within the
     limit, in one round and for remembered answers, which is all rounds of a device that never changes.
     """
     card = privacy_card(plan)
-    results = [loss for metric in plan.metrics for loss in _metric(metric, rounds)]
+    results = [loss for metric in plan.metrics for loss in losses_of_metric(metric, rounds)]
     grouped = {name for group in plan.groups for name in group.metrics}
     alone = [metric for metric in plan.metrics if metric.name not in grouped]
     losses = {
@@ -249,7 +245,7 @@ def enumerate_plan(plan: Plan, rounds: int) -> list[Enumerated]:
         claims = card.groups[group.name]
         for flips, what, claim in (
             (True, ONE_ROUND, claims.round),
-            (False, "constant, all rounds", claims.constant),
+            (False, ALL_ROUNDS, claims.constant),
         ):
             ratio = worst_pair(plan, group, flips=flips).ratio
             losses[flips].append(ratio.logarithm)
@@ -258,29 +254,33 @@ def enumerate_plan(plan: Plan, rounds: int) -> list[Enumerated]:
             results.append(enumerated(f"group {group.name}", what, claim, ratio, over))
     together = "losses of metrics and groups, added"
     results.append(enumerated("whole plan", ONE_ROUND, card.round, total(losses[True]), together))
-    results.append(
-        enumerated("whole plan", "constant, all rounds", card.constant, total(losses[False]), together)
-    )
+    results.append(enumerated("whole plan", ALL_ROUNDS, card.constant, total(losses[False]), together))
     return results
 
 
-def _metric(metric: Metric, rounds: int) -> Iterator[Enumerated]:
+def losses_of_metric(metric: Metric, rounds: int) -> Iterator[Enumerated]:
+    """Every loss of one metric by itself, each beside its claim."""
     mechanism, flip, name = metric.mechanism, metric.flip, metric.name
     classes = f"all pairs of {mechanism.classes} classes"
     memo = loss_of_constant(mechanism, 0, 1)
     yield enumerated(name, REMEMBERED, mechanism.epsilon, memo, f"{classes}, all answers")
-    for count, what in ((1, ONE_ROUND), (rounds, constant_over(rounds))):
-        if count > 1 or what == ONE_ROUND:
-            claim = loss_of_constant_device(mechanism, flip, count)
-            ratio = loss_of_constant(mechanism, flip.threshold, count)
-            yield enumerated(name, what, claim, ratio, f"{classes}, all sequences of answers")
-    if rounds > 1:
-        before, after = halves(rounds)
+    lengths = sorted({length for length in (1, SHORT, rounds) if length <= rounds})
+    for length in lengths:
+        claim = loss_of_constant_device(mechanism, flip, length)
+        ratio = loss_of_constant(mechanism, flip.threshold, length)
+        what = ONE_ROUND if length == 1 else constant_over(length)
+        yield enumerated(name, what, claim, ratio, f"{classes}, all sequences of answers")
+    tried = mechanism.classes
+    if mechanism.bits > 1:
+        tried = max(len(representatives(rows)) for rows in row_sets(mechanism))
+    for length in lengths[1:]:
+        before, after = length // 2, length - length // 2
         claims = claim_of_switch(mechanism, flip, before, after)
-        up, down = loss_of_switch(mechanism, flip.threshold, before, after)
-        over = f"all triples of {_tried(metric)} classes, all sequences of {before} + {after} answers"
-        yield enumerated(name, SWITCHED, claims.switched_over_constant, up, over)
-        yield enumerated(name, STAYED, claims.constant_over_switched, down, over)
+        ratios = loss_of_switch(mechanism, flip.threshold, before, after)
+        over = f"all triples of {tried} classes, all sequences of {before} + {after} answers"
+        limits = claims.switched_over_constant, claims.constant_over_switched
+        for what, limit, ratio in zip(switched_over(length), limits, ratios, strict=True):
+            yield enumerated(name, what, limit, ratio, over)
     for width in widths_of(mechanism):
         claim = loss_by_width(mechanism, width)
         ratio = loss_of_width(mechanism, width)
@@ -290,16 +290,3 @@ def _metric(metric: Metric, rounds: int) -> Iterator[Enumerated]:
 def same_pattern(width: int) -> str:
     """What two devices of one behaviour pattern are called."""
     return f"same pattern, width {width}"
-
-
-def halves(rounds: int) -> tuple[int, int]:
-    """Rounds before and after a switch."""
-    return rounds // 2, rounds - rounds // 2
-
-
-def _tried(metric: Metric) -> int:
-    """How many classes take part in the triples."""
-    mechanism = metric.mechanism
-    if mechanism.bits == 1:
-        return mechanism.classes
-    return max(len(representatives(rows)) for rows in row_sets(mechanism))

@@ -24,7 +24,6 @@ from itertools import product
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from reticent.mechanisms import COHORTS, SCALE, Mechanism
@@ -142,20 +141,13 @@ def loss_of_constant(mechanism: Mechanism, turned: int, rounds: int) -> Ratio:
     worst = EVEN
     for rows in row_sets(mechanism):
         if mechanism.bits == 1:
-            worst = max(worst, _one_bit_constant([row[0] for row in rows], turned, rounds))
+            for ones in range(rounds + 1):  # the likeliest class over the least likely one
+                chances = [seen(one, turned, ones, rounds - ones) for (one,) in set(rows)]
+                if max(chances):
+                    worst = max(worst, Ratio(max(chances), min(chances)))
             continue
         for here, there in product(set(rows), repeat=2):
             worst = max(worst, _row_ratio(here, there, turned, rounds))
-    return worst
-
-
-def _one_bit_constant(thresholds: Sequence[int], turned: int, rounds: int) -> Ratio:
-    """For each number of ones, the likeliest class over the least likely one."""
-    worst, distinct = EVEN, set(thresholds)
-    for ones in range(rounds + 1):
-        chances = [seen(one, turned, ones, rounds - ones) for one in distinct]
-        if max(chances):
-            worst = max(worst, Ratio(max(chances), min(chances)))
     return worst
 
 
@@ -190,7 +182,19 @@ def loss_of_switch(mechanism: Mechanism, turned: int, before: int, after: int) -
         if mechanism.bits == 1:
             ratios = _one_bit_switch([row[0] for row in rows], turned, before, after)
         else:
-            ratios = _rows_switch(representatives(rows), turned, before, after)
+            few = representatives(rows)
+            for (i, first), (j, second), still in product(enumerate(few), enumerate(few), few):
+                if i == j:
+                    up = max(up, _row_ratio(first, still, turned, before + after))
+                    down = max(down, _row_ratio(still, first, turned, before + after))
+                    continue
+                bits = [
+                    _bit_switch(*ones, turned, before, after)
+                    for ones in zip(first, second, still, strict=True)
+                ]
+                up = max(up, _product([bit[0] for bit in bits]))
+                down = max(down, _product([bit[1] for bit in bits]))
+            continue
         up, down = max(up, ratios[0]), max(down, ratios[1])
     return up, down
 
@@ -219,23 +223,6 @@ def representatives(rows: Sequence[Row]) -> list[Row]:
     return [row for row in kept for _ in range(min(rows.count(row), 2))]
 
 
-def _rows_switch(rows: Sequence[Row], turned: int, before: int, after: int) -> tuple[Ratio, Ratio]:
-    up, down = EVEN, EVEN
-    for (i, first), (j, second), still in product(enumerate(rows), enumerate(rows), rows):
-        if i == j:
-            ratios = (
-                _row_ratio(first, still, turned, before + after),
-                _row_ratio(still, first, turned, before + after),
-            )
-        else:
-            bits = [
-                _bit_switch(*ones, turned, before, after) for ones in zip(first, second, still, strict=True)
-            ]
-            ratios = _product([bit[0] for bit in bits]), _product([bit[1] for bit in bits])
-        up, down = max(up, ratios[0]), max(down, ratios[1])
-    return up, down
-
-
 def _product(ratios: Sequence[Ratio]) -> Ratio:
     return Ratio(prod(ratio.above for ratio in ratios), prod(ratio.below for ratio in ratios))
 
@@ -255,8 +242,6 @@ def _bit_switch(
             down = max(down, Ratio(constant, switched))
     return up, down
 
-
-Floats = NDArray[np.float64]
 
 MOST_CLASSES = 256
 """Most classes for which pairings are searched."""
@@ -281,40 +266,19 @@ def loss_of_width(mechanism: Mechanism, width: int) -> Ratio:
     is an assignment problem, solved in floating point; the figure is the exact product of the pairs it
     chose, hence one that is attained, and not more than rounding (1e-12) below the largest.
     """
-    return max((_heaviest(rows, width) for rows in row_sets(mechanism)), default=EVEN)
-
-
-def _heaviest(rows: Sequence[Row], width: int) -> Ratio:
-    ratios = [[_pair(here, there) for there in rows] for here in rows]
-    weights = np.array([[float(ratio.logarithm) for ratio in line] for line in ratios])
-    chosen = zip(*linear_sum_assignment(_padded(weights, width)), strict=True)
-    result = EVEN
-    for here, there in chosen:
-        if here < len(rows) and there < len(rows):
-            result *= ratios[here][there]
-    return result
-
-
-def _pair(here: Row, there: Row) -> Ratio:
-    """The largest ratio of one remembered answer: each bit shows what it is likelier for `here` to show."""
-    result = EVEN
-    for one, other in zip(here, there, strict=True):
-        if one > other:
-            result *= Ratio(one, other)
-        elif one < other:
-            result *= Ratio(SCALE - one, SCALE - other)
-    return result
-
-
-def _padded(weights: Floats, width: int) -> Floats:
-    """
-    Costs whose cheapest full assignment pairs exactly `width` rows with columns.
-
-    n - w idle rows and columns take up the others for nothing; idle with idle is made too dear.
-    """
-    classes = len(weights)
-    idle = classes - width
-    costs = np.zeros((classes + idle, classes + idle))
-    costs[:classes, :classes] = -weights
-    costs[classes:, classes:] = 1 + weights.sum()
-    return costs
+    worst = EVEN
+    for rows in row_sets(mechanism):
+        classes = len(rows)
+        ratios = [[_row_ratio(here, there, 0, 1) for there in rows] for here in rows]
+        weights = np.array([[float(ratio.logarithm) for ratio in line] for line in ratios])
+        # n - w idle rows and columns take up the others for nothing; idle with idle is made too dear.
+        size = 2 * classes - width
+        costs = np.zeros((size, size))
+        costs[:classes, :classes] = -weights
+        costs[classes:, classes:] = 1 + weights.sum()
+        result = EVEN
+        for here, there in zip(*linear_sum_assignment(costs), strict=True):
+            if here < classes and there < classes:
+                result *= ratios[here][there]
+        worst = max(worst, result)
+    return worst

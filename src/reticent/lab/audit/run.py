@@ -12,18 +12,19 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import pairwise
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 from reticent.errors import ParameterError
-from reticent.lab.audit.attacks import FALSE_ALARM, Attacked, attacks_on, carry_out
-from reticent.lab.audit.blind import carry_out_independence, carry_out_learned, count_events
-from reticent.lab.audit.clients import Client, CoreClient, Participant, SdkClient, SdkParticipant
+from reticent.lab.audit.attacks import attacks_on, compare_steady
+from reticent.lab.audit.blind import compare_envelopes, compare_learned, compare_pairs
+from reticent.lab.audit.bounds import FALSE_ALARM, Attacked, judge
+from reticent.lab.audit.changes import compare_changes
+from reticent.lab.audit.clients import Client, CoreClient, SdkClient
 from reticent.lab.audit.consistency import check_conduct
-from reticent.lab.audit.enumeration import ONE_ROUND, Check, check_structure, enumerate_plan
+from reticent.lab.audit.enumeration import REMEMBERED, Check, check_structure, enumerate_plan
 from reticent.lab.audit.exact import Enumerated
-from reticent.lab.audit.scenarios import Histories, Sample, World, collect, histories
+from reticent.lab.audit.scenarios import Sample, World, collect, histories, steady_histories
 from reticent.plan import Plan
 from reticent.plots import COLOURS, drawing, panels
 
@@ -35,9 +36,14 @@ REPORTS = 1_200_000
 """
 Reports of the black-box attacks, by default.
 
-One mean with ε = 1.1 under a claim of 1.0 (γ = 0.2, ten rounds) is found out by each direction of the
-attack with a chance above 0.98: see `Event.notices`.
+One mean with ε = 1.06 under a claim of 1.0 (γ = 0.2) is found out by each direction of one attack with a
+chance above 0.98: see `Event.notices`.
 """
+
+LARGEST_EXCESS = 1.0
+"""What a run must notice in every metric to tell anything: an ε larger by this share, twice the plan's."""
+
+SOUND, ABOVE_CLAIM, NOT_ENOUGH = "sound", "above claim", "not enough reports"
 
 ROUNDS = 10
 SDK_DEVICES = 2_000
@@ -53,7 +59,7 @@ _SDK_EFFORT = 200
 _START = 1_700_000_000
 
 Progress = Callable[[float, float], None]
-_Call = tuple[Client | None, Plan, World, int, int, int]
+_Call = tuple[Client | None, Plan, World, int, int, tuple[int, int]]
 
 
 def quiet(done: float, total: float) -> None:
@@ -100,17 +106,55 @@ class Audit:
         ]
 
     @property
+    def power(self) -> dict[str, float | None]:
+        """
+        For each metric and group and the whole plan, the smallest excess of ε that this run would notice.
+
+        It is the share by which every ε of the subject must be larger so that one of its attacks finds it out
+        with chance 0.98; None if no excess up to sixteen times ε would do.
+        """
+        metrics = [loss.subject for loss in self.exact if loss.what == REMEMBERED]
+        others = [loss.subject for loss in self.exact if loss.subject not in metrics and len(metrics) > 1]
+        notices: dict[str, list[float]] = {subject: [] for subject in metrics + others}
+        for attack in self.attacks:
+            if attack.notice is not None:
+                notices[attack.subject].append(attack.notice)
+        return {subject: min(shares, default=None) for subject, shares in notices.items()}
+
+    @property
+    def notices(self) -> float | None:
+        """The smallest excess of ε that would be noticed in whichever metric has it; None: in some, none."""
+        power = self.power
+        shares = [power[loss.subject] for loss in self.exact if loss.what == REMEMBERED]
+        return None if None in shares else max(share for share in shares if share is not None)
+
+    @property
+    def verdict(self) -> str:
+        """
+        "sound", "above claim" or "not enough reports".
+
+        Anything above its claim, and any failed check, is "above claim". Otherwise "not enough reports" is said
+        when an ε twice the plan's, in some metric, would not be noticed with chance 0.98.
+        """
+        if self.problems:
+            return ABOVE_CLAIM
+        return SOUND if self.notices is not None and self.notices <= LARGEST_EXCESS else NOT_ENOUGH
+
+    @property
     def sound(self) -> bool:
-        """Whether nothing is above its claim and every check holds."""
-        return not self.problems
+        """Whether nothing is above its claim, every check holds, and there were reports enough to tell."""
+        return self.verdict == SOUND
 
     def to_dict(self) -> dict[str, object]:
         """Ready for JSON."""
         return {
             "plan": self.plan,
             "version": self.version,
+            "verdict": self.verdict,
             "sound": self.sound,
             "problems": self.problems,
+            "notices": self.notices,
+            "power": self.power,
             "clients": list(self.clients),
             "rounds": self.rounds,
             "reports": self.reports,
@@ -151,15 +195,11 @@ def audit(
     checks = check_structure(plan)
     first_round = first_round_of(plan, rounds)
     subject = client or CoreClient(None if seed is None else str(seed))
-    told, short = histories(plan, rounds), histories(plan, 1)
-    attacks = attacks_on(plan, told, rounds, exact)
-    sdk_attacks = [] if client else attacks_on(plan, short, 1, exact)
-    pairs = list(dict.fromkeys([*pairwise(range(told.steady)), told.joint]))
-    together = len(attacks) + count_events(len(told.worlds)) + len(sdk_attacks) + 2 * len(pairs)
-
-    counts = _devices(told, reports, rounds + plan.uses_cohort)
-    sdk_counts = _devices(short, sdk_devices, 1) if client is None else []
-    total, done = sum(counts) * rounds + _SDK_EFFORT * sum(sdk_counts), 0.0
+    told, whole = histories(plan, rounds), steady_histories(plan, 1)
+    counts = _devices(plan, told.worlds, reports)
+    sdk_counts = _devices(plan, whole.worlds, sdk_devices * (1 + plan.uses_cohort)) if client is None else []
+    total = sum(count * world.rounds for count, world in zip(counts, told.worlds, strict=True))
+    total, done = total + _SDK_EFFORT * sum(sdk_counts), 0.0
 
     def tell(more: float) -> None:
         nonlocal done
@@ -168,33 +208,35 @@ def audit(
 
     with _executor(subject, workers) as executor:
         play = _Play(plan, first_round, executor, tell)
-        samples = play.all(subject, told.worlds, counts, rounds)
-        sdk_samples = play.all(None, short.worlds, sdk_counts, 1) if client is None else []
-    results = [
-        *carry_out(attacks, plan, samples, together),
-        *carry_out_learned(plan, samples, pairs, exact, together),
-        *carry_out_independence(samples, together),
+        samples = play.all(subject, told.worlds, counts)
+        sdk_samples = play.all(None, whole.worlds, sdk_counts) if client is None else []
+    comparisons = [
+        *compare_steady(plan, list(attacks_on(plan, told, exact)), samples),
+        *compare_learned(plan, told, samples, exact),
+        *compare_pairs(plan, told, samples),
+        *compare_envelopes(samples),
     ]
+    if told.moving is not None:
+        comparisons += compare_changes(plan, told.worlds[told.moving], samples[told.moving], exact)
     checks += check_conduct(subject, plan, first_round, CONDUCT_DEVICES) + _faults(subject.name, samples)
     names = [subject.name]
     if client is None:
-        results += [
-            replace(attack, what=f"{ONE_ROUND}, {SdkClient.name}")
-            for attack in carry_out(sdk_attacks, plan, sdk_samples, together)
+        comparisons += [
+            replace(seen, what=f"{seen.what}, {SdkClient.name}")
+            for seen in compare_steady(plan, list(attacks_on(plan, whole, exact)), sdk_samples)
         ]
         sdk = SdkClient()
-        try:  # beside the core with the same secret, which every whole device must agree with
-            devices = min(SDK_CONDUCT_DEVICES, sdk_devices)
-            checks += check_conduct(sdk, plan, first_round, devices, reference=_core_of)
+        try:
+            checks += check_conduct(sdk, plan, first_round, min(SDK_CONDUCT_DEVICES, sdk_devices))
         finally:
             sdk.close()
         checks += _faults(SdkClient.name, sdk_samples)
         names.append(SdkClient.name)
-    asked = sum(counts) * (rounds + plan.uses_cohort) + sum(sdk_counts) * (1 + plan.uses_cohort)
+    asked = sum(sample.silent.size + sample.devices * plan.uses_cohort for sample in [*samples, *sdk_samples])
     seconds = time.perf_counter() - began
     return Audit(
         plan.name, plan.version, tuple(names), rounds, asked, FALSE_ALARM,
-        tuple(exact), tuple(checks), tuple(results), seconds,
+        tuple(exact), tuple(checks), tuple(judge(comparisons)), seconds,
     )  # fmt: skip
 
 
@@ -207,10 +249,10 @@ def first_round_of(plan: Plan, rounds: int) -> int:
     return plan.round_at(now) + 2
 
 
-def _devices(told: Histories, reports: int, per_device: int) -> list[int]:
-    """How many devices live each history, so that all their reports come to `reports`."""
-    unit = reports / per_device / sum(world.weight for world in told.worlds)
-    return [max(2, int(unit * world.weight)) for world in told.worlds]
+def _devices(plan: Plan, worlds: Sequence[World], reports: int) -> list[int]:
+    """How many devices live in each world, so that all their reports come to `reports`; in pairs."""
+    costs = [world.weight * (world.rounds + plan.uses_cohort) for world in worlds]
+    return [max(2, 2 * round(reports / sum(costs) * world.weight / 2)) for world in worlds]
 
 
 @contextmanager
@@ -249,9 +291,7 @@ class _Play:
     executor: Executor | None
     tell: Callable[[float], None]
 
-    def all(
-        self, client: Client | None, worlds: Sequence[World], counts: Sequence[int], rounds: int
-    ) -> list[Sample]:
+    def all(self, client: Client | None, worlds: Sequence[World], counts: Sequence[int]) -> list[Sample]:
         """What the devices of each world send; without a client, whole devices of the SDK."""
         size = _CHUNK if client else _SDK_CHUNK
         chunks = [
@@ -264,9 +304,9 @@ class _Play:
                 client.part(f"{place}/{start}") if isinstance(client, CoreClient) else client,
                 self.plan,
                 worlds[place],
-                rounds,
                 self.first_round,
                 devices,
+                (place, start),
             )
             for place, start, devices in chunks
         ]
@@ -279,26 +319,20 @@ class _Play:
                 samples = self.executor.map(_collected, calls)
         for (place, _, devices), sample in zip(chunks, samples, strict=True):
             parts[place].append(sample)
-            self.tell(devices * (rounds if client else _SDK_EFFORT))
+            self.tell(devices * (worlds[place].rounds if client else _SDK_EFFORT))
         return [Sample.together(part) for part in parts]
 
 
 def _collected(call: _Call) -> Sample:
     """One chunk; whole devices get a folder of their own for it."""
-    client, plan, world, rounds, first_round, devices = call
+    client, plan, world, first_round, devices, seed = call
     if client is not None:
-        return collect(client, plan, world, rounds, first_round, devices)
+        return collect(client, plan, world, first_round, devices, seed)
     sdk = SdkClient()
     try:
-        return collect(sdk, plan, world, rounds, first_round, devices)
+        return collect(sdk, plan, world, first_round, devices, seed)
     finally:
         sdk.close()
-
-
-def _core_of(participant: Participant) -> Participant:
-    if not isinstance(participant, SdkParticipant):
-        raise TypeError("only the SDK has a core to compare with")
-    return participant.core()
 
 
 def _faults(name: str, samples: Sequence[Sample]) -> list[Check]:

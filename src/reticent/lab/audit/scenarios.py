@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reticent.errors import ReportError
 from reticent.lab.audit.clients import Client, Values
-from reticent.lab.audit.enumeration import JointPair, halves, worst_pair
+from reticent.lab.audit.enumeration import SHORT, worst_pair
 from reticent.mechanisms import Mechanism
 from reticent.plan import Metric, Plan
 from reticent.reports import Report, from_json
@@ -23,26 +24,36 @@ Value = int | Fraction
 Aim = Value | str
 """A value, or "first" or "second": the two values of a metric that differ most, given the cohort."""
 
+LONG, MOVING, MIDDLE = 0.08, 0.2, 0.2
+"""How many devices live through all rounds, move, and hold middle values; as shares of a main history's."""
+
 _BITS = re.compile(rb'"bits":"([A-Za-z0-9_-]+)"')
 _ID = re.compile(rb'"id":"([A-Za-z0-9_-]{22})"')
 
 
 @dataclass(frozen=True)
 class World:
-    """A history: what each metric holds before and after the middle."""
+    """
+    A way to live: the states between which devices move, and for how many rounds.
+
+    A state says what each metric holds. With several states, devices come in pairs that start in one state and
+    in the next, and change places in three rounds out of four, drawn at random. So the histories of a pair
+    are mirror images, with changes in every place and many returns.
+    """
 
     name: str
-    before: Mapping[str, Aim]
-    after: Mapping[str, Aim]
+    states: tuple[Mapping[str, Aim], ...]
+    rounds: int
     weight: float = 1.0
     """How many devices live it, as a share of those of the main histories."""
 
-    def values(self, plan: Plan, cohort: int) -> tuple[Values, Values]:
-        """What a device of a cohort is given, before and after the middle."""
-        return tuple(
-            {metric.name: resolved(metric.mechanism, aims[metric.name], cohort) for metric in plan.metrics}
-            for aims in (self.before, self.after)
-        )  # type: ignore[return-value]
+    def paths(self, devices: int, seed: Sequence[int]) -> NDArray[np.int16]:
+        """In which state each device is in each round; fixed by `seed`, before anything is answered."""
+        coins, pairs = np.random.default_rng(seed), (devices + 1) // 2
+        here = coins.integers(len(self.states), size=(pairs, 1, 1))
+        sides = np.cumsum(coins.integers(4, size=(pairs, 1, self.rounds)) > 0, axis=2) % 2
+        moved = here + np.concatenate([sides, 1 - sides], axis=1)
+        return np.asarray(moved % len(self.states), np.int16).reshape(2 * pairs, self.rounds)[:devices]
 
 
 def resolved(mechanism: Mechanism, aim: Aim, cohort: int) -> Value:
@@ -60,19 +71,19 @@ def informative(mechanism: Mechanism) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Histories:
-    """All histories of an audit, and which of them are compared for what."""
+    """All worlds of an audit, and which of them are compared for what."""
 
     worlds: Sequence[World]
     steady: int
-    """How many of the first worlds never change."""
-    switched: int | None
-    """The world that goes over from the first steady one to the second."""
-    switched_back: int | None
-    """The world that goes over from the second steady one to the first."""
+    """How many of the first worlds never change, and differ for single metrics."""
     joint: tuple[int, int]
     """The two worlds that differ most in the groups, and in everything else."""
-    pairs: Mapping[str, JointPair] = field(default_factory=dict)
-    """The worst pair of each group."""
+    long: int = 0
+    """How far behind each of the worlds above stands the same one over all rounds; 0: they have them all."""
+    moving: int | None = None
+    """The world whose devices move between the steady ones."""
+    middle: int | None = None
+    """The world where metrics hold what each device rounds in its own way."""
 
     def of_metric(self, plan: Plan, metric: Metric) -> tuple[int, int]:
         """The steady worlds in which a metric holds its first and its second value."""
@@ -83,45 +94,60 @@ class Histories:
         return 0, 1
 
 
-def histories(plan: Plan, rounds: int) -> Histories:
+def steady_histories(plan: Plan, rounds: int) -> Histories:
     """
-    The histories that an audit of `plan` plays.
+    Histories without a change.
 
     In steady world j, the counters of a group take turns: member j (mod its size) holds all it may, the
     others 0; what is in no group holds its first value in even worlds, its second in odd ones.
     """
-    sizes = [len(group.metrics) for group in plan.groups]
-    steady: list[dict[str, Aim]] = [_steady(plan, number) for number in range(max([2, *sizes]))]
-    worlds = [World(f"steady {number}", aims, aims) for number, aims in enumerate(steady)]
-    switched = None
-    if rounds > 1:
-        switched = len(worlds)
-        worlds.append(World("switched", steady[0], steady[1], weight=0.1))
-        worlds.append(World("switched back", steady[1], steady[0], weight=0.1))
-    pairs = {group.name: worst_pair(plan, group, flips=True) for group in plan.groups}
-    sides = [_joint_aims(plan, pairs, steady, turned) for turned in (False, True)]
-    joint = next((pair for pair in sides if all(aims in steady for aims in pair)), sides[0])
-    places = []
+    count = max([2, *(len(group.metrics) for group in plan.groups)])
+    states: list[dict[str, Aim]] = [_steady(plan, number) for number in range(count)]
+    worst = [(group, worst_pair(plan, group, flips=True)) for group in plan.groups]
+    sides = []
+    for first, second in ((dict(states[0]), dict(states[1])), (dict(states[1]), dict(states[0]))):
+        for group, pair in worst:
+            first |= dict(zip(group.metrics, pair.likelier, strict=True))
+            second |= dict(zip(group.metrics, pair.rarer, strict=True))
+        sides.append((first, second))
+    joint = next((pair for pair in sides if all(aims in states for aims in pair)), sides[0])
+    worlds = [World(f"steady {number}", (aims,), rounds) for number, aims in enumerate(states)]
     for aims in joint:
-        if aims not in steady:
-            steady.append(aims)
-            worlds.append(World("joint", aims, aims, weight=0.5))
-        places.append(
-            next(place for place, world in enumerate(worlds) if world.before == world.after == aims)
-        )
-    back = None if switched is None else switched + 1
-    return Histories(worlds, max([2, *sizes]), switched, back, (places[0], places[1]), pairs)
+        if aims not in states:
+            states.append(aims)
+            worlds.append(World("joint", (aims,), rounds, weight=0.5))
+    return Histories(worlds, count, (states.index(joint[0]), states.index(joint[1])))
 
 
-def _joint_aims(
-    plan: Plan, pairs: Mapping[str, JointPair], steady: Sequence[Mapping[str, Aim]], turned: bool
-) -> tuple[dict[str, Aim], dict[str, Aim]]:
-    """Each group's worst pair, and for the rest its first and second values (or the other way round)."""
-    first, second = dict(steady[turned]), dict(steady[not turned])
-    for group in plan.groups:
-        first |= dict(zip(group.metrics, pairs[group.name].likelier, strict=True))
-        second |= dict(zip(group.metrics, pairs[group.name].rarer, strict=True))
-    return first, second
+def histories(plan: Plan, rounds: int) -> Histories:
+    """
+    The histories that an audit of `plan` plays.
+
+    Most devices live two rounds in one of the steady worlds: they tell most about ε. Some live as steadily
+    for all `rounds`, which shows memos that do not last; some move from state to state and back; some hold
+    values between two cells.
+
+    Sampled answers (epsilon per window) would need worlds of two windows that move within and between
+    windows, compared by which rounds are answered at all, and the exact law of both windows together.
+    """
+    short = steady_histories(plan, min(rounds, SHORT))
+    worlds = list(short.worlds)
+    long = 0
+    if rounds > SHORT:
+        long = len(worlds)
+        worlds += [
+            replace(world, name=f"{world.name}, long", rounds=rounds, weight=world.weight * LONG)
+            for world in short.worlds
+        ]
+    moving = middle = None
+    if rounds > 1:
+        moving = len(worlds)
+        states = tuple(world.states[0] for world in short.worlds[: short.steady])
+        worlds.append(World("moving", states, rounds, weight=MOVING))
+    if sum(metric.bits for metric in plan.metrics) > 1:
+        middle = len(worlds)
+        worlds.append(World("middle", (_middle(plan),), min(rounds, 3), weight=MIDDLE))
+    return replace(short, worlds=worlds, long=long, moving=moving, middle=middle)
 
 
 def _steady(plan: Plan, number: int) -> dict[str, Aim]:
@@ -134,10 +160,28 @@ def _steady(plan: Plan, number: int) -> dict[str, Aim]:
     return aims
 
 
+def _middle(plan: Plan) -> dict[str, Aim]:
+    """Each mean halfway between two cells, within the limits of its groups; histograms at their first value."""
+    aims: dict[str, Aim] = {}
+    for metric in plan.metrics:
+        points = metric.mechanism.grid.points if metric.mechanism.grid else ()
+        shares = [
+            Fraction(group.max_total) / len(group.metrics)
+            for group in plan.groups
+            if metric.name in group.metrics
+        ]
+        halfway = [Fraction(low + high) / 2 for low, high in pairwise(points)]
+        most = min([Fraction(metric.max_value) / 2, *shares])
+        aims[metric.name] = max((x for x in halfway if x <= most), default=most) if points else "first"
+    return aims
+
+
 @dataclass
 class Sample:
     """What the devices of one world sent: a row per device, a column per round."""
 
+    states: NDArray[np.int16]
+    """In which state of the world each device was."""
     bits: NDArray[np.uint8]
     """The answer bytes; 0 where nothing came."""
     silent: NDArray[np.bool_]
@@ -168,49 +212,64 @@ class Sample:
                 faults[kind] = faults.get(kind, 0) + count
         columns = {
             name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("bits", "silent", "sizes", "cohorts", "ids")
+            for name in ("states", "bits", "silent", "sizes", "cohorts", "ids")
         }
         return Sample(**columns, faults=faults)
 
 
-def collect(client: Client, plan: Plan, world: World, rounds: int, first_round: int, devices: int) -> Sample:
+def collect(
+    client: Client, plan: Plan, world: World, first_round: int, devices: int, seed: Sequence[int]
+) -> Sample:
     """
     Let fresh devices live through a world, and keep what they send.
 
     Where the plan has a cohort, each device first answers one round of zeros, which shows its cohort and is
     otherwise left out: what values differ most depends on the cohort, which is public.
     """
-    width, before = plan.report_bytes, halves(rounds)[0] if rounds > 1 else 1
+    width, rounds, states = plan.report_bytes, world.rounds, world.paths(devices, seed)
     bits, ids = bytearray(devices * rounds * width), bytearray(devices * 16)
     sizes = np.zeros((devices, rounds), np.int32)
     cohorts = np.zeros(devices, np.uint8)
     faults: dict[str, int] = {}
-    values: dict[int, tuple[Values, Values]] = {}
+    values: dict[int, list[Values]] = {}
     nothing = dict.fromkeys(plan.by_name, 0)
     for device in range(devices):
         participant = client.start(plan, first_round)
         cohort = 0
         if plan.uses_cohort:
-            cohort = _cohort(participant.answer(first_round, nothing), faults)
-            cohorts[device] = cohort
+            shown = parsed(participant.answer(first_round, nothing))
+            if shown is None or shown.cohort is None:
+                faults["no cohort"] = faults.get("no cohort", 0) + 1
+            else:
+                cohorts[device] = cohort = shown.cohort
         if cohort not in values:
-            values[cohort] = world.values(plan, cohort)
-        early, late = values[cohort]
-        for place in range(rounds):
-            sent = participant.answer(first_round + 1 + place, early if place < before else late)
+            values[cohort] = [
+                {
+                    metric.name: resolved(metric.mechanism, aims[metric.name], cohort)
+                    for metric in plan.metrics
+                }
+                for aims in world.states
+            ]
+        lived = values[cohort]
+        for place, state in enumerate(states[device]):
+            sent = participant.answer(first_round + 1 + place, lived[state])
             if sent is None:
                 continue
             sizes[device, place] = len(sent)
-            answer = _answer_bytes(sent)
+            usual = _BITS.search(sent)  # reading the whole report takes longer
+            report = None if usual else parsed(sent)
+            answer = _decoded(usual[1]) if usual else report.bits if report else b""
             if len(answer) != width:
                 faults["wrong size of the bits"] = faults.get("wrong size of the bits", 0) + 1
                 answer = answer[:width].ljust(width, b"\0")
             start = (device * rounds + place) * width
             bits[start : start + width] = answer
             if place == 0:
-                ids[device * 16 : device * 16 + 16] = _id_bytes(sent)
+                identity = _ID.search(sent)
+                ids[device * 16 : device * 16 + 16] = _decode(identity[1]) if identity else bytes(16)
         participant.close()
     return Sample(
+        states=states,
         bits=np.frombuffer(bytes(bits), np.uint8).reshape(devices, rounds, width),
         silent=sizes == 0,
         sizes=sizes,
@@ -218,14 +277,6 @@ def collect(client: Client, plan: Plan, world: World, rounds: int, first_round: 
         ids=np.frombuffer(bytes(ids), np.uint8).reshape(devices, 16),
         faults=faults,
     )
-
-
-def _cohort(sent: bytes | None, faults: dict[str, int]) -> int:
-    report = parsed(sent)
-    if report is None or report.cohort is None:
-        faults["no cohort"] = faults.get("no cohort", 0) + 1
-        return 0
-    return report.cohort
 
 
 def parsed(sent: bytes | None) -> Report | None:
@@ -236,20 +287,6 @@ def parsed(sent: bytes | None) -> Report | None:
         return from_json(sent)
     except ReportError:
         return None
-
-
-def _answer_bytes(sent: bytes) -> bytes:
-    """The bits of a report; found without reading all of it where it is written in the usual way."""
-    usual = _BITS.search(sent)
-    if usual:
-        return _decoded(usual[1])
-    report = parsed(sent)
-    return report.bits if report else b""
-
-
-def _id_bytes(sent: bytes) -> bytes:
-    usual = _ID.search(sent)
-    return _decode(usual[1]) if usual else bytes(16)
 
 
 def _decode(text: bytes) -> bytes:

@@ -2,7 +2,7 @@
 From a wish to a plan: which mechanism, epsilon and flip are precise enough, and what they cost a device.
 
     Wish       range, fleet, wanted half-width, and what may be lost
-    choose     Wish -> Choice: the design that meets it at the least loss for life, or the nearest there is
+    choose     Wish -> Choice: the design that meets it at the least same-pattern loss, or the nearest there is
     Design     one metric, its losses and its half-width: the figures of `reticent plan check`
     WayOut     what to give up when a wish cannot be met, and by how much
 

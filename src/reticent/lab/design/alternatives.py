@@ -56,7 +56,7 @@ def neighbours(choice: Choice) -> tuple[Neighbour, ...]:
     """
     The chosen design, then half and twice its epsilon, fewer and more flips, other mechanisms, other fleets.
 
-    Other mechanisms have the epsilon at which they lose as much for life as the chosen one, or a little less.
+    Other mechanisms have the epsilon at which they have the same-pattern loss of the chosen one, or a little less.
 
     >>> from reticent.lab.design import Wish, choose
     >>> around = neighbours(choose(Wish(max_value=24, devices=10_000, epsilon=1)))
@@ -154,7 +154,7 @@ def ways_out(choice: Choice) -> tuple[WayOut, ...]:
 
 
 def _needed(wish: Wish, candidate: Candidate) -> float | None:
-    """The loss for life at which a candidate is precise enough."""
+    """The same-pattern loss at which a candidate is precise enough."""
     flip = candidate.flip(wish)
     epsilon = None if flip is None else least_epsilon(wish, candidate, flip)
     return None if epsilon is None else candidate.lifetime(wish, epsilon)

@@ -84,7 +84,7 @@ class Candidate:
 
     Two are there to compare with and are never chosen. A mean on a finer grid (`steps` > 1) answers 1 with
     the very same probability (α-point rounding is unbiased, Theorem 3), so it is as precise in a round, and
-    remembers more answers, so it loses more for life. The paper's dBitFlip of one bit spends h = ε/2 where
+    remembers more answers, so its same-pattern loss is larger. The paper's dBitFlip of one bit spends h = ε/2 where
     h = ε would do, and remembers every bucket.
     """
 
@@ -103,13 +103,13 @@ class Candidate:
         return Metric(wish.name, self._build(wish, epsilon), Flip(flip), wish.unit)
 
     def lifetime(self, wish: Wish, epsilon: Fraction) -> float:
-        """The loss for life at an epsilon; flips do not change it."""
+        """The same-pattern loss at an epsilon; flips do not change it."""
         mechanism = self._build(wish, epsilon)
         return loss_by_width(mechanism, mechanism.classes)
 
     def most_epsilon(self, wish: Wish, limit: Fraction) -> Fraction | None:
         """
-        The largest epsilon whose loss for life is within a limit; None when the least is too much.
+        The largest epsilon whose same-pattern loss is within a limit; None when the least is too much.
 
         Losses are floats rounded up, and so is the limit they are compared with: 2 · 0.3 is within 0.6.
 
@@ -228,13 +228,13 @@ class Choice:
 
 def choose(wish: Wish) -> Choice:
     """
-    The design that is precise enough at the least loss for life, or else the most precise within the limit.
+    The design that is precise enough at the least same-pattern loss, or else the most precise within the limit.
 
     Each candidate gets the flip that the wish asks for and the smallest epsilon of three significant digits
-    that reaches the half-width. Of those within the limit of privacy the one that loses least for life is
+    that reaches the half-width. Of those within the limit of privacy the one with the least same-pattern loss is
     chosen, the more precise of two that lose the same. The limit is never exceeded: when nothing within it is
     precise enough, the narrowest interval within it is the answer, and `met` is False. Mechanisms are thus
-    compared at equal loss for life, not at equal epsilon: ε of dBitFlip with d bits costs d·ε for life.
+    compared at equal same-pattern loss, not at equal epsilon: that of dBitFlip with d bits is d·ε.
 
     >>> choice = choose(Wish(max_value=21_600, devices=100_000, half_width=300, epsilon=1))
     >>> choice.met, float(choice.chosen.epsilon), round(choice.chosen.half_width, 1)

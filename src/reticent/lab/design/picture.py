@@ -1,4 +1,4 @@
-"""The trade-off as a picture: half-width against loss for life, the wish and the choice in it."""
+"""The trade-off as a picture: half-width against same-pattern loss, the wish and the choice in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REACH = 8
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Half-widths of one candidate by its loss for life, as epsilon grows."""
+    """Half-widths of one candidate by its same-pattern loss, as epsilon grows."""
 
     label: str
     lifetimes: tuple[float, ...]
@@ -58,7 +58,7 @@ def curves(choice: Choice) -> Iterator[Curve]:
 
 @drawing
 def draw(choice: Choice) -> Figure:
-    """Half-width against loss for life, on logarithmic scales."""
+    """Half-width against same-pattern loss, on logarithmic scales."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     figure, (axes,) = panels(width=7.2, height=4.2)
@@ -78,7 +78,7 @@ def draw(choice: Choice) -> Figure:
     wish, chosen = choice.wish, choice.chosen
     unit = (wish.unit or "in the counter's unit") if wish.buckets is None else "share of devices in a bucket"
     height = f"{wish.confidence * 100:g} % half-width ({unit})"
-    axes.set(xscale="log", yscale="log", xlabel="loss for life (epsilon)", ylabel=height)
+    axes.set(xscale="log", yscale="log", xlabel="same-pattern loss (epsilon)", ylabel=height)
     _mark_wish(axes, wish)
     axes.plot(
         [chosen.losses.lifetime],

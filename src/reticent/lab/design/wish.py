@@ -41,11 +41,11 @@ class Wish:
 
     Privacy is limited by one of two figures of the privacy card:
 
-        `epsilon`    what a steady device loses over all rounds, ε ≤ E, and for life 2E at most, which is
+        `epsilon`    what a constant device loses over all rounds, ε ≤ E, and 2E at most by `lifetime`, which is
                      what a mechanism with two remembered answers loses;
-        `lifetime`   what devices of one behaviour pattern lose over all rounds, L.
+        `lifetime`   what devices whose rounded values repeat in the same pattern lose over all rounds, L.
 
-    As every mechanism that may be chosen loses 2ε or more for life, E is the same limit as L = 2E.
+    As every mechanism that may be chosen has a same-pattern loss of 2ε or more, E is the same limit as L = 2E.
 
     Without either, E is 4, above which `reticent plan check` warns. How well the time of a change is hidden is
     either `flip`, the flip probability γ of every answer bit (0.2 when left out), or `change_time`, the most
@@ -125,7 +125,7 @@ class Wish:
 
     @property
     def limit(self) -> Fraction:
-        """The largest loss for life."""
+        """The largest same-pattern loss."""
         if self.lifetime is not None:
             return self.lifetime
         return 2 * (LARGE_EPSILON if self.epsilon is None else self.epsilon)

@@ -2,6 +2,7 @@
 
 from reticent.lab.fleet.draws import HashDraws
 from reticent.lab.fleet.fleets import SdkFleet, VectorisedFleet
+from reticent.lab.fleet.memo import high_word
 from reticent.lab.fleet.population import (
     POPULATIONS,
     AgeInDays,
@@ -33,6 +34,7 @@ __all__ = [
     "Uniform",
     "ValuesError",
     "VectorisedFleet",
+    "high_word",
     "population",
     "read_values",
     "replay",

@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.device.prf import encode
+from reticent.device.prf import encode, smallest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reticent.plan import Metric
+    from reticent.plan import Metric, Plan, Window
 
 SCHEME = b"reticent-fleet-1"
 
@@ -73,10 +73,17 @@ def mix_words(words: Words, scratch: Words) -> Words:
 
 
 class Places:
-    """The places of a fleet's draws: one word per purpose, index and bit, the same for every device."""
+    """
+    The places of a fleet's draws: one word per purpose, index and bit, the same for every device.
 
-    def __init__(self, seed: int, plan: str) -> None:
-        self._root = blake2b(encode(SCHEME, str(seed).encode(), plan.encode()), digest_size=16)
+    Those of sampled answers are other places in each window, which is named by its start.
+    """
+
+    def __init__(self, seed: int, plan: str, window: int | None = None) -> None:
+        head = encode(SCHEME, str(seed).encode(), plan.encode())
+        if window is not None:
+            head = encode(SCHEME + b"/sampled", str(seed).encode(), plan.encode(), window.to_bytes(8, "big"))
+        self._root = blake2b(head, digest_size=16)
         self.key = self._words(b"", b"", b"device", 0, 0)[0]
 
     def alpha(self, metric: Metric) -> int:
@@ -95,6 +102,14 @@ class Places:
         """Where the draw is whose top byte is the cohort."""
         return self._words(b"", b"", b"cohort", 0, 0)[0]
 
+    def picked_round(self) -> int:
+        """Where the draw is that picks a round of the window."""
+        return self._words(b"", b"", b"round", 0, 0)[0]
+
+    def asked(self, metric: int) -> int:
+        """Where the draw is that decides whether a metric, by its number, is asked in the window."""
+        return self._words(b"", b"", b"metrics", 0, metric)[0]
+
     def report_id(self, version: int, round_number: int) -> tuple[int, int]:
         """Where the two halves of a report's id are."""
         return self._words(b"", version.to_bytes(8, "big"), b"id", round_number, 0)
@@ -107,8 +122,8 @@ class Places:
 
 
 @lru_cache(maxsize=64)
-def _places(seed: int, plan: str) -> Places:
-    return Places(seed, plan)
+def _places(seed: int, plan: str, window: int | None) -> Places:
+    return Places(seed, plan, window)
 
 
 class HashDraws:
@@ -123,11 +138,26 @@ class HashDraws:
     True
     """
 
-    __slots__ = ("_places", "_state")
+    __slots__ = ("_places", "_state", "_window")
 
-    def __init__(self, seed: int, device: int, plan: str) -> None:
-        self._places = _places(seed, plan)
+    def __init__(self, seed: int, device: int, plan: str, window: int | None = None) -> None:
+        self._places = _places(seed, plan, window)
         self._state = mix(self._places.key + device * _GOLDEN & _WORD)
+        self._window = window
+
+    @property
+    def window(self) -> int | None:
+        """The start of the window that all of it is drawn for; None for remembered answers."""
+        return self._window
+
+    def picked_round(self, window: Window) -> int:
+        """The round of its window in which a device with sampled answers reports."""
+        return window.first + (self._at(self._places.picked_round()) * window.rounds >> 64)
+
+    def asked(self, plan: Plan) -> tuple[bool, ...]:
+        """Which metrics that report answers, in plan order."""
+        words = [self._at(self._places.asked(number)) for number in range(len(plan.metrics))]
+        return smallest(words, plan.asked)
 
     def alpha(self, metric: Metric) -> int:
         """Where this device rounds up instead of down."""

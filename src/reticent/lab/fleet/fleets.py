@@ -160,10 +160,7 @@ class VectorisedFleet:
             if in_cell.any():
                 per_cohort = {cohort: int(number) for cohort, number in enumerate(in_cell) if number}
                 places = {cohort: ones_in_cell[cohort].tolist() for cohort in per_cohort}
-                counts[round_number, cell] = {
-                    metric.name: fold(metric, self.plan.offset(metric.name), per_cohort, places)
-                    for metric in self.plan.metrics
-                }
+                counts[round_number, cell] = fold(self.plan, per_cohort, places)
         return counts
 
     def cells(self, metric: str, values: Values | NDArray[Any]) -> NDArray[Any]:

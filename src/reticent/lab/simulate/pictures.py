@@ -107,7 +107,7 @@ def _people(people: People) -> Figure:
     left.bar_label(bars, [f"loss ≤ {losses[width]:.3g}" for width in shares], fontsize=8, padding=2)
     left.set_xticks(range(len(shares)), [str(width) for width in shares])
     left.set(
-        title="What devices give away for life",
+        title="What devices give away, by pattern",
         xlabel=f"remembered answers used in {people.rounds} rounds",
         ylabel="% of devices",
         ylim=(0, 112),

@@ -239,4 +239,4 @@ def _count_parts(lake: LakeBackend, parts: Parts, engine: Engine, skip_bad: bool
                 ) from error
             bad |= problems
             continue
-        return Count(reports_of(counts), counts, bad), state, len(good)
+        return Count(reports_of(parts.columns.layout.plan, counts), counts, bad), state, len(good)

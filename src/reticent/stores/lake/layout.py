@@ -7,7 +7,7 @@ A part is one Parquet file of one round, as a collector wrote it or merged it fr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,7 +140,8 @@ class Field(NamedTuple):
     @property
     def type(self) -> pa.DataType:
         """uint8 for a cohort or tag, int64 for all else: the widest that Spark has."""
-        return pa.uint8() if self.stop - self.start == 1 and not self.name.startswith("bits_") else pa.int64()
+        small = self.name == "cohort" or self.name.startswith("segment_")
+        return pa.uint8() if small else pa.int64()
 
 
 class Columns:
@@ -151,6 +152,7 @@ class Columns:
     |---|---|---|
     | `id_high`, `id_low` | int64 | the first and last 8 bytes of the report's id |
     | `cohort` | uint8 | the cohort, if the plan uses one |
+    | `asked_0`, `asked_1`, … | int64 | 7 bytes each of the metrics asked, if a report does not answer all |
     | `segment_NAME` | uint8 | the place of the tag among the segment's tags, "other" last |
     | `bits_0`, `bits_1`, … | int64 | 7 bytes each of the bits as on the wire; the last may have fewer |
 
@@ -159,19 +161,19 @@ class Columns:
 
     def __init__(self, plan: Plan) -> None:
         self.layout = Layout(plan)
-        names = ["cohort"] * plan.uses_cohort + [f"segment_{segment.name}" for segment in plan.segments]
-        bits = ID_BYTES + len(names)
+        asked = ID_BYTES + plan.uses_cohort
+        tags = asked + plan.asked_bytes
+        bits = tags + len(plan.segments)
         self.fields = (
             Field("id_high", 0, 8),
             Field("id_low", 8, ID_BYTES),
-            *(Field(name, place, place + 1) for place, name in enumerate(names, ID_BYTES)),
-            *(
-                Field(f"bits_{place}", start, min(start + NUMBER_BYTES, self.layout.width))
-                for place, start in enumerate(range(bits, self.layout.width, NUMBER_BYTES))
-            ),
+            *[Field("cohort", ID_BYTES, asked)][: plan.uses_cohort],
+            *_numbered("asked", asked, tags),
+            *(Field(f"segment_{segment.name}", n, n + 1) for n, segment in enumerate(plan.segments, tags)),
+            *_numbered("bits", bits, self.layout.width),
         )
         self._largest = [len(segment.tags) - 1 for segment in plan.segments]
-        self._tags = bits - len(self._largest)
+        self._tags = tags
         self.schema = pa.schema([pa.field(field.name, field.type, nullable=False) for field in self.fields])
         self._small = [field.name for field in self.fields if field.type == pa.uint8()]
         self._digest = plan.fingerprint.hex()
@@ -261,11 +263,27 @@ def bit_place(plan: Plan, bit: int) -> tuple[str, int]:
 
     `plan.offset(metric)` is the first bit of a metric, so its answer is `(column >> shift) & 1`.
     """
-    column, rest = divmod(bit, 8 * NUMBER_BYTES)
-    size = min(NUMBER_BYTES, plan.report_bytes - column * NUMBER_BYTES)
     if not 0 <= bit < plan.bits:
         raise IndexError(f"bit: expected 0 to {plan.bits - 1}, got {bit}")
-    return f"bits_{column}", 8 * size - 1 - rest
+    return _place("bits", plan.report_bytes, bit)
+
+
+def asked_place(plan: Plan, metric: int) -> tuple[str, int]:
+    """Where the bit is that says whether a report answers a metric, by its number in the plan."""
+    if not plan.asked_bytes or not 0 <= metric < len(plan.metrics):
+        raise IndexError(f"metric: expected the number of one that may not be asked, got {metric}")
+    return _place("asked", plan.asked_bytes, metric)
+
+
+def _place(name: str, size: int, bit: int) -> tuple[str, int]:
+    column, rest = divmod(bit, 8 * NUMBER_BYTES)
+    return f"{name}_{column}", 8 * min(NUMBER_BYTES, size - column * NUMBER_BYTES) - 1 - rest
+
+
+def _numbered(name: str, start: int, stop: int) -> Iterator[Field]:
+    """Columns of a few bytes each, for the bytes of a record from `start` to `stop`."""
+    for place, first in enumerate(range(start, stop, NUMBER_BYTES)):
+        yield Field(f"{name}_{place}", first, min(first + NUMBER_BYTES, stop))
 
 
 def _typed(column: pa.Field) -> str:

@@ -1,0 +1,207 @@
+"""How much likelier an event is in one history than in another: what counts prove, and what they could notice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammainccinv, xlog1py, xlogy
+
+Floats = NDArray[np.float64]
+
+FALSE_ALARM = 1e-6
+"""How often an audit flags a client that keeps every claim, over all its events together."""
+
+SURE = 2.0537489106318225
+"""The 98 % point of the normal distribution: what "would notice" means."""
+
+TYPICAL_EVENTS = 200
+"""How many events an audit has, about: what events are chosen for. The bounds use the true number."""
+
+_FARTHEST = 60.0
+_MOST_EXCESS = 16.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """ln of the ratio of an event's chances under two histories: an estimate, and where it must lie."""
+
+    estimate: float
+    lower: float
+    """Never below 0: so much is lost at least, at the declared confidence."""
+    upper: float
+
+
+def ratio_bound(
+    hits: int,
+    devices: int,
+    other_hits: int,
+    other_devices: int,
+    together: int,
+    false_alarm: float = FALSE_ALARM,
+) -> Bound:
+    """
+    A loss of at least `lower`, from an event that was chosen before these devices were looked at.
+
+    With P and Q the chances of the event under the two histories, every claim of ε says P ≤ e^ε Q. A ratio
+    e^λ is refuted when the best pair (P, e^-λ P) is less likely than the shares that were seen, by a factor
+    of more than e^c:
+
+        min over P of  n·KL(share ‖ P) + n'·KL(other share ‖ e^-λ P)  ≥  c,     (1 + c) e^-c = α/(2E),
+
+    α = `false_alarm` and E = `together` events, each with two ends. Each of the two terms, at the true P and
+    on its own side, is at least x with chance e^-x at most (Chernoff, for any number of devices, also for
+    unlike ones with P their mean); the devices are independent, so their sum reaches c with chance
+    (1 + c) e^-c at most. Hence all E bounds hold together with chance 1 - α (Bonferroni).
+
+    >>> bound = ratio_bound(700, 1000, 300, 1000, together=1)
+    >>> round(bound.lower, 2) < round(math.log(7 / 3), 2) < round(bound.upper, 2)
+    True
+    """
+    if not devices or not other_devices:
+        return Bound(0.0, 0.0, math.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        estimate = float(np.log(np.float64(hits) * other_devices) - np.log(np.float64(other_hits) * devices))
+    lower = float(_least(hits, devices, other_hits, other_devices, together, false_alarm))
+    upper = -float(_least(other_hits, other_devices, hits, devices, together, false_alarm))
+    return Bound(
+        0.0 if math.isnan(estimate) else estimate,
+        max(0.0, lower),
+        math.inf if upper >= _FARTHEST else upper,
+    )
+
+
+def _least(
+    hits: Any, devices: int, other_hits: Any, other_devices: int, together: int, false_alarm: float
+) -> Floats:
+    """The smallest ln of a ratio that is not refuted, by bisection; numbers or arrays of hits."""
+    ones, others = np.asarray(hits, np.float64), np.asarray(other_hits, np.float64)
+    limit = float(gammainccinv(2, false_alarm / (2 * together)))
+    best = _likelihood(ones, devices, ones / devices) + _likelihood(
+        others, other_devices, others / other_devices
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        estimate = np.nan_to_num(
+            np.log(ones * other_devices) - np.log(others * devices), nan=0.0, posinf=np.inf, neginf=-np.inf
+        )
+    below = np.full_like(estimate, -_FARTHEST)
+    above = np.clip(estimate, -_FARTHEST, _FARTHEST)
+    for _ in range(50):
+        middle = (below + above) / 2
+        ratio = np.exp(middle)
+        # The likeliest P' under P = ratio·P' solves A·P'² - B·P' + C = 0; its smaller root, stably.
+        square, constant = ratio * (devices + other_devices), ones + others
+        linear = ratio * (devices + others) + ones + other_devices
+        other = 2 * constant / (linear + np.sqrt(np.maximum(linear**2 - 4 * square * constant, 0)))
+        seen = _likelihood(ones, devices, np.minimum(ratio * other, 1)) + _likelihood(
+            others, other_devices, np.minimum(other, 1)
+        )
+        refuted = best - seen >= limit
+        below, above = np.where(refuted, middle, below), np.where(refuted, above, middle)
+    return np.asarray(below)
+
+
+def _likelihood(ones: Floats, devices: int, chance: Floats) -> Floats:
+    return np.asarray(xlogy(ones, chance) + xlog1py(devices - ones, -chance))
+
+
+def expected_lower(
+    chance: Floats | float,
+    devices: int,
+    other: Floats | float,
+    other_devices: int,
+    together: int = TYPICAL_EVENTS,
+    *,
+    luck: float = 0.0,
+) -> Floats:
+    """
+    The bound that so many devices would give, for events of these chances (numbers or arrays); may be < 0.
+
+    `luck` 0 is the middle of what may come; at `SURE` the bound is at least this with chance 0.98 (normal
+    approximation: both shares are moved apart, each by its part of the deviation of their ratio).
+    """
+    first, second = np.asarray(chance, np.float64), np.asarray(other, np.float64)
+    spread, other_spread = (
+        np.sqrt((1 - share) / np.maximum(share * count, 1e-300))
+        for share, count in ((first, devices), (second, other_devices))
+    )
+    shift = luck / np.maximum(np.hypot(spread, other_spread), 1e-300)
+    hits = np.clip(devices * first * (1 - shift * spread**2), 0, devices)
+    other_hits = np.clip(other_devices * second * (1 + shift * other_spread**2), 0, other_devices)
+    return _least(hits, devices, other_hits, other_devices, together, FALSE_ALARM)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How often an event came up in two histories, beside the most that a claim allows."""
+
+    subject: str
+    what: str
+    claim: float
+    exact: float | None
+    """What enumeration says; None where it has no figure."""
+    hits: int
+    devices: int
+    other_hits: int
+    other_devices: int
+    notices: Callable[[float, int], bool] | None = None
+    """Whether an ε larger by a share would be found out with chance 0.98, among so many events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attacked:
+    """What an attack found: a loss of at least `lower`, at the audit's confidence."""
+
+    subject: str
+    what: str
+    claim: float
+    exact: float | None
+    """What enumeration says; None for what must not depend on values at all."""
+    estimate: float
+    lower: float
+    upper: float
+    devices: int
+    """Per history."""
+    above: bool
+    notice: float | None = None
+    """The smallest excess of ε that so many devices show with chance 0.98, as a share of ε; None: none."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Ready for JSON."""
+        return asdict(self)
+
+
+def judge(comparisons: Iterable[Comparison]) -> list[Attacked]:
+    """
+    Every comparison as a bound, all of them valid together; of those with one name, the one that found most.
+
+    How many there are depends on the plan alone, never on what was sent: that is what the bounds count on.
+    """
+    every = list(comparisons)
+    best: dict[tuple[str, str], Attacked] = {}
+    for seen in every:
+        bound = ratio_bound(seen.hits, seen.devices, seen.other_hits, seen.other_devices, len(every))
+        result = Attacked(
+            seen.subject, seen.what, seen.claim, seen.exact, bound.estimate, bound.lower, bound.upper,
+            min(seen.devices, seen.other_devices), bound.lower > seen.claim,
+            None if seen.notices is None else smallest_excess(seen.notices, len(every)),
+        )  # fmt: skip
+        known = best.get((seen.subject, seen.what))
+        if known is None or (result.lower, result.estimate) > (known.lower, known.estimate):
+            best[seen.subject, seen.what] = result
+    return list(best.values())
+
+
+def smallest_excess(notices: Callable[[float, int], bool], together: int) -> float | None:
+    """By which share ε must be larger to be noticed, by bisection; None beyond sixteen times."""
+    if not notices(_MOST_EXCESS, together):
+        return None
+    below, above = 0.0, _MOST_EXCESS
+    while above - below > 1e-3:
+        middle = (below + above) / 2
+        below, above = (below, middle) if notices(middle, together) else (middle, above)
+    return above

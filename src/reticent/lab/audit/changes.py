@@ -1,0 +1,122 @@
+"""
+Attacks on devices that change: the round of a change by itself, a change against none, and values that return.
+
+Devices of the moving world come in pairs with mirrored histories h and h'. An answer *agrees* if it speaks for
+the value that its device holds rather than for the one its mirror image holds. "All agree" under h is the same
+event as "all disagree" under h', so an event is counted among the even devices, and turned round among the odd
+ones. Both have the same histories up to the mirror, hence P ≤ e^ε Q also for the shares of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reticent.lab.audit.attacks import chance_of_first
+from reticent.lab.audit.blind import learned_event
+from reticent.lab.audit.bounds import Comparison
+from reticent.lab.audit.enumeration import ONE_ROUND, SHORT, same_pattern, switched_over
+from reticent.lab.audit.exact import Enumerated
+from reticent.lab.audit.scenarios import Sample, World, informative
+from reticent.plan import Metric, Plan
+from reticent.privacy import loss_by_width
+
+AT_CHANGE = f"{ONE_ROUND}, in which the value changes"
+NO_CHANGE = f"{ONE_ROUND}, in which the value stays"
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """What the devices that move a metric did, and whether each answer spoke for their value."""
+
+    agrees: Bools
+    """Of each device, round and bit."""
+    disagrees: Bools
+    """Not the opposite: silence does neither."""
+    changed: Bools
+    """Of each device and round but the first: whether the value is another than in the round before."""
+    mirrored: Bools
+    """Whether it is the second of its pair."""
+    learning: Bools
+    """Whether its pair is one of the first half."""
+
+
+def compare_changes(
+    plan: Plan, world: World, sample: Sample, exact: Sequence[Enumerated]
+) -> Iterator[Comparison]:
+    """Every metric in every round of the moving world, and over all of them."""
+    losses = {(loss.subject, loss.what): loss for loss in exact}
+    for metric in plan.metrics:
+        moves = _moves_of(plan, metric, world, sample)
+        agree, disagree = (np.asarray(moved.all(axis=2)) for moved in (moves.agrees, moves.disagrees))
+        one_round = losses[metric.name, ONE_ROUND]
+        for place in range(1, agree.shape[1]):
+            now, before = moves.changed[:, place - 1], place - 1
+            for what, which in ((AT_CHANGE, now), (NO_CHANGE, ~now)):
+                yield _compare(
+                    one_round,
+                    what,
+                    agree[which & ~moves.mirrored, place],
+                    disagree[which & moves.mirrored, place],
+                )
+            # Two rounds that tell values apart, against two rounds of either of them; then the other way round.
+            followed = agree[:, before] & agree[:, place]
+            first_only = agree[:, before] & disagree[:, place]
+            second_only = disagree[:, before] & agree[:, place]
+            for what, which in zip(switched_over(SHORT), (now, ~now), strict=True):
+                for other in (first_only, second_only):
+                    yield _compare(losses[metric.name, what], what, followed[which], other[~which])
+        yield _compare_returns(metric, moves, losses.get((metric.name, same_pattern(2))))
+
+
+def _compare(loss: Enumerated, what: str, shown: Bools, other: Bools) -> Comparison:
+    return Comparison(
+        loss.subject, what, loss.claim, loss.loss, int(shown.sum()), len(shown), int(other.sum()), len(other)
+    )
+
+
+def _compare_returns(metric: Metric, moves: _Moves, loss: Enumerated | None) -> Comparison:
+    """
+    All rounds of a history that changes against those of its mirror image, which has the same pattern.
+
+    The numbers of agreeing answers to look for are learned from the first half of the pairs, and counted
+    in the second: a client that draws anew when a value returns agrees more often than two memos allow.
+    """
+    here, there = moves.agrees.sum(axis=(1, 2)), moves.disagrees.sum(axis=(1, 2))
+    changing = moves.changed.any(axis=1)
+    learning, judging = (
+        (here[half & changing & ~moves.mirrored], there[half & changing & moves.mirrored])
+        for half in (moves.learning, ~moves.learning)
+    )
+    event = learned_event(*learning, outcomes=moves.agrees.shape[1] * moves.agrees.shape[2] + 1)
+    shown, other = (event[counts] for counts in judging)
+    claim = loss.claim if loss else loss_by_width(metric.mechanism, 2)
+    return Comparison(
+        metric.name, f"{same_pattern(2)}, returning", claim, loss.loss if loss else None,
+        int(shown.sum()), len(shown), int(other.sum()), len(other),
+    )  # fmt: skip
+
+
+def _moves_of(plan: Plan, metric: Metric, world: World, sample: Sample) -> _Moves:
+    """Of the devices whose pair moves the metric, in a cohort that tells its values apart."""
+    chances = np.array([chance_of_first(metric, state[metric.name]) for state in world.states])
+    mirror = sample.states.reshape(-1, 2, world.rounds)[:, ::-1].reshape(-1, world.rounds)
+    held, other = chances[sample.states], chances[mirror]
+    moving = (held != other).all(axis=1) & informative(metric.mechanism)[sample.cohorts]
+    first = (held > other)[moving]
+    offset, bits = plan.offset(metric.name), range(min(metric.bits, 2))
+    for_first = np.stack([sample.answered(offset + bit, 1 - bit)[moving] for bit in bits], axis=2)
+    for_second = np.stack([sample.answered(offset + bit, bit)[moving] for bit in bits], axis=2)
+    number = np.arange(sample.devices)[moving]
+    return _Moves(
+        agrees=np.where(first[:, :, None], for_first, for_second),
+        disagrees=np.where(first[:, :, None], for_second, for_first),
+        changed=first[:, 1:] != first[:, :-1],
+        mirrored=number % 2 == 1,
+        learning=number // 2 < sample.devices // 4,
+    )

@@ -213,8 +213,8 @@ class Certainty:
     sentence: str
 
 
-WITHIN_A_BUCKET = Certainty("sharp", 4, "within one bucket")
-"""For a quantile whose interval is a single bucket."""
+WITHIN_A_BUCKET = Certainty("good", 3, "within one bucket, as fine as reports tell")
+"""For a quantile whose interval is a single bucket, however wide that is."""
 
 _CERTAINTIES = ((0.05, "sharp", 4), (0.15, "good", 3), (0.5, "rough", 2))
 """(largest half-width as a part of the value, word, dots out of four)."""

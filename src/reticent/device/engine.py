@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from math import floor
+from math import floor, inf
 from os import PathLike, urandom
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from reticent.device.outbox import Kept
+    from reticent.device.plans import HeldPlan
     from reticent.device.receipt import Receipt, Status
     from reticent.device.transport import Transport
     from reticent.plan import Metric, Plan
@@ -65,8 +66,18 @@ class Engine:
         self._draws: tuple[bytes, SecretDraws] | None = None
         self.round_seconds = plan.round_seconds if plan else 0
         self.refused: tuple[str, ...] = ()
-        identity = (lambda: Identity(plan.name, plan.round_seconds, self.current_round)) if plan else None
-        self.state = StateFile(Path(path), identity, self._take_up)
+        """Why the plan was not taken up."""
+        self.answers = True
+        """Whether some plan is held that the policy allows: a refused one changes nothing."""
+        self.untracked = False
+        """Whether DO_NOT_TRACK is set; the state file knows."""
+        self.state = StateFile(Path(path), self._identity if plan else None, self._take_up)
+
+    def _identity(self) -> Identity:
+        """What a state file is made for, if one has to be."""
+        plan, most = self._plan, self._policy.max_lifetime
+        name = plan.name if plan else ""
+        return Identity(name, self.round_seconds, self.current_round, inf if most is None else most)
 
     @property
     def plan(self) -> Plan | None:
@@ -212,6 +223,8 @@ class Engine:
             if self._plan_for(connection, number) is None:
                 self._faults.add("plan-unreadable")
             return None
+        if not ledger.holds(connection, plan, me.epoch):
+            return None  # nothing is answered that is not counted: the policy may not allow one more epoch
         self.state.epoch = me.epoch  # another process may have begun it
         draws = self._draws_of(me)
         report, visited = answer(draws, plan, number, totals.read(connection, number), self._segment)
@@ -292,34 +305,69 @@ class Engine:
             self._faults.add("state-tightened")
         waiting = outbox.waiting(connection, me.plan)
         self._faults.add("report-damaged", sum(not kept.intact for kept in waiting))
+        self._faults.add("state-lost", opened.replaces_another)
         if self._plan is not None:
-            if opened.lost_epochs:
-                self._faults.add("state-lost")
-                ledger.count_lost(connection, self._plan, opened.lost_epochs)
-            self.refused = tuple(self._consider(connection, self._plan))
+            if self.untracked:
+                plans.pause(connection, self.current_round, "DO_NOT_TRACK")
+            else:  # rounds that began under it, in this program's last run for instance, stay unanswered
+                plans.resume(connection, self.current_round, "DO_NOT_TRACK")
+            self._consider(connection, self._plan)
         # The plans held, newest first, with the round each begins in: to find a metric without the file.
         rows = connection.execute("SELECT from_round FROM plans ORDER BY version DESC LIMIT 4").fetchall()
         timeline = [(first, self._plan_for(connection, first)) for (first,) in rows]
         self._timeline = [(first, plan) for first, plan in timeline if plan is not None]
 
-    def _consider(self, connection: sqlite3.Connection, plan: Plan) -> list[str]:
-        """Hold the plan from the next round on; returns what speaks against it instead."""
+    def _consider(self, connection: sqlite3.Connection, plan: Plan) -> None:
+        """
+        Hold the plan from the next round on, unless something speaks against it.
+
+        A plan that is refused changes nothing: the version held goes on, if the policy allows that one.
+        """
         me, newest = device_row(connection), plans.latest(connection)
-        problems = self._policy.problems(plan, me.epoch, ledger.entries(connection))
-        if newest is not None and plan.version < newest.version:
-            return [f"version {plan.version} is older than version {newest.version}, which this device holds"]
-        if newest is not None and plan.version == newest.version:
-            if plan.fingerprint != newest.fingerprint:
-                return [f"version {plan.version} is not the version {plan.version} this device holds"]
-            if not problems:
-                plans.refresh_text(connection, plan)
-            return problems
-        first = self.current_round + 1
-        if plans.asks_anew(connection, plan):
-            since = None if me.changed_in is None else first - me.changed_in
-            problems += self._policy.churn_problems(since)
+        problems: list[str] = []
+        if newest is None or plan.version > newest.version:
+            problems = self._take_over(connection, me, plan)
+            newest = plans.latest(connection)
+        elif plan.version < newest.version:
+            problems = [
+                f"version {plan.version} is older than version {newest.version}, which this device holds"
+            ]
+        elif plan.fingerprint != newest.fingerprint:
+            problems = [f"version {plan.version} is not the version {plan.version} this device holds"]
+        else:
+            plans.refresh_text(connection, plan)
+        beyond = self._go_on(connection, me, newest) if newest else []
+        self.refused = tuple(dict.fromkeys([*problems, *beyond]))
+        self.answers = newest is not None and not beyond
+
+    def _go_on(self, connection: sqlite3.Connection, me: DeviceRow, newest: HeldPlan) -> list[str]:
+        """Answer the version held in this epoch; returns what speaks against it: a limit may be lower now."""
+        plan = self._plan_for(connection, newest.from_round)
+        if plan is None:
+            return [f"version {newest.version}, which this device holds, cannot be read any more"]
+        is_counted = ledger.holds(connection, plan, me.epoch)  # not so after `forget`
+        lifetime = ledger.lifetime(connection, *(() if is_counted else (plan, me.epoch)))
+        problems = self._policy.problems(plan, newest.round_loss, lifetime)
+        if not problems and not is_counted:
+            ledger.hold(connection, plan, me.epoch)
+        return problems
+
+    def _take_over(self, connection: sqlite3.Connection, me: DeviceRow, plan: Plan) -> list[str]:
+        """Hold a version that was not held before; returns what speaks against it instead."""
+        from reticent.plan import privacy_card
+
+        first, round_loss = self.current_round + 1, privacy_card(plan).round
+        is_change = me.changed_in is not None and plans.asks_anew(connection, plan)
+        problems = self._policy.problems(
+            plan,
+            round_loss,
+            ledger.lifetime(connection, plan, me.epoch),
+            first - me.changed_in if is_change and me.changed_in is not None else None,
+        )
         if not problems:
-            plans.take_up(connection, plan, first)
+            # In one transaction: nothing is ever answered that the ledger does not count.
+            plans.take_up(connection, plan, first, round_loss)
+            ledger.hold(connection, plan, me.epoch)
         return problems
 
     def _plan_for(self, connection: sqlite3.Connection, number: int) -> Plan | None:
@@ -336,17 +384,23 @@ class Engine:
 
     # The person's wishes
 
-    def pause(self) -> None:
+    def pause(self, reason: plans.Reason = "asked") -> None:
         """Record and send nothing; the round under way will not be answered, and its values go."""
         with self._writing(durable=True, patience=2.0) as connection:
-            plans.pause(connection, self.current_round)
+            plans.pause(connection, self.current_round, reason)
             totals.erase(connection, self.current_round, self.current_round)
         self.state.wipe_log()
 
-    def resume(self) -> None:
+    def resume(self, reason: plans.Reason = "asked") -> None:
         """Go on, from the next round."""
         with self._writing(durable=True, patience=2.0) as connection:
-            plans.resume(connection, self.current_round)
+            plans.resume(connection, self.current_round, reason)
+
+    def heed_do_not_track(self, is_set: bool) -> None:
+        """Make the state file know of DO_NOT_TRACK: a round that overlaps it is never answered."""
+        if is_set != self.untracked:
+            (self.pause if is_set else self.resume)("DO_NOT_TRACK")
+            self.untracked = is_set
 
     def forget(self) -> None:
         """A new secret: no remembered answer survives, and no round that had begun is answered any more."""
@@ -356,13 +410,18 @@ class Engine:
             connection.execute(
                 "UPDATE device"
                 " SET secret = ?, epoch = ?, checksum = ?, silent_through = max(silent_through, ?)",
-                (secret, me.epoch + 1, checksum(secret, me.plan, me.round_seconds, me.epoch + 1), current),
+                (
+                    secret,
+                    me.epoch + 1,
+                    checksum(secret, me.plan, me.round_seconds, me.epoch + 1, me.held),
+                    current,
+                ),
             )
             connection.execute("DELETE FROM totals")
             outbox.drop_waiting(connection)
             connection.execute("INSERT INTO epochs VALUES (?, ?, 'forgotten')", (me.epoch + 1, current))
             if self._plan is not None:
-                self.refused = tuple(self._consider(connection, self._plan))
+                self._consider(connection, self._plan)
         self.state.epoch = me.epoch + 1
         self.state.wipe_log()
 
@@ -385,9 +444,10 @@ class Engine:
             return Status(
                 plan=me.plan,
                 version=newest.version if newest else None,
-                paused=plans.is_paused(connection),
-                do_not_track=do_not_track,
+                paused=plans.is_paused(connection, "asked"),
+                do_not_track=do_not_track or plans.is_paused(connection, "DO_NOT_TRACK"),
                 refused=self.refused,
+                answers=self.answers,
                 epoch=me.epoch,
                 current_round=self.current_round,
                 answers_from=None

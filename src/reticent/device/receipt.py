@@ -94,9 +94,10 @@ class Receipt:
         for entry in self.losses:
             answers = "answer" if entry.classes_seen == 1 else "answers"
             used = f"{entry.classes_seen} remembered {answers} used"
-            seen = "all, its file was lost" if entry.lost else used
+            seen = "all that it held" if entry.lost else used
             lines.append(
-                f"  {entry.metric}, epoch {entry.epoch}: {printed(entry.loss)} / {printed(entry.lifetime)}  ({seen})"
+                f"  {_subject(entry)}, epoch {entry.epoch}: "
+                f"{printed(entry.loss)} / {printed(entry.lifetime)}  ({seen})"
             )
         lines.append(f"  together: {printed(self.total_loss)} / {printed(self.total_lifetime)}")
         lines.append(self._meaning)
@@ -113,11 +114,11 @@ class Receipt:
         unfolding = f"{len(earlier)} earlier report{'s' * (len(earlier) > 1)}"
         losses = (
             [
-                entry.metric,
+                _subject(entry),
                 entry.epoch,
                 printed(entry.loss),
                 printed(entry.lifetime),
-                "all, its file was lost" if entry.lost else entry.classes_seen,
+                "all that it held" if entry.lost else entry.classes_seen,
             ]
             for entry in self.losses
         )
@@ -137,6 +138,10 @@ class Receipt:
                 for epoch in self.epochs
             ),
         )
+
+
+def _subject(entry: Entry) -> str:
+    return "a lost state file" if entry.lost else entry.metric
 
 
 def _columns(reports: Sequence[Told]) -> tuple[list[str], list[list[object]]]:
@@ -182,7 +187,9 @@ class Status:
     paused: bool = False
     do_not_track: bool = False
     refused: tuple[str, ...] = ()
-    """Why the plan is not answered."""
+    """Why the plan it was given is not taken up, or not answered any more."""
+    answers: bool = True
+    """Whether a version is held that the policy allows; a newer one that is refused does not end it."""
     epoch: int = 0
     current_round: int = -1
     answers_from: int | None = None
@@ -199,7 +206,7 @@ class Status:
     @property
     def active(self) -> bool:
         """Whether values are recorded and rounds answered."""
-        return not (self.paused or self.do_not_track or self.refused or self.problem)
+        return self.answers and not (self.paused or self.do_not_track or self.problem)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -210,7 +217,7 @@ class Status:
         reasons = [
             *(["paused"] if self.paused else []),
             *(["DO_NOT_TRACK is set"] if self.do_not_track else []),
-            *self.refused,
+            *(f"refused: {reason}" for reason in self.refused),
             *([self.problem] if self.problem else []),
         ]
         lines = [f"Plan {self.plan} version {self.version}: {mood}", *(f"  {reason}" for reason in reasons)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from math import isnan
 
 __all__ = ["Safe", "bar", "folded", "note", "page", "safe", "table", "under"]
 
@@ -92,7 +93,7 @@ def bar(value: float, lower: float, upper: float, scale: tuple[float, float]) ->
     def place(number: float) -> float:
         return 1 + (min(max(number, low), high) - low) * unit
 
-    left, right = sorted((place(0.0), place(value)))
+    left, right = sorted((place(0.0), place(0.0 if isnan(value) else value)))
     middle, ends = _BAR_HEIGHT / 2, (place(lower), place(upper))
     path = f"M{ends[0]:.1f} {middle:g}H{ends[1]:.1f}" + "".join(f"M{end:.1f} 2V10" for end in ends)
     return Safe(

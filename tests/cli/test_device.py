@@ -35,7 +35,7 @@ def test_the_receipt_shows_bits_and_losses_but_no_value(state: Path) -> None:
     assert answer["total_loss"] == pytest.approx(3, rel=1e-9)
     shown = run("receipt", state)
     assert shown.exit_code == 0
-    assert "together: 3 / 6" in shown.output
+    assert "together: 3.0 / 6.0" in shown.output
     assert "12345" not in shown.output + json.dumps(answer)
 
 

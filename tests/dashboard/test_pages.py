@@ -192,10 +192,12 @@ def test_a_histogram_is_the_readers_on_the_page_and_in_the_twin(world: Any, metr
     assert twin["histogram"] == result.to_dict()
     assert twin["norm_sub"] == list(norm_sub(result.estimate))
     assert sum(twin["norm_sub"]) == pytest.approx(1)
-    medians = [cumulative(result.estimate).quantile(0.5).value for result in results]
+    medians = [cumulative(result.metric, result.counts).quantile(0.5).value for result in results]
     assert [point["value"] for point in twin["medians"]] == medians
     levels = [0.25, 0.5, 0.75, 0.9]
-    assert twin["quantiles"] == [cumulative(result.estimate).quantile(level).to_dict() for level in levels]
+    assert twin["quantiles"] == [
+        cumulative(result.metric, result.counts).quantile(level).to_dict() for level in levels
+    ]
     page = world.get(f"{METRIC}/{metric}").page
     rows = [row for row in page.rows if len(row) == 7][1:]
     for row, bucket, projected in zip(rows, twin["histogram"]["buckets"], twin["norm_sub"], strict=True):

@@ -28,8 +28,9 @@ SPREAD = Metric("spread", DBitFlip(2, Buckets([0, 1, 4, 24]), 3), unit="hour")
 MEAN = estimate(HOURS, MeanCounts(10_000, 4_000))
 BELOW = estimate(HOURS, MeanCounts(10_000, 2_500))
 """Fewer ones than a fleet of zeros would send: the value is negative and outside of its interval."""
-SHARES = estimate(SPREAD, HistogramCounts((10_000,) * 3, (5_000, 2_600, 3_300), rows_per_report=3))
-BAND = cumulative(SHARES)
+COUNTS = HistogramCounts((10_000,) * 3, (5_000, 2_600, 3_300), rows_per_report=3)
+SHARES = estimate(SPREAD, COUNTS)
+BAND = cumulative(SPREAD, COUNTS)
 TRUTH = (0.5, 0.0, 0.5)
 
 DRAWINGS: list[Callable[..., Figure]] = [
@@ -77,7 +78,7 @@ def test_a_value_outside_its_interval_is_drawn_beside_it() -> None:
 def test_a_bucket_and_a_difference_can_be_drawn_too() -> None:
     (axes,) = SHARES.buckets[1].plot().axes
     assert axes.get_xlabel() == "share of devices in [1, 4)"
-    (axes,) = difference(MEAN, BELOW).plot(truth=0.0).axes
+    (axes,) = difference(HOURS, MeanCounts(10_000, 4_000), MeanCounts(10_000, 2_500)).plot(truth=0.0).axes
     assert points(axes, "truth")[0][0] == 0
 
 

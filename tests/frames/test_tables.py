@@ -61,7 +61,9 @@ def test_an_estimate_comes_back_as_it_was(backend: str, number: Estimate | Histo
     frame = number.to_frame(backend)
     assert type(frame).__module__.partition(".")[0] == backend
     assert names_of(frame) == NAMES
-    assert from_frame(frame) == number
+    assert repr(from_frame(frame)) == repr(
+        number
+    )  # nan, for a bucket without reports, is not equal to itself
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -69,19 +71,21 @@ def test_many_estimates_come_back_as_they_were(backend: str) -> None:
     frame = estimates_to_frame(ESTIMATES, backend)
     assert len(frame) == 1 + 1 + 3 + 3
     assert names_of(frame) == NAMES
-    assert estimates_from_frame(frame) == ESTIMATES
+    assert repr(estimates_from_frame(frame)) == repr(ESTIMATES)
 
 
 def test_by_way_of_files(tmp_path: Path) -> None:
     table = estimates_to_frame(ESTIMATES)
     pq.write_table(table, tmp_path / "estimates.parquet")
-    assert estimates_from_frame(pq.read_table(tmp_path / "estimates.parquet")) == ESTIMATES
+    assert repr(estimates_from_frame(pq.read_table(tmp_path / "estimates.parquet"))) == repr(ESTIMATES)
     estimates_to_frame(ESTIMATES, "polars").write_parquet(tmp_path / "polars.parquet")
-    assert estimates_from_frame(pq.read_table(tmp_path / "polars.parquet")) == ESTIMATES
-    assert estimates_from_frame(pa.ipc.open_stream(arrow_bytes(ESTIMATES)).read_all()) == ESTIMATES
+    assert repr(estimates_from_frame(pq.read_table(tmp_path / "polars.parquet"))) == repr(ESTIMATES)
+    assert repr(estimates_from_frame(pa.ipc.open_stream(arrow_bytes(ESTIMATES)).read_all())) == repr(
+        ESTIMATES
+    )
     text = csv_text(ESTIMATES)
     assert next(csv.reader(io.StringIO(text))) == NAMES
-    assert estimates_from_frame(pa.csv.read_csv(io.BytesIO(text.encode()))) == ESTIMATES
+    assert repr(estimates_from_frame(pa.csv.read_csv(io.BytesIO(text.encode())))) == repr(ESTIMATES)
 
 
 def test_rows_may_come_in_any_order() -> None:

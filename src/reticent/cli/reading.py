@@ -111,7 +111,7 @@ def estimate(store: str | None, counts: Path | None, as_json: bool, **asked: Any
                 str(result.round),
                 date_and_time(result.start),
                 ", ".join(f"{name}:{tag}" for name, tag in result.segment.items()),
-                f"{figure(number.value)} ± {figure(number.half_width)}",
+                f"{figure(number.value)} ± {figure(number.half_width)}" if number.reports else "unknown",
                 f"{figure(number.lower)} to {figure(number.upper)}",
                 f"{number.reports:,}",
                 "" if result.state == "sealed" else "provisional",

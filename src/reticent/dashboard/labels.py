@@ -200,7 +200,7 @@ def odds(loss: float) -> str:
 def _up(factor: float) -> str:
     """Two significant digits, rounded up: a promise must not be better than the truth."""
     places = 1 - math.floor(math.log10(factor))
-    raised = math.ceil(factor * 10.0**places - 1e-9) / 10.0**places
+    raised = math.ceil(factor * 10.0**places * (1 - 1e-15)) / 10.0**places
     return number(raised, max(places, 0))
 
 
@@ -213,8 +213,8 @@ class Certainty:
     sentence: str
 
 
-WITHIN_A_BUCKET = Certainty("sharp", 4, "within one bucket")
-"""For a quantile whose interval is a single bucket."""
+WITHIN_A_BUCKET = Certainty("good", 3, "within one bucket, as fine as reports tell")
+"""For a quantile whose interval is a single bucket, however wide that is."""
 
 _CERTAINTIES = ((0.05, "sharp", 4), (0.15, "good", 3), (0.5, "rough", 2))
 """(largest half-width as a part of the value, word, dots out of four)."""

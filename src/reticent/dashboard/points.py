@@ -42,7 +42,7 @@ class Point:
             state=result.state,
             segment=result.segment,
             reports=reports,
-            estimate=cumulative(estimate).quantile(0.5)
+            estimate=cumulative(result.metric, result.counts, estimate.confidence).quantile(0.5)
             if isinstance(estimate, HistogramEstimate)
             else estimate,
         )

@@ -21,6 +21,7 @@ except ImportError as missing:
     raise MissingExtraError("estimates", (missing.name or "numpy").partition(".")[0]) from missing
 
 from reticent.estimates.cohort_balance import ALARM, Balance, RowBalance, balance, shares_of_rows
+from reticent.estimates.cumulative import CumulativeEstimate, Quantile, cumulative
 from reticent.estimates.estimator import Estimate, HistogramEstimate, estimate
 from reticent.estimates.interval import (
     check_confidence,
@@ -34,7 +35,6 @@ from reticent.estimates.interval import (
 from reticent.estimates.notebook import plot_rounds
 from reticent.estimates.pooling import average, difference
 from reticent.estimates.postprocess import Fitted, clip, expectation_maximisation, norm_sub
-from reticent.estimates.quantiles import CumulativeEstimate, Quantile, cumulative
 from reticent.estimates.table import estimates_to_frame
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from math import sqrt
+from math import isnan, sqrt
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -34,6 +34,9 @@ class Estimate:
     `consistent` is False: the truth cannot have produced these reports, or only with bad luck.
 
     `half_width` is that of the interval before cutting, and is what stands behind ±.
+
+    A bucket that nobody was asked about has the whole range for its interval and no value: `value` is nan,
+    null in JSON and empty in a table.
     """
 
     value: float
@@ -59,6 +62,8 @@ class Estimate:
     """So many intervals, this one among them, hold at once with probability `confidence`."""
     edges: tuple[float, float] | None = None
     """The bucket, for an estimate of the share of devices in one."""
+    rule: str = "clopper-pearson"
+    """Where the interval comes from: "clopper-pearson", or for several rounds what `pooling` says."""
 
     @property
     def half_width(self) -> float:
@@ -98,6 +103,8 @@ class Estimate:
         decimals = digits(self.half_width)
         unit = f" {self.unit}" if self.unit else ""
         level = f"{100 * self.confidence:.6g}%"
+        if isnan(self.value):
+            return f"unknown ({level}, n={self.reports:,})"
         number = f"{self.value:,.{decimals}f} ± {self.half_width:,.{decimals}f}"
         return f"{number}{unit} ({level}, n={self.reports:,})"
 
@@ -121,7 +128,7 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         """What `GET /v1/estimates` answers for one number: plain values, ready for JSON."""
         plain: dict[str, Any] = {
-            "value": self.value,
+            "value": None if isnan(self.value) else self.value,
             "lower": self.lower,
             "upper": self.upper,
             "confidence": self.confidence,
@@ -133,6 +140,7 @@ class Estimate:
             "paper_bound": self.paper_bound,
             "manipulation": self.manipulation,
             "consistent": self.consistent,
+            "rule": self.rule,
         }
         return plain if self.edges is None else {"edges": list(self.edges), **plain}
 
@@ -219,7 +227,7 @@ def estimate(metric: Metric, counts: Counts, confidence: float = 0.95) -> Estima
     (S, n) through the same line; for a histogram, each at (1 - confidence)/k, so that all hold at once.
 
     Without any report there is nothing to explain, and `ParameterError` is raised. A bucket of dBitFlip
-    that nobody was asked about gets its whole range, the middle as its value, and `reports=0`.
+    that nobody was asked about gets its whole range, no value (nan), and `reports=0`.
 
     >>> from reticent.mechanisms import Buckets, HadamardBit
     >>> hours = Metric("hours", HadamardBit(epsilon=1, buckets=Buckets.even(24, 3)), unit="hour")
@@ -248,9 +256,11 @@ def _estimates(
         highest * channel.truth(share) for share in clopper_pearson(hits, reports, confidence, together)
     )
     asked = reports > 0
-    value = np.where(asked, highest * channel.truth(hits / np.maximum(reports, 1)), highest / 2)
+    value = np.where(asked, highest * channel.truth(hits / np.maximum(reports, 1)), np.nan)
     lower, upper = np.where(asked, lower, 0.0), np.where(asked, upper, highest)
-    noise, sampling = mechanism.variances(metric.flip, np.clip(value / highest, 0.0, 1.0))
+    noise, sampling = mechanism.variances(
+        metric.flip, np.clip(np.where(asked, value / highest, 0.5), 0.0, 1.0)
+    )
     leverage = np.where(asked, counts.devices / np.maximum(reports, 1), 1.0)
     columns = (
         value,

@@ -33,8 +33,12 @@ def clopper_pearson(ones: Any, reports: Any, confidence: float, together: int = 
     (0.0, 0.3085)
     """
     check_confidence(confidence)
+    return binomial_limits(ones, reports, (1.0 - confidence) / together / 2)
+
+
+def binomial_limits(ones: Any, reports: Any, tail: Any) -> tuple[Floats, Floats]:
+    """The Clopper-Pearson interval whose ends are each wrong with probability `tail` at most."""
     successes, trials = np.asarray(ones, dtype=np.float64), np.asarray(reports, dtype=np.float64)
-    tail = (1.0 - confidence) / together / 2
     failures = trials - successes
     some, not_all = successes > 0, failures > 0
     lower = np.where(some, betaincinv(np.where(some, successes, 1.0), failures + 1, tail), 0.0)

@@ -10,6 +10,7 @@ where it is known, is drawn beside the estimate.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from reticent.estimates.cumulative import CumulativeEstimate, Quantile
     from reticent.estimates.estimator import Estimate, HistogramEstimate
-    from reticent.estimates.quantiles import CumulativeEstimate, Quantile
 
 LIARS = 0.01
 """The share of dishonest reports whose effect is shown."""
@@ -62,12 +63,14 @@ def histogram_html(histogram: HistogramEstimate) -> Safe:
     """A row per bucket: its share, its interval, and both as a bar."""
     buckets, edges = histogram.buckets, histogram.edges
     numbers = [number for bucket in buckets for number in (bucket.value, bucket.lower, bucket.upper)]
-    scale = min(numbers), max(numbers)
+    scale = float(np.nanmin(numbers)), float(np.nanmax(numbers))
     uneven = len({bucket.reports for bucket in buckets}) > 1
     rows = (
         [
             bucket_name(left, right, closed=right == edges[-1]),
-            f"{bucket.value:,.{digits(bucket.half_width)}f} ± {bucket.half_width:,.{digits(bucket.half_width)}f}",
+            f"{bucket.value:,.{digits(bucket.half_width)}f} ± {bucket.half_width:,.{digits(bucket.half_width)}f}"
+            if bucket.reports
+            else "unknown",
             _ends(bucket),
             bar(bucket.value, bucket.lower, bucket.upper, scale),
             *([f"{bucket.reports:,}"] if uneven else []),
@@ -90,9 +93,14 @@ def cumulative_html(band: CumulativeEstimate) -> Safe:
     """A row per edge: the share of devices below it, and the band there."""
     columns = zip(band.edges, band.values, band.lower, band.upper, strict=True)
     numbers = [*band.values, *band.lower, *band.upper]
-    scale = min(numbers), max(numbers)
+    scale = float(np.nanmin(numbers)), float(np.nanmax(numbers))
     rows = (
-        [f"{edge:g}", f"{value:.3f}", f"{low:.3f} to {high:.3f}", bar(value, low, high, scale)]
+        [
+            f"{edge:g}",
+            "unknown" if isnan(value) else f"{value:.3f}",
+            f"{low:.3f} to {high:.3f}",
+            bar(value, low, high, scale),
+        ]
         for edge, value, low, high in columns
     )
     unit = f"below, {band.unit}" if band.unit else "below"

@@ -29,8 +29,12 @@ from reticent.plan import Metric
 
 
 def clip(histogram: HistogramEstimate) -> tuple[float, ...]:
-    """Each share cut to [0, 1]. Biased upwards on light buckets; the sum stays above 1."""
-    return tuple(min(max(value, 0.0), 1.0) for value in histogram.values)
+    """
+    Each share cut to [0, 1]. Biased upwards on light buckets; the sum stays above 1.
+
+    Here and in `norm_sub` a bucket that nobody was asked about counts as 0.
+    """
+    return tuple(np.clip(np.nan_to_num(histogram.values), 0.0, 1.0).tolist())
 
 
 def norm_sub(histogram: HistogramEstimate) -> tuple[float, ...]:
@@ -40,7 +44,7 @@ def norm_sub(histogram: HistogramEstimate) -> tuple[float, ...]:
     One number is subtracted from every share and what falls below 0 becomes 0, the number being such that
     the rest adds up to 1. Biased, most of all on light buckets.
     """
-    shares = np.array(histogram.values)
+    shares = np.nan_to_num(histogram.values)
     falling = np.sort(shares)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(falling) + 1)
     subtracted = excess[np.nonzero(falling > excess)[0][-1]]

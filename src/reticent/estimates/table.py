@@ -11,6 +11,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
+from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from reticent.errors import MissingExtraError, ParameterError
@@ -42,7 +43,7 @@ COLUMNS = (
     Column("segment", "string", "NAME:TAG, several with ; between; empty for the whole fleet"),
     Column("bucket_low", "float64", "where a bucket begins; nothing for a mean"),
     Column("bucket_high", "float64", "where it ends"),
-    Column("value", "float64", "the unbiased mean, or the share of devices in the bucket"),
+    Column("value", "float64", "the unbiased mean, or share of devices; nothing where nobody was asked"),
     Column("lower", "float64", "the interval, cut to the range that the truth is known to be in"),
     Column("upper", "float64", "its other end"),
     Column("confidence", "float64", "the probability with which the interval holds the truth"),
@@ -60,6 +61,7 @@ COLUMNS = (
     Column("uncut_upper", "float64", "its other end"),
     Column("noise_share", "float64", "the share of the variance that privacy costs"),
     Column("together", "int64", "so many intervals hold at once with this confidence"),
+    Column("rule", "string", "where the interval comes from"),
 )
 """All columns, in their order; new ones go to the end."""
 ABOUT = ("plan", "version", "metric", "round", "start", "end", "state", "segment")
@@ -114,6 +116,7 @@ def _number_rows(
             "bucket": None if buckets is None else place,
             "bucket_low": low,
             "bucket_high": high,
+            "value": None if isnan(number.value) else number.value,
             "span_lower": number.span[0],
             "span_upper": number.span[1],
             "uncut_lower": number.uncut[0],

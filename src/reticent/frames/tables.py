@@ -12,6 +12,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -227,10 +228,12 @@ def _estimate(rows: Sequence[Mapping[str, Any]]) -> Estimate | HistogramEstimate
 
 
 def _number(row: Mapping[str, Any], unit: str) -> Estimate:
-    same = ("value", "lower", "upper", "confidence", "noise_share", "paper_bound", "manipulation")
+    same = ("lower", "upper", "confidence", "noise_share", "paper_bound", "manipulation")
     return Estimate(
+        value=nan if row["value"] is None else row["value"],
         **{name: row[name] for name in same},
         **{name: int(row[name]) for name in ("reports", "devices", "together")},
+        rule=row["rule"],
         unit=unit,
         span=(row["span_lower"], row["span_upper"]),
         uncut=(row["uncut_lower"], row["uncut_upper"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import isnan
 
 from markupsafe import Markup
 
@@ -140,9 +141,10 @@ def cumulative(below: CumulativeEstimate, quantiles: Sequence[Quantile], label: 
     Between two edges nothing is known but that the share does not fall: so the lower edge of the band keeps
     the height of the edge before, and the upper one has that of the edge after.
     """
+    known = [share for share in below.values if not isnan(share)]
 
     def draw(base: Frame) -> Markup:
-        levels = base.vertical(100 * min(0.0, *below.values), 100 * max(1.0, *below.values))
+        levels = base.vertical(100 * min(0.0, *known), 100 * max(1.0, *known))
         frame, rules = grid(base, levels, [0, 25, 50, 75, 100], "% of devices at or below")
         axis = BucketAxis(below.edges, frame)
         middle, low, high = (
@@ -161,7 +163,7 @@ def cumulative(below: CumulativeEstimate, quantiles: Sequence[Quantile], label: 
             path([*up, *reversed(down)], "band", closed=True),
             path(up, "edge"),
             path(down, "edge"),
-            path(middle, "middle"),
+            path([place for place in middle if not isnan(place[1])], "middle"),
             "</g>",
         ]
         for quantile in quantiles:

@@ -11,6 +11,7 @@ from reticent.dashboard.points import Point, PointReader, comparable, latest
 from reticent.dashboard.views import View, headline, interval, mark
 from reticent.estimates import Estimate, HistogramEstimate, cumulative, norm_sub
 from reticent.plan import Metric, Plan
+from reticent.results import Result
 
 MOST_LINES = 8
 """As many lines as there are colours that all eyes can tell apart."""
@@ -189,7 +190,7 @@ def _histogram(
     marks = [mark(point) for point in reversed(points)]
     label = f"median of {metric.name} per round, with its {params.confidence} % interval"
     balance = result.balance
-    pictures, shares = _shares(result.estimate, metric, params)
+    pictures, shares = _shares(result, result.estimate, params)
     shown = {
         "headline": headline(chosen),
         "tags": [
@@ -214,13 +215,15 @@ def _histogram(
     return shown | pictures, twin | {"histogram": result.to_dict()} | shares
 
 
-def _shares(histogram: HistogramEstimate, metric: Metric, params: Params) -> Parts:
+def _shares(result: Result, histogram: HistogramEstimate, params: Params) -> Parts:
     """Charts and tables of one histogram, and the numbers behind them."""
-    unit, buckets, projected = labels.plural(metric.unit), histogram.buckets, norm_sub(histogram)
-    below = cumulative(histogram)
+    metric, buckets, projected = result.metric, histogram.buckets, norm_sub(histogram)
+    unit = labels.plural(metric.unit)
+    below = cumulative(metric, result.counts, histogram.confidence)
     quantiles = [below.quantile(level) for level in QUANTILES]
     widest = max(bucket.half_width for bucket in buckets)
-    heaviest = max(buckets, key=lambda bucket: bucket.value)
+    asked = [bucket for bucket in buckets if bucket.reports]
+    heaviest = max(asked, key=lambda bucket: bucket.value)
     per_bucket = (
         f"share of devices per bucket of {metric.name}, with simultaneous {params.confidence} % intervals"
     )
@@ -233,7 +236,7 @@ def _shares(histogram: HistogramEstimate, metric: Metric, params: Params) -> Par
         rows.append(
             {
                 "bucket": _bucket_name(bucket),
-                "raw": labels.number(100 * bucket.value, digits),
+                "raw": labels.number(100 * bucket.value, digits) if bucket.reports else "unknown",
                 "half_width": labels.number(100 * bucket.half_width, digits),
                 "lower": labels.number(100 * bucket.lower, digits),
                 "upper": labels.number(100 * bucket.upper, digits),
@@ -258,7 +261,7 @@ def _shares(histogram: HistogramEstimate, metric: Metric, params: Params) -> Par
         "heaviest": _bucket_name(heaviest),
         "widest": labels.percent(widest, widest / 10),
         "negative": sum(bucket.value < 0 for bucket in buckets),
-        "total": labels.percent(sum(histogram.values), 0.01),
+        "total": labels.percent(sum(bucket.value for bucket in asked), 0.01),
         "inconsistent": [_bucket_name(bucket) for bucket in buckets if not bucket.consistent],
     }
     twin = {
@@ -274,13 +277,14 @@ def bars(histogram: HistogramEstimate) -> list[charts.Bar]:
     drawn = []
     for bucket, share in zip(histogram.buckets, norm_sub(histogram), strict=True):
         ends = labels.between(100 * bucket.lower, 100 * bucket.upper)
-        raw = labels.percent(bucket.value, bucket.half_width)
+        value = bucket.value if bucket.reports else 0.0
+        raw = labels.percent(value, bucket.half_width) if bucket.reports else "unknown"
         projected = labels.percent(share, bucket.half_width)
         tip = (
             f"{_bucket_name(bucket)} {labels.plural(histogram.unit)}\n"
             f"{raw} ({ends} %), Norm-Sub {projected}, {bucket.reports:,} reports"
         )
-        drawn.append(charts.Bar(bucket.value, bucket.lower, bucket.upper, share, tip))
+        drawn.append(charts.Bar(value, bucket.lower, bucket.upper, share, tip))
     return drawn
 
 

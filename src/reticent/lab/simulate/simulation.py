@@ -133,7 +133,11 @@ class MetricEstimates:
 def _numbers(estimated: Estimate | HistogramEstimate) -> list[tuple[float, float, float, float]]:
     """One row for a mean, one per bucket for a histogram."""
     parts = estimated.buckets if isinstance(estimated, HistogramEstimate) else [estimated]
-    return [(part.value, part.lower, part.upper, part.half_width) for part in parts]
+    middles = [(part.lower + part.upper) / 2 for part in parts]  # of the range, where nobody was asked
+    return [
+        (part.value if part.reports else middle, part.lower, part.upper, part.half_width)
+        for part, middle in zip(parts, middles, strict=True)
+    ]
 
 
 @dataclass(frozen=True)

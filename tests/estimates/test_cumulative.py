@@ -1,0 +1,142 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reticent.counts import HistogramCounts, MeanCounts
+from reticent.errors import ParameterError
+from reticent.estimates import CumulativeEstimate, clopper_pearson, cumulative, estimate
+from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
+from reticent.plan import Metric
+
+ALL = Metric("all", DBitFlip(2, Buckets.even(24, 6), 6), unit="hour")
+ROWS = Metric("rows", HadamardBit(2, Buckets([0, 1, 2, 4, 8, 24])), unit="hour")
+
+
+def six_buckets(ones: list[int], reports: int = 1000) -> HistogramCounts:
+    return HistogramCounts((reports,) * 6, tuple(ones), rows_per_report=6)
+
+
+@given(st.lists(st.integers(0, 1000), min_size=6, max_size=6))
+@settings(max_examples=200)
+def test_the_band_is_a_band(ones: list[int]) -> None:
+    """Whatever the counts: it starts at 0, ends at 1, rises, and has its lower end below its upper end."""
+    band = cumulative(ALL, six_buckets(ones))
+    assert band.values[0] == band.lower[0] == band.upper[0] == 0
+    assert band.values[-1] == band.lower[-1] == band.upper[-1] == 1
+    for ends in (band.lower, band.upper):
+        assert list(ends) == sorted(ends)
+        assert min(ends) >= 0
+        assert max(ends) <= 1
+    assert all(low <= high for low, high in zip(band.lower, band.upper, strict=True))
+    found = [band.quantile(level) for level in (0.01, 0.25, 0.5, 0.75, 0.99)]
+    for quantile in found:
+        assert quantile.lower <= quantile.value <= quantile.upper
+        assert {quantile.lower, quantile.upper} <= set(band.edges)
+    for ends in ([each.lower for each in found], [each.upper for each in found]):
+        assert ends == sorted(ends)
+
+
+def test_values_are_sums_from_the_nearer_end() -> None:
+    shares = np.array(estimate(ALL, six_buckets([500, 300, 350, 280, 260, 250])).values)
+    band = cumulative(ALL, six_buckets([500, 300, 350, 280, 260, 250]))
+    assert band.values[1:4] == pytest.approx(np.cumsum(shares)[:3])
+    assert band.values[4:6] == pytest.approx([1 - shares[4] - shares[5], 1 - shares[5]])
+
+
+def test_the_limits_of_a_sum_are_those_of_its_coins() -> None:
+    """Every device answers about all six buckets: the sum of two is 2n coins, five edges have two limits each."""
+    counts = six_buckets([34_596] * 6, 100_000)  # a sixth each: 1/(e+1) + (e-1)/(e+1)/6
+    band = cumulative(ALL, counts)
+    lower, upper = clopper_pearson(2 * 34_596, 200_000, 0.95, together=5)
+    assert band.lower[2] == pytest.approx(2 * ALL.channel.truth(lower))
+    assert band.upper[2] == pytest.approx(2 * ALL.channel.truth(upper))
+    assert band.lower[4] == pytest.approx(1 - band.upper[2])
+
+
+def test_unequal_numbers_of_reports_pay_with_the_fewest_and_a_factor_e() -> None:
+    """Two buckets with 400 and 300 reports: a binomial of 600 coins, at a tail that is e times smaller."""
+    which = Metric("three", DBitFlip(2, Buckets.even(24, 3), 1))
+    counts = HistogramCounts((400, 300, 20), (100, 60, 5))
+    band, coins = cumulative(which, counts), 300 * (100 / 400 + 60 / 300)
+    lower, _ = clopper_pearson(np.floor(coins), 600, 1 - 0.05 / np.e, together=2)
+    _, upper = clopper_pearson(np.ceil(coins), 600, 1 - 0.05 / np.e, together=2)
+    assert band.lower[2] == pytest.approx(max(2 * which.channel.truth(lower), 0))
+    assert band.upper[2] == pytest.approx(2 * which.channel.truth(upper))
+
+
+def test_a_bucket_that_nobody_was_asked_about_bounds_nothing() -> None:
+    """All that is known is where the others are: a lower limit to the right of them, an upper one to the left."""
+    which = Metric("four", DBitFlip(4, Buckets.even(24, 4), 1))
+    counts = HistogramCounts((500, 0, 0, 500), (250, 0, 0, 10))
+    band = cumulative(which, counts)
+    assert np.isnan(band.values[2])
+    assert band.to_dict()["values"][2] is None
+    assert 0.4 < band.lower[1] < band.upper[1] < 0.6
+    assert band.lower[1] == band.lower[2] < band.upper[2] == band.upper[3]
+    assert band.upper[3] > 0.95
+    median = band.quantile(0.5)
+    assert (median.lower, median.upper) == (0, 18)
+    assert median.value == 9
+    nobody = cumulative(which, HistogramCounts((0, 1, 0, 0), (0, 1, 0, 0)))
+    assert nobody.lower[1:-1] == (0, 0, 0)
+    assert nobody.upper[1:-1] == pytest.approx((1, 1, 1), abs=0.01)
+
+
+def band(lower: tuple[float, ...], upper: tuple[float, ...]) -> CumulativeEstimate:
+    return CumulativeEstimate((0, 1, 2, 3), (0.0, 0.3, 0.7, 1.0), lower, upper, 0.95, 100, "hour")
+
+
+def test_an_edge_whose_limit_is_the_level_itself() -> None:
+    """
+    F(1) ≤ 0.5 does not put the median above 1: it may be at or below, if F(1) is 0.5.
+
+    F(2) ≥ 0.5 does put it at 2 or below.
+    """
+    touching = band((0.0, 0.1, 0.5, 1.0), (0.0, 0.5, 0.9, 1.0)).quantile(0.5)
+    assert (touching.lower, touching.upper) == (0, 2)
+    within = band((0.0, 0.1, 0.51, 1.0), (0.0, 0.49, 0.9, 1.0)).quantile(0.5)
+    assert (within.lower, within.upper) == (1, 2)
+    outside = band((0.0, 0.1, 0.49, 1.0), (0.0, 0.51, 0.9, 1.0)).quantile(0.5)
+    assert (outside.lower, outside.upper) == (0, 3)
+
+
+def test_a_mean_has_no_band() -> None:
+    with pytest.raises(ParameterError, match="a histogram"):
+        cumulative(Metric("mean", OneBitMean(1, 1)), MeanCounts(10, 5))
+
+
+def test_quantiles_of_a_known_population() -> None:
+    """Half of a million devices in [0, 1) h, half in [4, 8) h: the median is at an edge of what is known."""
+    counts = HistogramCounts((125_000,) * 8, tuple(_expected_ones(ROWS, [0.5, 0, 0, 0.5, 0], 125_000)))
+    band = cumulative(ROWS, counts)
+    assert (band.quantile(0.25).lower, band.quantile(0.25).upper) == (0, 1)
+    assert band.quantile(0.25).value == pytest.approx(0.5, abs=0.01)
+    assert (band.quantile(0.75).lower, band.quantile(0.75).upper) == (4, 8)
+    assert band.quantile(0.75).value == pytest.approx(6, abs=0.1)
+    median = band.quantile(0.5)
+    assert (median.lower, median.upper) == (0, 8)
+    assert str(band.quantile(0.75)).endswith("hour in [4, 8] (95%)")
+
+
+def _expected_ones(metric: Metric, shares: list[float], reports: int) -> list[int]:
+    mechanism = metric.mechanism
+    assert isinstance(mechanism, HadamardBit)
+    return [
+        round(reports * sum(h * mechanism.probability_of_one(u, row) for u, h in enumerate(shares)))
+        for row in range(mechanism.size)
+    ]
+
+
+@pytest.mark.parametrize("level", [0, 1, -1, 50, float("nan")])
+def test_a_level_is_between_0_and_1(level: float) -> None:
+    with pytest.raises(ParameterError, match="level"):
+        cumulative(ALL, six_buckets([400] * 6)).quantile(level)
+
+
+def test_dictionaries_are_json() -> None:
+    band = cumulative(ALL, six_buckets([400] * 6))
+    for plain in (band.to_dict(), band.quantile(0.5).to_dict()):
+        assert json.loads(json.dumps(plain, allow_nan=False)) == plain

@@ -235,7 +235,7 @@ def test_another_window_waits_for_the_end_of_the_one_held(
     live(device, clock, WEEK + 2)
     [(start, ends)] = query("SELECT start, ends FROM windows")
     device.close()
-    for version, window in enumerate(("1d", "6h", "3d"), 2):
+    for version, window in enumerate(("1d", "6h", "3d", "1d", "3d", "6h"), 2):
         device_of(plan_of(window, version)).close()
     rounds = {number for (number,) in query("SELECT from_round FROM plans WHERE version > 1")}
     assert rounds == {int(str(ends)) // SECONDS}

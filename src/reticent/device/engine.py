@@ -162,7 +162,7 @@ class Engine:
             [(is_stale,)] = connection.execute(expired, (now,))
             [(oldest,)] = connection.execute("SELECT min(round) FROM totals")
             is_left = oldest is not None and oldest <= self._last_closed(connection, me, now)
-            is_free = self._samples() and windows.free_from(connection) <= now
+            is_free = plans.sample(connection) and windows.free_from(connection) <= now
             if not (is_stale or is_left or is_free or self._due(connection, me, now)):
                 return
         with self._writing(durable=True, patience=2.0) as connection:
@@ -265,10 +265,6 @@ class Engine:
 
     # Windows
 
-    def _samples(self) -> bool:
-        """Whether some plan held has sampled answers."""
-        return any(plan.answers.sampled for _, plan in self._timeline)
-
     def _picks(
         self, connection: sqlite3.Connection, me: DeviceRow, plan: Plan, number: int
     ) -> SecretDraws | None:
@@ -316,7 +312,7 @@ class Engine:
 
     def _wanted(self, connection: sqlite3.Connection, changes: totals.Changes) -> totals.Changes:
         """Without values that nobody will ask for: those of rounds that are not picked stay out of the file."""
-        if not changes or not self._samples():
+        if not changes:
             return changes
         me, wanted = device_row(connection), {}
         for (number, name), change in changes.items():
@@ -438,11 +434,10 @@ class Engine:
         first, round_loss = self.current_round + 1, privacy_card(plan).round
         lifetime = ledger.lifetime(connection, plan, me.epoch, round_loss * plan.answers.sampled)
         newest = plans.latest(connection)
-        if newest is not None and (plan.answers.sampled or self._samples()):
+        if newest is not None and (newest.window or plan.answers.window):
             # Another way of answering waits for the end of the window: windows never overlap.
             first = max(first, newest.from_round)
-            before = self._plan_for(connection, first)
-            if before is None or before.answers.window != plan.answers.window:
+            if newest.window != plan.answers.window:
                 first = max(first, -(-windows.free_from(connection) // me.round_seconds))
         is_change = me.changed_in is not None and plans.asks_anew(connection, plan)
         problems = self._policy.problems(
@@ -558,9 +553,11 @@ class Engine:
         changes = self._pending.take()
         try:
             with self.state.transaction(durable=durable, patience=patience) as connection:
-                if self._samples():
+                if plans.sample(connection):
                     self._hold_windows(connection)
-                late = totals.write(connection, self._wanted(connection, changes))
+                    late = totals.write(connection, self._wanted(connection, changes))
+                else:
+                    late = totals.write(connection, changes)
                 noted = self._faults.write(connection)
                 yield connection
         except BaseException:

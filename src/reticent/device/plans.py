@@ -29,6 +29,8 @@ class HeldPlan(NamedTuple):
     version: int
     fingerprint: bytes
     from_round: int
+    window: int
+    """Rounds of a window of sampled answers; 0: answers are remembered."""
     round_loss: float
     layout: Layout
     text: str
@@ -64,6 +66,12 @@ def asks_anew(connection: sqlite3.Connection, plan: Plan) -> bool:
     return any((metric.name, metric.digest) not in known for metric in asked)
 
 
+def sample(connection: sqlite3.Connection) -> bool:
+    """Whether some version held has sampled answers."""
+    [(some,)] = connection.execute("SELECT EXISTS (SELECT 1 FROM plans WHERE window > 0)")
+    return bool(some)
+
+
 def take_up(connection: sqlite3.Connection, plan: Plan, first: int, round_loss: float) -> None:
     """Hold a plan from round `first` on."""
     anew = asks_anew(connection, plan)
@@ -71,9 +79,9 @@ def take_up(connection: sqlite3.Connection, plan: Plan, first: int, round_loss: 
         [[metric.name, metric.bits, metric.digest.hex()] for metric in plan.metrics], separators=(",", ":")
     )
     connection.execute(
-        "INSERT INTO plans (version, fingerprint, from_round, round_loss, layout, text)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        (plan.version, plan.fingerprint, first, round_loss, layout, plan.text),
+        "INSERT INTO plans (version, fingerprint, from_round, window, round_loss, layout, text)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (plan.version, plan.fingerprint, first, plan.answers.window, round_loss, layout, plan.text),
     )
     connection.execute("UPDATE device SET enrolled_from = coalesce(enrolled_from, ?)", (first,))
     if anew:
@@ -101,13 +109,14 @@ def parse(text: str) -> Plan | None:
 
 def _one(connection: sqlite3.Connection, clause: str, *parameters: object) -> HeldPlan | None:
     row = connection.execute(
-        f"SELECT version, fingerprint, from_round, round_loss, layout, text FROM plans {clause} LIMIT 1",  # noqa: S608
+        f"SELECT version, fingerprint, from_round, window, round_loss, layout, text"  # noqa: S608
+        f" FROM plans {clause} LIMIT 1",
         parameters,
     ).fetchone()
     if row is None:
         return None
-    version, digest, from_round, round_loss, layout, text = row
-    return HeldPlan(version, bytes(digest), from_round, round_loss, _parse_layout(layout), text)
+    version, digest, from_round, window, round_loss, layout, text = row
+    return HeldPlan(version, bytes(digest), from_round, window, round_loss, _parse_layout(layout), text)
 
 
 def _parse_layout(text: str) -> Layout:

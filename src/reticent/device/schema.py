@@ -43,7 +43,8 @@ TABLES = {
             version     INTEGER PRIMARY KEY,    -- the plan's version
             fingerprint BLOB    NOT NULL,       -- SHA-256 of all that decides what a report means
             from_round  INTEGER NOT NULL,       -- first round answered under it
-            round_loss  REAL    NOT NULL,       -- bound on the loss of one round, nats
+            window      INTEGER NOT NULL,       -- rounds of a window of sampled answers; 0: remembered
+            round_loss  REAL    NOT NULL,       -- bound on the loss of one round or window, nats
             layout      TEXT    NOT NULL,       -- JSON: [[metric, answer bits, digest], ...] in plan order
             text        TEXT    NOT NULL        -- plan.toml, or empty for a plan built by hand
         )""",

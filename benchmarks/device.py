@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from reticent.device import Device, SecretDraws, answer
+from reticent.device import Device, Policy, SecretDraws, answer
 from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan
 
@@ -81,11 +81,11 @@ def device() -> dict[str, float]:
         path = Path(folder) / "state"
 
         def reopen() -> None:
-            Device(plan, path, clock=lambda: now[0]).close()
+            Device(plan, path, clock=lambda: now[0], policy=Policy.unlimited()).close()
 
         first = best(reopen, 1)
         again = best(reopen, 20)
-        guest = Device(plan, path, clock=lambda: now[0])
+        guest = Device(plan, path, clock=lambda: now[0], policy=Policy.unlimited())
 
         def durable_report() -> None:
             now[0] += 21_600

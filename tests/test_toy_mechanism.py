@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from reticent.counts import HistogramCounts, count_reports
-from reticent.device import answer
+from reticent.device import Policy, answer
 from reticent.errors import ParameterError, PlanError
 from reticent.estimates import HistogramEstimate, estimate, expectation_maximisation, expected_half_width
 from reticent.lab.audit import CoreClient, audit
@@ -132,7 +132,7 @@ def test_its_losses_are_those_of_one_bit(plan: Plan) -> None:
 
 
 def test_a_device_answers_and_its_reports_are_counted(plan: Plan) -> None:
-    with sandbox(plan) as box:
+    with sandbox(plan, policy=Policy.unlimited()) as box:
         for _ in range(40):
             box.device.add("minutes", 50)
             box.next_round()

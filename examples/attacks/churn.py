@@ -1,5 +1,7 @@
 """Churn: each new set of parameters and each new secret is a fresh memo bit; a collector averages them."""
 
+from dataclasses import replace
+
 import numpy as np
 from churn_devices import PLANS, ledger, plan
 from drawing import curves, publish
@@ -26,8 +28,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the attack, print its figures and draw them."""
     asked = options(__doc__, arguments, devices=2000)
     right = {churn: guessed(churn, asked.devices, asked.seed) for churn in PLANS}
-    loss = {churn: ledger(churn)[0] for churn in PLANS}
-    loss["epsilon, capped"], refused = ledger("epsilon", Policy(lifetime_cap=5))
+    unlimited = Policy.unlimited()
+    loss = {churn: ledger(churn, unlimited)[0] for churn in PLANS}
+    loss["epsilon, capped"], refused = ledger("epsilon", replace(unlimited, max_lifetime=5))
     answered = [len(set(loss["epsilon, capped"][: place + 1])) for place in range(9)]
     right["epsilon, capped"] = [right["epsilon"][plans - 1] for plans in answered]
     for what, lines in {"guessed": right, "loss": loss}.items():

@@ -23,7 +23,7 @@ def plan(version: int, epsilon: str, words: str) -> Plan:
     return Plan("churn", version, DAY, DAY, (Metric("minutes", mechanism, description=words),))
 
 
-def ledger(churn: str, policy: Policy | None = None) -> tuple[list[float], tuple[str, ...]]:
+def ledger(churn: str, policy: Policy) -> tuple[list[float], tuple[str, ...]]:
     """What a real device enters as its loss after each plan, and why it refused the last one."""
     losses, clock = [], ManualClock()
     with TemporaryDirectory() as folder:

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from reticent import Device
 from reticent.cli import command
+from reticent.device import Policy
 from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
 from reticent.stores import Layout, RoundKey, create_key, open_store
@@ -44,7 +45,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")
     for url in (f"sqlite:///{folder / 'reticent.db'}", f"lake:///{folder / 'reticent-lake'}"):
         _fill(url, Plan.from_toml(text))
-    with Device(folder / "plan.toml", state=folder / "telemetry.db") as device:
+    with Device(folder / "plan.toml", state=folder / "telemetry.db", policy=Policy.unlimited()) as device:
         device.set("editor_seconds", 12345)
         assert device.report(device.current_round) is not None
     lake, counts = f"lake:///{folder / 'reticent-lake'}", str(folder / "counts.parquet")

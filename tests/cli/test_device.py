@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from reticent import Device
 from reticent.cli import command
+from reticent.device import Policy
 
 PLAN = Path(__file__).parents[2] / "examples" / "plan.toml"
 
@@ -20,7 +21,7 @@ def run(*arguments: object, answer: str | None = None) -> Result:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    with Device(PLAN, state=tmp_path / "state.db") as device:
+    with Device(PLAN, state=tmp_path / "state.db", policy=Policy.unlimited()) as device:
         device.set("editor_seconds", 12345)
         assert device.report(device.current_round) is not None
     return tmp_path / "state.db"
@@ -34,7 +35,7 @@ def test_the_receipt_shows_bits_and_losses_but_no_value(state: Path) -> None:
     assert answer["total_loss"] == pytest.approx(3, rel=1e-9)
     shown = run("receipt", state)
     assert shown.exit_code == 0
-    assert "together: 3 / 6" in shown.output
+    assert "together: 3.0 / 6.0" in shown.output
     assert "12345" not in shown.output + json.dumps(answer)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, OPENED_FILES, Make, Query
 
-from reticent.device import Device
+from reticent.device import Device, Policy
 from reticent.plan import Plan
 from reticent.testing import ManualClock, RecordingTransport
 
@@ -68,10 +68,11 @@ def state(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def device_of(plan: Plan, state: Path, clock: ManualClock) -> Iterator[Make]:
-    """Makes devices on the one state file, closed in the end."""
+    """Makes devices on the one state file, closed in the end; without limits, unless the test sets some."""
     made: list[Device] = []
 
     def make(asked: Plan = plan, **options: object) -> Device:
+        options.setdefault("policy", Policy.unlimited())
         device = Device(asked, state, clock=clock, **options)  # type: ignore[arg-type]
         made.append(device)
         return device

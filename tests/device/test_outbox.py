@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.shared.devices import HERE, Make
 
-from reticent.device import Accepted, Device, HttpTransport, Rejected, Retry
+from reticent.device import Accepted, Device, HttpTransport, Policy, Rejected, Retry
 from reticent.errors import ParameterError
 from reticent.plan import Plan
 from reticent.reports import from_json
@@ -222,7 +222,7 @@ def test_the_background_thread_answers_and_sends(
 ) -> None:
     """The real clock, rounds of one second, a real server: reports arrive by themselves, round by round."""
     quick = Plan.from_toml(plan_text.replace('round = "6h"', 'round = "1s"').replace('"6h"', '"10s"'))
-    with Device(quick, tmp_path / "state", endpoint=collector.address) as device:
+    with Device(quick, tmp_path / "state", endpoint=collector.address, policy=Policy.unlimited()) as device:
         device.add("editor_seconds", 3)
         deadline = time.monotonic() + 20
         while len(collector.requests) < 2 and time.monotonic() < deadline:
@@ -310,7 +310,7 @@ def test_back_off_is_full_jitter_with_a_ceiling(
 ) -> None:
     """Uniform in [0, ceiling], after what the collector asked for: of 60 draws, none in a half: 2^-60."""
     waits = []
-    with sandbox(replace(plan, round_seconds=round_seconds)) as box:
+    with sandbox(replace(plan, round_seconds=round_seconds), policy=Policy.unlimited()) as box:
         box.transport.outcomes = [Retry(after)] * 61
         box.next_round()
         for _ in range(60):

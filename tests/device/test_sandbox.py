@@ -8,7 +8,7 @@ from reticent.testing import sandbox
 
 
 def test_a_host_sees_what_it_recorded_and_what_was_sent(plan: Plan) -> None:
-    with sandbox(plan, segment={"os": "linux"}) as box:
+    with sandbox(plan, segment={"os": "linux"}, policy=Policy.unlimited()) as box:
         box.device.add("editor_seconds", 3)
         box.device.add("editor_seconds", 0.5)
         assert box.values() == {"editor_seconds": 3.5}
@@ -24,7 +24,7 @@ def test_a_host_sees_what_it_recorded_and_what_was_sent(plan: Plan) -> None:
 
 
 def test_outcomes_can_be_played(plan: Plan) -> None:
-    with sandbox(plan) as box:
+    with sandbox(plan, policy=Policy.unlimited()) as box:
         box.transport.outcomes = [Retry()]
         box.next_round()
         assert box.device.status().waiting == 1
@@ -37,4 +37,12 @@ def test_a_policy_can_be_tried(plan: Plan) -> None:
     with sandbox(plan, policy=Policy(max_epsilon=0.1)) as box:
         box.next_round()
         assert box.reports == []
-        assert len(box.device.status().refused) == 4
+        assert sum("max_epsilon" in reason for reason in box.device.status().refused) == 4
+
+
+def test_a_sandbox_has_the_limits_of_a_device(plan: Plan) -> None:
+    """A program's tests find out that its plan would be refused."""
+    with sandbox(plan) as box:
+        box.next_round()
+        assert box.reports == []
+        assert any("(least_flip)" in reason for reason in box.device.status().refused)

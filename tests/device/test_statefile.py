@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
-from tests.shared.devices import HERE, Make, Query
+from tests.shared.devices import HERE, Make, Query, with_epsilon
 
-from reticent.device import Device
+from reticent.device import Device, Policy
 from reticent.errors import StateError
 from reticent.plan import Plan
 from reticent.testing import ManualClock, RecordingTransport
@@ -47,7 +49,7 @@ def test_an_empty_file_is_fresh(device_of: Make, state: Path) -> None:
 def test_secrets_differ(plan: Plan, tmp_path: Path, clock: ManualClock) -> None:
     reports = set()
     for number in range(3):
-        with Device(plan, tmp_path / str(number), clock=clock) as device:
+        with Device(plan, tmp_path / str(number), clock=clock, policy=Policy.unlimited()) as device:
             report = device.report(HERE)
             assert report is not None
             reports.add(report.id)
@@ -99,6 +101,10 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
 }
 
 
+READABLE = {"a table is missing"}
+"""After which the row that sums up what was held can still be read."""
+
+
 @pytest.mark.parametrize("how", DAMAGE)
 def test_a_broken_file_is_quarantined_and_never_redrawn_in_silence(
     how: str, device_of: Make, state: Path, clock: ManualClock, plan: Plan
@@ -107,6 +113,7 @@ def test_a_broken_file_is_quarantined_and_never_redrawn_in_silence(
     first.add("editor_seconds", 5)
     old = first.report(HERE)
     assert old is not None
+    first_receipt = first.receipt()
     first.close()
     DAMAGE[how](state)
     with pytest.raises(StateError):
@@ -119,10 +126,12 @@ def test_a_broken_file_is_quarantined_and_never_redrawn_in_silence(
     assert status.epoch == 1
     assert status.notes["state-lost"] == 1
     assert receipt.epochs[-1].reason.startswith("quarantined: ")
-    assert {(entry.metric, entry.epoch) for entry in receipt.losses if entry.lost} == {
-        (metric.name, 0) for metric in plan.metrics
-    }
-    assert all(entry.loss == entry.lifetime for entry in receipt.losses)
+    [lost] = [entry for entry in receipt.losses if entry.lost]
+    assert (lost.metric, lost.epoch) == ("", 0)
+    assert lost.loss == lost.lifetime >= first_receipt.total_lifetime
+    is_known = "what it held is unknown" not in receipt.epochs[-1].reason
+    assert lost.lifetime == (first_receipt.total_lifetime if is_known else inf), "there was no limit"
+    assert is_known == (how in READABLE)
     device.add("editor_seconds", 5)
     for number in (HERE - 1, HERE):
         assert device.report(number) is None, "begun before the new secret"
@@ -140,7 +149,7 @@ def test_each_quarantine_is_another_epoch(device_of: Make, state: Path, clock: M
         become_a_diary(state)
         device = device_of()
         assert device.status().epoch == epoch
-        assert {entry.epoch for entry in device.receipt().losses} == set(range(epoch))
+        assert {entry.epoch for entry in device.receipt().losses} == {epoch - 1, epoch}
         device.close()
     assert {f"state.db.quarantined-{epoch}" for epoch in (1, 2, 3)} <= names(state.parent)
 
@@ -153,7 +162,54 @@ def test_epochs_of_a_readable_file_go_on_from_there(device_of: Make, state: Path
     sql(state, "UPDATE device SET secret = x'00'")
     device = device_of()
     assert device.status().epoch == 3
-    assert {entry.epoch for entry in device.receipt().losses} == {0, 1, 2}
+    assert {entry.epoch for entry in device.receipt().losses} == {2, 3}
+
+
+def test_what_a_broken_file_held_is_counted_with_all_its_versions(
+    device_of: Make, state: Path, clock: ManualClock, plan_text: str
+) -> None:
+    """Ten versions and a `forget`; the damage leaves the one row that sums them up."""
+    for version in range(1, 11):
+        device = device_of(with_epsilon(plan_text, version, f"1.{version}"))
+        assert device.report(device.current_round) is not None
+        clock.advance(21_600)
+        device.close()
+    device = device_of(with_epsilon(plan_text, 10, "1.10"))
+    device.forget()
+    before = device.receipt().total_lifetime
+    one_version = sum(entry.lifetime for entry in device.receipt().losses if entry.epoch == 1)
+    device.close()
+    sql(state, "DROP TABLE totals")
+    device = device_of(with_epsilon(plan_text, 10, "1.10"))
+    assert device.receipt().total_lifetime == pytest.approx(before + one_version, rel=1e-12)
+    assert device.receipt().total_loss >= before
+
+
+def test_what_cannot_be_read_is_counted_as_all_that_the_policy_allowed(
+    device_of: Make, state: Path, clock: ManualClock, plan: Plan
+) -> None:
+    """Nothing is left to tell then; a host may raise the limit by what it wants to allow in addition."""
+    policy = replace(Policy.unlimited(), max_lifetime=30)
+    device_of(policy=policy).close()
+    become_a_diary(state)
+    device = device_of(policy=policy)
+    assert device.receipt().total_lifetime == device.receipt().total_loss == 30
+    assert "what it held is unknown, so all that the policy allowed is counted" in str(device.receipt())
+    [reason] = device.status().refused
+    assert reason.endswith("the policy allows 30 (max_lifetime)")
+    clock.advance(2 * 21_600)
+    assert device.report() is None
+    device.close()
+    device = device_of(policy=replace(policy, max_lifetime=60))
+    assert device.status().refused == ()
+    assert 30 < device.receipt().total_lifetime < 60
+
+
+@pytest.mark.parametrize("table", ["device SET held = held", "ledger SET lifetime = lifetime"])
+def test_the_sum_of_what_is_held_cannot_change_unnoticed(device_of: Make, state: Path, table: str) -> None:
+    device_of().close()
+    sql(state, f"UPDATE {table} / 2")
+    assert device_of().status().epoch == 1
 
 
 def test_a_crash_between_setting_aside_and_making_is_no_fresh_start(device_of: Make, state: Path) -> None:
@@ -206,14 +262,14 @@ def test_a_place_that_cannot_be_a_file(plan: Plan, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     with pytest.raises(StateError, match="expected a file"):
-        Device(plan, folder)
+        Device(plan, folder, policy=Policy.unlimited())
     with pytest.raises(StateError, match="expected a folder"):
-        Device(plan, tmp_path / "missing" / "state")
+        Device(plan, tmp_path / "missing" / "state", policy=Policy.unlimited())
     with pytest.raises(StateError, match="expected a file"):
-        Device(plan, "/dev/null")
+        Device(plan, "/dev/null", policy=Policy.unlimited())
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     with pytest.raises(StateError):
-        Device(plan, tmp_path / "dangling")
+        Device(plan, tmp_path / "dangling", policy=Policy.unlimited())
 
 
 def test_a_file_deleted_under_a_device_is_a_new_epoch(
@@ -225,7 +281,7 @@ def test_a_file_deleted_under_a_device_is_a_new_epoch(
         file.unlink()
     device.add("editor_seconds", 6)
     assert device.status().epoch == 1
-    assert device.receipt().epochs[-1].reason == "quarantined: the state file was lost"
+    assert device.receipt().epochs[-1].reason.startswith("quarantined: the state file was lost")
     assert device.report(HERE) is None
     clock.advance(2 * 21_600)
     assert device.report() is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.shared.devices import HERE, Make, Query, identity
 
-from reticent.device import Device
+from reticent.device import Device, Policy
 from reticent.plan import Plan
 from reticent.testing import ManualClock, RecordingTransport
 
@@ -79,7 +79,8 @@ def test_forget_is_a_new_epoch(
     assert device.report(HERE + 2) == unsent, "handed out before; the receipt stays"
     assert device.report(HERE) is None
     after = device.receipt()
-    assert after.losses == before.losses
+    assert tuple(entry for entry in after.losses if entry.epoch == 0) == before.losses
+    assert after.total_loss == before.total_loss
     assert [(told.round, told.state) for told in after.reports] == [
         (HERE + 1, "accepted"),
         (HERE + 2, "expired"),
@@ -107,7 +108,9 @@ def test_do_not_track_leaves_no_trace(
     plan: Plan, state: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("DO_NOT_TRACK", value)
-    with Device(plan, state, clock=clock, transport=RecordingTransport()) as device:
+    with Device(
+        plan, state, clock=clock, transport=RecordingTransport(), policy=Policy.unlimited()
+    ) as device:
         device.add("editor_seconds", 5)
         assert device.report(HERE) is None
         assert device.flush() == 0
@@ -115,6 +118,66 @@ def test_do_not_track_leaves_no_trace(
         assert "DO_NOT_TRACK" in device.receipt().problem
         assert not device.pause()
     assert not state.exists()
+
+
+def test_a_round_begun_under_do_not_track_is_never_answered(
+    device_of: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answered with 0 after a restart without it, it would use a remembered answer of its own."""
+    device = device_of()
+    clock.advance(21_600)
+    device.set("editor_seconds", 21_600)
+    clock.advance(21_600)
+    assert device.report() is not None
+    told = device.receipt()
+    device.close()
+
+    clock.advance(21_600)
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+    device_of().close()
+    clock.advance(2 * 21_600)
+    monkeypatch.delenv("DO_NOT_TRACK")
+    device = device_of()
+    assert device.report(HERE + 2) is not None, "the device was off, and DO_NOT_TRACK was not set yet"
+    for number in range(HERE + 3, HERE + 6):
+        assert device.report(number) is None
+    clock.advance(2 * 21_600)
+    device.set("editor_seconds", 21_600, round=HERE + 6)
+    assert device.report(HERE + 6) is not None
+    assert len(device.receipt().reports) == len(told.reports) + 2
+
+
+def test_do_not_track_and_a_pause_end_on_their_own(
+    device_of: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = device_of()
+    device.pause()
+    device.close()
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+    device_of().close()
+    monkeypatch.delenv("DO_NOT_TRACK")
+    device = device_of()
+    assert device.status().paused
+    assert not device.status().do_not_track
+    device.resume()
+    clock.advance(2 * 21_600)
+    assert device.report() is not None
+
+
+def test_do_not_track_set_for_a_while_costs_the_round(
+    device_of: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = device_of()
+    clock.advance(21_600)
+    device.add("editor_seconds", 5)
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+    device.add("editor_seconds", 5)
+    monkeypatch.delenv("DO_NOT_TRACK")
+    device.add("editor_seconds", 5)
+    clock.advance(21_600)
+    assert device.report(HERE + 1) is None
+    clock.advance(21_600)
+    assert device.report(HERE + 2) is not None
 
 
 @pytest.mark.parametrize("value", ["", "0", "false", "False"])

@@ -9,6 +9,7 @@ from typing import Any
 
 from reticent import Device
 from reticent.counts import count_reports
+from reticent.device import Policy
 from reticent.estimates import estimate
 
 DEVICES = 8
@@ -27,7 +28,7 @@ def test_devices_report_by_themselves_and_are_estimated(tools: Any, tmp_path: Pa
                     Device(
                         plan, tmp_path / f"device-{number}", key=keys["ingest"],
                         endpoint=f"http://127.0.0.1:{service.port}",
-                        segment={"os": ["linux", "macos"][number % 2]},
+                        segment={"os": ["linux", "macos"][number % 2]}, policy=Policy.unlimited()
                     )
                 )
                 for number in range(DEVICES)
@@ -63,7 +64,9 @@ def test_a_device_keeps_its_report_until_the_collector_is_back(tools: Any, tmp_p
     service = tools.Service(tmp_path, tools.usage(round_length="2s", grace="1h")).start()
     plan, port = service.plans[0], service.port
     assert service.stop() == 0
-    with Device(plan, tmp_path / "device", endpoint=f"http://127.0.0.1:{port}") as device:
+    with Device(
+        plan, tmp_path / "device", endpoint=f"http://127.0.0.1:{port}", policy=Policy.unlimited()
+    ) as device:
         device.add("minutes", 5)
         number = device.current_round
         time.sleep(4.5)  # it answers, and finds nobody

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from reticent.device import Device
+from reticent.device import Device, Policy
 from reticent.lab.fleet import SdkFleet
 from reticent.mechanisms import Flip
 from reticent.testing import ManualClock
@@ -354,7 +354,7 @@ def test_each_redraw_is_worth_a_fresh_bit(page_run: Callable[[str], Output]) -> 
             assert float(loss[f"loss, {churn}"]) == pytest.approx(sum(used), abs=0.00051)
     assert len({guess["guessed, words"] for guess in guesses}) == 1
     assert right_by_evidence([1.0] * 9) - right_by_evidence([1.0]) > 2 * SURE * sqrt(0.25 / 2000)
-    assert "come to 6.018; the policy allows 5" in page_run("churn").text
+    assert "can lose 6.018 for life; the policy allows 5 (max_lifetime)" in page_run("churn").text
 
 
 def test_only_privacy_parameters_redraw_the_memo() -> None:
@@ -375,7 +375,12 @@ def test_only_privacy_parameters_redraw_the_memo() -> None:
 def test_a_real_device_keeps_its_answer_when_words_change(tmp_path: Path) -> None:
     module, clock, sent = program("churn"), ManualClock(), []
     for place in range(1, 9):
-        device = Device(module.plan(place, "1", f"words {place}"), tmp_path / "state", clock=clock)
+        device = Device(
+            module.plan(place, "1", f"words {place}"),
+            tmp_path / "state",
+            clock=clock,
+            policy=Policy.unlimited(),
+        )
         clock.advance(2 * 86_400)
         report = device.report()
         assert report is not None

@@ -9,7 +9,7 @@ from tests.shared.processes import run_script
 PRELUDE = """
 import os, signal, sys, threading
 from pathlib import Path
-from reticent.device import Device
+from reticent.device import Device, Policy
 from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.reports import to_json
@@ -22,7 +22,7 @@ PLAN = Plan("app-usage", 1, 21_600, 21_600, tuple(
 ))
 
 def device(path, **options):
-    return Device(PLAN, path, clock=ManualClock(HERE * 21_600 + 60.0), **options)
+    return Device(PLAN, path, clock=ManualClock(HERE * 21_600 + 60.0), policy=Policy.unlimited(), **options)
 """
 
 

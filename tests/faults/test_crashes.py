@@ -145,7 +145,7 @@ def test_a_report_is_synced_before_it_is_handed_out(run: Run) -> None:
     full, begin = words.index("PRAGMA synchronous = FULL"), words.index("BEGIN IMMEDIATE")
     put = next(i for i, word in enumerate(words) if word.startswith("INSERT INTO reports"))
     erase = next(i for i, word in enumerate(words) if word.startswith("DELETE FROM totals"))
-    enter = next(i for i, word in enumerate(words) if word.startswith("INSERT OR REPLACE INTO") and i > erase)
+    enter = next(i for i, word in enumerate(words) if word.startswith("UPDATE ledger SET") and i > erase)
     commit = words.index("COMMIT")
     assert full < begin < put < erase < enter < commit, words
     assert words.count("COMMIT") == 1

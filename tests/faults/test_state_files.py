@@ -14,14 +14,16 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from math import inf
 from pathlib import Path
 
 import pytest
 from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, SECONDS, clock_in, identity
 
-from reticent.device import Device
+from reticent.device import Device, Policy
 from reticent.errors import StateError
 from reticent.plan import Plan
+from reticent.privacy import compose
 from reticent.reports import Report, from_json, to_json
 from reticent.testing import ManualClock, RecordingTransport
 
@@ -35,7 +37,7 @@ class Original:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "original"
         clock = clock_in()
-        with Device(PLAN, self.path, clock=clock) as device:
+        with Device(PLAN, self.path, clock=clock, policy=Policy.unlimited()) as device:
             device.forget()
             clock.advance(2 * SECONDS)
             device.flush()
@@ -69,7 +71,7 @@ def opened(original: Original, content: bytes, folder: Path) -> str:
     state.write_bytes(content)
     clock, transport = ManualClock(original.now), RecordingTransport()
     try:
-        device = Device(PLAN, state, clock=clock, transport=transport)
+        device = Device(PLAN, state, clock=clock, transport=transport, policy=Policy.unlimited())
     except StateError:
         assert state.read_bytes() == content
         return "left alone"
@@ -95,12 +97,21 @@ def opened(original: Original, content: bytes, folder: Path) -> str:
 
 
 def check_ledger(device: Device, epoch: int) -> None:
-    """The new epoch is entered with its reason, and every epoch before it as lost."""
+    """
+    The new epoch is entered with its reason, and all that the file can have held as lost.
+
+    It held two epochs, of which the sum is exact where its checksum fits; else there is no bound, since the
+    policy sets none.
+    """
     receipt = device.receipt()
     assert epoch >= 1
     assert receipt.epochs[-1].number == epoch
     assert receipt.epochs[-1].reason.startswith("quarantined: ")
-    assert {entry.epoch for entry in receipt.losses if entry.lost} == set(range(epoch))
+    [lost] = [entry for entry in receipt.losses if entry.lost]
+    one_epoch = compose(entry.lifetime for entry in receipt.losses if entry.epoch == epoch)
+    is_unknown = "what it held is unknown" in receipt.epochs[-1].reason
+    assert lost.epoch == epoch - 1
+    assert lost.loss == lost.lifetime == (inf if is_unknown else pytest.approx(2 * one_epoch, rel=1e-12))
 
 
 def pages(content: bytes) -> Iterator[slice]:
@@ -110,7 +121,7 @@ def pages(content: bytes) -> Iterator[slice]:
 
 def test_an_undamaged_copy_is_used(original: Original, tmp_path: Path) -> None:
     assert opened(original, original.content, tmp_path / "copy") == "used"
-    with Device(PLAN, original.path, clock=ManualClock(original.now)) as device:
+    with Device(PLAN, original.path, clock=ManualClock(original.now), policy=Policy.unlimited()) as device:
         assert device.report(HERE + 2) == original.law(HERE + 2, VALUES)
     original.path.write_bytes(original.content)
 
@@ -171,7 +182,7 @@ def test_who_the_device_is_cannot_change_unnoticed(original: Original, tmp_path:
     if column != "epoch = 0":
         assert opened(original, copy.read_bytes(), tmp_path / "state") == "quarantined"
         return
-    with Device(PLAN, copy, clock=ManualClock(original.now)) as device:
+    with Device(PLAN, copy, clock=ManualClock(original.now), policy=Policy.unlimited()) as device:
         assert device.receipt().epochs[-1].reason.startswith("quarantined: ")
     assert identity(copy)[0] != original.secret
 
@@ -191,7 +202,9 @@ def test_each_bit_of_a_report_that_waits(original: Original, tmp_path: Path) -> 
             assert changed.rowcount == 1
             connection.commit()
         transport = RecordingTransport()
-        with Device(PLAN, state, clock=ManualClock(original.now), transport=transport) as device:
+        with Device(
+            PLAN, state, clock=ManualClock(original.now), transport=transport, policy=Policy.unlimited()
+        ) as device:
             device.flush()
             assert transport.bodies == []
             assert device.report(HERE + 1) is None
@@ -229,7 +242,7 @@ def test_a_file_that_another_process_writes_to_is_locked(original: Original, tmp
     with closing(sqlite3.connect(state, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StateError, match="locked by another process"):
-            Device(PLAN, state, clock=ManualClock(original.now))
+            Device(PLAN, state, clock=ManualClock(original.now), policy=Policy.unlimited())
         other.execute("ROLLBACK")
     assert identity(state) == original.identity
 
@@ -284,7 +297,7 @@ def test_a_damaged_file_that_others_could_read_is_private_once_set_aside(
         os.chmod(tmp_path / f"state{suffix}", 0o644)
     before = os.umask(0)
     try:
-        with Device(PLAN, state, clock=ManualClock(original.now)) as device:
+        with Device(PLAN, state, clock=ManualClock(original.now), policy=Policy.unlimited()) as device:
             device.add("editor_seconds", 5)
             modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
     finally:

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from tests.shared.devices import EDITOR_HOURS, EDITOR_SECONDS, HEAD, HERE, OPENED_FILES, SECONDS, clock_in
 
-from reticent.device import Accepted, Device, HttpTransport, Outcome, Retry
+from reticent.device import Accepted, Device, HttpTransport, Outcome, Policy, Retry
 from reticent.plan import Plan
 from reticent.reports import from_json
 
@@ -95,7 +95,7 @@ def twin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "twin"
     with monkeypatch.context() as patch:
         patch.setattr(os, "urandom", lambda count: bytes(range(count)))
-        Device(PLAN, path, clock=clock_in()).close()
+        Device(PLAN, path, clock=clock_in(), policy=Policy.unlimited()).close()
     return path
 
 
@@ -104,7 +104,7 @@ def observed(state: Path, use: Use, transport: Any, tap: Any) -> tuple[list[byte
     clock = clock_in()
     times: list[float] = []
     tap.take()
-    with closing(Device(PLAN, state, clock=clock, transport=transport)) as device:
+    with closing(Device(PLAN, state, clock=clock, transport=transport, policy=Policy.unlimited())) as device:
         for number in range(HERE + 1, HERE + 1 + ROUNDS):
             clock.now = number * SECONDS + 60.0
             use(device, number)
@@ -207,7 +207,9 @@ def test_populations_with_different_values_have_one_shape(tmp_path: Path, wireta
         for number in range(12):
             state = tmp_path / f"{use.__name__}-{number}"
             clock = clock_in()
-            with closing(Device(PLAN, state, clock=clock, endpoint=wiretap.address)) as device:
+            with closing(
+                Device(PLAN, state, clock=clock, endpoint=wiretap.address, policy=Policy.unlimited())
+            ) as device:
                 clock.now += SECONDS
                 use(device, HERE + 1)
                 clock.now += SECONDS

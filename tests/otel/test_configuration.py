@@ -138,6 +138,37 @@ def test_a_plan_that_cannot_be_read_is_refused(environment: pytest.MonkeyPatch, 
         PrivateMetricExporter()
 
 
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [("", False), ("max_lifetime=5.9", True), ("max_lifetime=6, max_round=2", False), ("max_round=1", True)],
+)
+def test_the_device_has_the_default_limits_but_for_those_named(
+    environment: pytest.MonkeyPatch, text: str, refused: bool
+) -> None:
+    environment.setenv("RETICENT_POLICY", text)
+    exporter = PrivateMetricExporter()
+    assert exporter._made is not None
+    assert bool(exporter._made.status().refused) == refused
+    exporter.shutdown()
+
+
+@pytest.mark.parametrize("text", ["max_lifetime=much", "lifetime=3", "max_lifetime"])
+def test_a_limit_that_is_none_is_named(environment: pytest.MonkeyPatch, text: str) -> None:
+    environment.setenv("RETICENT_POLICY", text)
+    with pytest.raises(ParameterError, match="RETICENT_POLICY"):
+        PrivateMetricExporter()
+
+
+def test_the_deployment_of_the_paper_is_refused_by_default(environment: pytest.MonkeyPatch) -> None:
+    plan = Path(__file__).parents[2] / "examples" / "windows-deployment.toml"
+    environment.setenv("RETICENT_PLAN", str(plan))
+    exporter = PrivateMetricExporter()
+    assert exporter._made is not None
+    [reason] = exporter._made.status().refused
+    assert reason.endswith("the policy allows 12 (max_lifetime)")
+    exporter.shutdown()
+
+
 def test_do_not_track_leaves_no_trace(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
     environment.setenv("DO_NOT_TRACK", "1")
     exporter = PrivateMetricExporter()
@@ -229,7 +260,7 @@ def test_the_page_names_every_variable_that_is_read() -> None:
     page = (ROOT / "docs" / "how-to" / "opentelemetry.md").read_text()
     code = (ROOT / "src/reticent/otel/routes.py").read_text()
     variables = set(re.findall(r"RETICENT_[A-Z_]+", code))
-    assert len(variables) == 6
+    assert len(variables) == 7
     assert variables == set(re.findall(r"RETICENT_[A-Z_]+", page))
 
 

@@ -14,7 +14,7 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from tests.otel.instrumented import HEAD
 
-from reticent.device import Device
+from reticent.device import Device, Policy
 from reticent.otel import PrivateMetricExporter, segment_of
 from reticent.testing import ManualClock
 
@@ -60,6 +60,7 @@ def test_instrumented_programs_are_estimated(tools: ModuleType, tmp_path: Path) 
                 device = Device(
                     plan, tmp_path / f"device-{place}", key=keys["ingest"], clock=clock,
                     endpoint=f"http://127.0.0.1:{service.port}", segment=segment_of(plan, resource),
+                    policy=Policy.unlimited(),
                 )  # fmt: skip
                 stack.callback(device.close)
                 reader = PeriodicExportingMetricReader(PrivateMetricExporter(device), math.inf)

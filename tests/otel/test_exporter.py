@@ -157,7 +157,7 @@ def test_the_sdk_hands_over_an_increase_once_also_after_a_failure() -> None:
         def shutdown(self, timeout_millis: float = 0, **_: Any) -> None:
             pass
 
-    with sandbox(PLAN) as box:
+    with sandbox(PLAN, policy=Policy.unlimited()) as box:
         exporter = Failing()
         reader = PeriodicExportingMetricReader(exporter, export_interval_millis=math.inf)
         provider = MeterProvider([reader], shutdown_on_exit=False)
@@ -199,7 +199,7 @@ def test_after_shutdown_nothing_is_taken_and_a_given_device_goes_on() -> None:
 
 
 def test_the_last_increase_is_exported_at_shutdown() -> None:
-    with sandbox(PLAN) as box:
+    with sandbox(PLAN, policy=Policy.unlimited()) as box:
         reader = PeriodicExportingMetricReader(PrivateMetricExporter(box.device), 3_600_000)
         provider = MeterProvider([reader], shutdown_on_exit=False)
         provider.get_meter("editor").create_counter("files.saved").add(8)
@@ -212,7 +212,7 @@ def test_the_last_increase_is_exported_at_shutdown() -> None:
 
 def test_attributes_and_exemplars_reach_neither_the_file_nor_the_wire() -> None:
     secret = "ann-4711-diary"  # noqa: S105
-    with sandbox(PLAN) as box:
+    with sandbox(PLAN, policy=Policy.unlimited()) as box:
         exporter = PrivateMetricExporter(box.device)
         reader = PeriodicExportingMetricReader(exporter, export_interval_millis=math.inf)
         control = InMemoryMetricReader()

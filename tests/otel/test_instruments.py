@@ -37,6 +37,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from tests.otel.instrumented import FAILURE, PLAN, SUCCESS, collected, program
 
+from reticent.device import Policy
 from reticent.errors import ParameterError
 from reticent.otel import PrivateMetricExporter
 from reticent.testing import sandbox
@@ -178,7 +179,7 @@ def test_an_instrument_finds_the_metric_of_its_name(name: str) -> None:
 
 def test_a_name_that_is_no_metric_is_refused_at_construction() -> None:
     with (
-        sandbox(PLAN) as box,
+        sandbox(PLAN, policy=Policy.unlimited()) as box,
         pytest.raises(ParameterError, match=r"names\['a'\]: expected a metric of plan"),
     ):
         PrivateMetricExporter(box.device, names={"a": "editor_minutes"})
@@ -186,7 +187,10 @@ def test_a_name_that_is_no_metric_is_refused_at_construction() -> None:
 
 @pytest.mark.parametrize("factor", [0, -1, "much", math.nan, math.inf])
 def test_a_scale_that_is_no_factor_is_refused_at_construction(factor: Any) -> None:
-    with sandbox(PLAN) as box, pytest.raises(ParameterError, match=r"scale\['a'\]: expected a number > 0"):
+    with (
+        sandbox(PLAN, policy=Policy.unlimited()) as box,
+        pytest.raises(ParameterError, match=r"scale\['a'\]: expected a number > 0"),
+    ):
         PrivateMetricExporter(box.device, scale={"a": factor})
 
 
@@ -328,7 +332,7 @@ def test_nothing_raised_inside_reaches_the_host_or_the_log(caplog: pytest.LogCap
 def test_cumulative_counters_and_deltas_of_levels_are_refused(caplog: pytest.LogCaptureFixture) -> None:
     """Another reader may not ask for what this exporter prefers; twice would be worse than not at all."""
     delta = AggregationTemporality.DELTA
-    with sandbox(PLAN) as box:
+    with sandbox(PLAN, policy=Policy.unlimited()) as box:
         exporter = PrivateMetricExporter(box.device)
         reader = InMemoryMetricReader({UpDownCounter: delta})  # everything else is cumulative
         provider = MeterProvider([reader], shutdown_on_exit=False)

@@ -18,6 +18,7 @@ from tests.shared.collectors import Service, in_thread, make_reports, usage
 
 from reticent import Device
 from reticent.collector import Collector, SteadyClock
+from reticent.device import Policy
 from reticent.plan import Plan
 from reticent.stores import RoundKey, open_store
 from reticent.testing import ManualClock
@@ -174,7 +175,11 @@ def test_devices_with_wrong_clocks_are_refused_and_counted_and_others_do_not_not
         for name, wrong in (("ahead", DAYS), ("behind", -DAYS), ("right", 0.0)):
             clock = ManualClock(plan.round(number - 1).start + wrong)
             with Device(
-                plan, tmp_path / name, clock=clock, endpoint=f"http://127.0.0.1:{service.port}"
+                plan,
+                tmp_path / name,
+                clock=clock,
+                endpoint=f"http://127.0.0.1:{service.port}",
+                policy=Policy.unlimited(),
             ) as device:
                 clock.now = plan.round(number).start + wrong
                 device.set("minutes", 7)

@@ -14,7 +14,7 @@ import pytest
 from tests.shared.devices import identity
 from tests.simulator.world import PLANS, START, Files, files_of, put_files
 
-from reticent.device import Device, HttpTransport, StateFile
+from reticent.device import Device, HttpTransport, Policy, StateFile
 from reticent.errors import StateError
 from reticent.testing import ManualClock
 
@@ -86,7 +86,14 @@ class Phone:
         wire = Wire(lambda request: self._send(life, request))
         plan = PLANS[self.version - 1]
         with suppress(StateError):
-            self.device = Device(plan, self.path, segment={"os": "linux"}, clock=self.clock, transport=wire)
+            self.device = Device(
+                plan,
+                self.path,
+                segment={"os": "linux"},
+                clock=self.clock,
+                transport=wire,
+                policy=Policy.unlimited(),
+            )
 
     def _send(self, life: int, request: bytes) -> bytes:
         if life != self._lives:

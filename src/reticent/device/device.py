@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from threading import Event, Lock, Thread, current_thread
 from typing import TYPE_CHECKING
 
@@ -38,9 +39,10 @@ class Device:
     secret picks. Without, the host calls `report()` and takes the bytes where it wants.
 
     A new version of the plan is answered from the next round on; the round under way is finished under the
-    version it began with. A plan is refused (nothing is recorded or answered, `status()` says why) when it
-    asks for more than the `policy` allows, when its version is lower than one held before, and when it is
-    another plan under a version held before.
+    version it began with. A plan is refused when it asks for more than the `policy` allows (`Policy()` unless
+    the host raises a limit), when its version is lower than one held before, and when it is another plan under
+    a version held before. A refused plan changes nothing: the version held goes on, if there is one that the
+    policy allows, and `status()` says why.
 
     >>> import tempfile
     >>> from reticent.mechanisms import Flip, OneBitMean
@@ -108,6 +110,8 @@ class Device:
 
             self._engine = Engine(plan, state, segment, policy, clock, self._faults)
             fork.watch(self)
+        else:
+            _tell_do_not_track(state, clock)
 
     def __repr__(self) -> str:
         return f"Device(plan={self._name!r})"
@@ -229,7 +233,7 @@ class Device:
         """Every report of this device and what they may have told."""
         from reticent.device.receipt import Receipt
 
-        problem = "DO_NOT_TRACK is set; the state file was not opened"
+        problem = "DO_NOT_TRACK is set; the state file is not read"
         with self._faults:
             if self._engine is not None:
                 problem = "the state file cannot be read"
@@ -249,6 +253,7 @@ class Device:
             self._name,
             do_not_track=_do_not_track() or self._engine is None,
             refused=self._engine.refused if self._engine else (),
+            answers=self._engine is not None and self._engine.answers,
             current_round=self.current_round,
             notes=self._faults.all(None),
             problem=problem,
@@ -307,7 +312,10 @@ class Device:
     def _answering_engine(self) -> Engine | None:
         """The engine, if values are taken and rounds answered, as far as can be told without the file."""
         engine = self._engine
-        return None if engine is None or self._closed or engine.refused or _do_not_track() else engine
+        if engine is None or self._closed:
+            return None
+        engine.heed_do_not_track(_do_not_track())
+        return engine if engine.answers and not engine.untracked else None
 
     def _keep_running(self) -> None:
         """Start the background thread if there should be one and there is none in this process."""
@@ -340,6 +348,23 @@ class Device:
             engine.write_pending()
             engine.answer_due()
         return engine
+
+
+def _tell_do_not_track(state: str | os.PathLike[str], clock: Callable[[], float]) -> None:
+    """
+    Make a state file know that DO_NOT_TRACK is set: a round that overlaps it is never answered.
+
+    Nothing is made where there is no state file, and one that cannot be used is left as it is.
+    """
+    from reticent.device.engine import Engine
+
+    if os.path.exists(state):
+        with suppress(Exception):
+            engine = Engine(None, state, {}, None, clock, Faults())
+            try:
+                engine.heed_do_not_track(True)
+            finally:
+                engine.state.close()
 
 
 def _do_not_track() -> bool:

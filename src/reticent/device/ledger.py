@@ -1,30 +1,37 @@
 """
-The ledger: which remembered answers were used, and what that may have told.
+The ledger: which remembered answers a device holds, which of them it used, and what that may have told.
 
 A loss counts distinct remembered answers per metric, digest and epoch, not reports: the thousandth report
 from the same answer tells nothing that the bound does not hold already. Losses over metrics, digests and
-epochs add up. Everything here stays on the device; no decision that shows outside is taken from it, because
-how many answers were used is itself a matter of the values.
+epochs add up.
+
+There is an entry for each metric from the moment that its plan is held, before anything is answered: what it
+can tell at most, which is a figure of the plan, is what the policy limits. What it has told so far depends on
+the values. It stays on the device, and no decision that shows outside is taken from it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from reticent.device.prf import checksum
+from reticent.device.schema import device_row
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from reticent.plan import Metric, Plan
+    from reticent.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one metric has told in one epoch, under one set of privacy parameters."""
+    """What one metric has told in one epoch, under one set of privacy parameters; or what a lost file has."""
 
     metric: str
+    """Empty for a state file that was lost."""
     digest: bytes
     epoch: int
     classes_seen: int
@@ -34,7 +41,7 @@ class Entry:
     lifetime: float
     """Bound on the loss however long it goes on."""
     lost: bool
-    """Its file was lost, so that all of `lifetime` is counted."""
+    """A state file was lost, so that all it held (over all metrics and epochs so far) is counted as told."""
 
 
 class Epoch(NamedTuple):
@@ -46,6 +53,25 @@ class Epoch(NamedTuple):
     reason: str
 
 
+def hold(connection: sqlite3.Connection, plan: Plan, epoch: int) -> None:
+    """Enter the remembered answers that a plan may ask for from now on."""
+    for key, lifetime in _asked(plan, epoch).items():
+        connection.execute("INSERT OR IGNORE INTO ledger VALUES (?, ?, ?, '[]', 0.0, ?, 0)", (*key, lifetime))
+    seal(connection)
+
+
+def holds(connection: sqlite3.Connection, plan: Plan, epoch: int) -> bool:
+    """Whether every metric of a plan whose answers are remembered is entered for an epoch."""
+    rows = connection.execute("SELECT metric, digest FROM ledger WHERE epoch = ?", (epoch,))
+    return {(name, bytes(digest), epoch) for name, digest in rows} >= _asked(plan, epoch).keys()
+
+
+def count_lost(connection: sqlite3.Connection, epoch: int, held: float) -> None:
+    """Enter a file that is gone, with its last epoch: what it told is unknown, so all it held is counted."""
+    connection.execute("INSERT INTO ledger VALUES ('', x'', ?, '[]', ?, ?, 1)", (epoch, held, held))
+    seal(connection)
+
+
 def visit(connection: sqlite3.Connection, plan: Plan, epoch: int, visited: Mapping[str, int]) -> None:
     """Enter the remembered answers that a report used."""
     from reticent.privacy import loss_by_width
@@ -53,18 +79,43 @@ def visit(connection: sqlite3.Connection, plan: Plan, epoch: int, visited: Mappi
     rows = connection.execute("SELECT metric, digest, classes FROM ledger WHERE epoch = ?", (epoch,))
     known = {(metric, bytes(digest)): set(json.loads(classes)) for metric, digest, classes in rows}
     for metric in plan.metrics:
-        before = known.get((metric.name, metric.digest), set())
+        before = known[metric.name, metric.digest]
         after = before | {visited[metric.name]}
         if after != before:
             loss = loss_by_width(metric.mechanism, len(after))
-            _enter(connection, metric, epoch, sorted(after), loss, lost=False)
+            connection.execute(
+                "UPDATE ledger SET classes = ?, loss = ? WHERE metric = ? AND digest = ? AND epoch = ?",
+                (json.dumps(sorted(after)), loss, metric.name, metric.digest, epoch),
+            )
 
 
-def count_lost(connection: sqlite3.Connection, plan: Plan, epochs: Iterable[int]) -> None:
-    """Enter epochs whose file is gone: what they told is unknown, so all they could tell is counted."""
-    for epoch in epochs:
-        for metric in plan.metrics:
-            _enter(connection, metric, epoch, [], lifetime_loss(metric), lost=True)
+def lifetime(
+    connection: sqlite3.Connection, plan: Plan | None = None, epoch: int = 0, window: float = 0.0
+) -> float:
+    """What everything held can tell at most, windows included; with a plan or a window's loss, as if held too."""
+    from reticent.privacy import compose
+
+    rows = connection.execute("SELECT metric, digest, epoch, lifetime FROM ledger")
+    held = {(metric, bytes(digest), number): loss for metric, digest, number, loss in rows}
+    of_windows = [loss for (loss,) in connection.execute("SELECT loss FROM windows ORDER BY start")]
+    return compose([*({**_asked(plan, epoch), **held} if plan else held).values(), *of_windows, window])
+
+
+def _asked(plan: Plan, epoch: int) -> dict[tuple[str, bytes, int], float]:
+    """What each metric of a plan can tell in an epoch at most; sampled answers are counted by windows."""
+    from reticent.privacy import lifetime_loss
+
+    remembered = () if plan.answers.sampled else plan.metrics
+    return {(metric.name, metric.digest, epoch): lifetime_loss(metric.mechanism) for metric in remembered}
+
+
+def seal(connection: sqlite3.Connection) -> None:
+    """Keep the sum in the device's own row, under its checksum: it is what a quarantine reads."""
+    me, held = device_row(connection), lifetime(connection)
+    connection.execute(
+        "UPDATE device SET held = ?, checksum = ?",
+        (held, checksum(me.secret, me.plan, me.round_seconds, me.epoch, held)),
+    )
 
 
 def entries(connection: sqlite3.Connection) -> list[Entry]:
@@ -82,20 +133,3 @@ def entries(connection: sqlite3.Connection) -> list[Entry]:
 def epochs(connection: sqlite3.Connection) -> list[Epoch]:
     """Every epoch this file knows of."""
     return [Epoch(*row) for row in connection.execute("SELECT * FROM epochs ORDER BY epoch")]
-
-
-def lifetime_loss(metric: Metric) -> float:
-    """What a metric can tell in one epoch at most."""
-    from reticent.privacy import losses
-
-    return losses(metric.mechanism, metric.flip).lifetime
-
-
-def _enter(
-    connection: sqlite3.Connection, metric: Metric, epoch: int, classes: list[int], loss: float, *, lost: bool
-) -> None:
-    connection.execute(
-        "INSERT OR REPLACE INTO ledger (metric, digest, epoch, classes, loss, lifetime, lost)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (metric.name, metric.digest, epoch, json.dumps(classes), loss, lifetime_loss(metric), lost),
-    )

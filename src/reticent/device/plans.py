@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from reticent.errors import ReticentError
 
@@ -29,6 +29,9 @@ class HeldPlan(NamedTuple):
     version: int
     fingerprint: bytes
     from_round: int
+    window: int
+    """Rounds of a window of sampled answers; 0: answers are remembered."""
+    round_loss: float
     layout: Layout
     text: str
 
@@ -57,19 +60,28 @@ def layouts(connection: sqlite3.Connection) -> dict[int, Layout]:
 
 def asks_anew(connection: sqlite3.Connection, plan: Plan) -> bool:
     """Whether a plan asks for remembered answers that no version held so far has asked for."""
-    known = {(name, digest) for layout in layouts(connection).values() for name, _, digest in layout}
-    return any((metric.name, metric.digest.hex()) not in known for metric in plan.metrics)
+    rows = connection.execute("SELECT metric, digest FROM ledger")
+    known = {(name, bytes(digest)) for name, digest in rows}
+    asked = () if plan.answers.sampled else plan.metrics
+    return any((metric.name, metric.digest) not in known for metric in asked)
 
 
-def take_up(connection: sqlite3.Connection, plan: Plan, first: int) -> None:
+def sample(connection: sqlite3.Connection) -> bool:
+    """Whether some version held has sampled answers."""
+    [(some,)] = connection.execute("SELECT EXISTS (SELECT 1 FROM plans WHERE window > 0)")
+    return bool(some)
+
+
+def take_up(connection: sqlite3.Connection, plan: Plan, first: int, round_loss: float) -> None:
     """Hold a plan from round `first` on."""
     anew = asks_anew(connection, plan)
     layout = json.dumps(
         [[metric.name, metric.bits, metric.digest.hex()] for metric in plan.metrics], separators=(",", ":")
     )
     connection.execute(
-        "INSERT INTO plans (version, fingerprint, from_round, layout, text) VALUES (?, ?, ?, ?, ?)",
-        (plan.version, plan.fingerprint, first, layout, plan.text),
+        "INSERT INTO plans (version, fingerprint, from_round, window, round_loss, layout, text)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (plan.version, plan.fingerprint, first, plan.answers.window, round_loss, layout, plan.text),
     )
     connection.execute("UPDATE device SET enrolled_from = coalesce(enrolled_from, ?)", (first,))
     if anew:
@@ -97,43 +109,56 @@ def parse(text: str) -> Plan | None:
 
 def _one(connection: sqlite3.Connection, clause: str, *parameters: object) -> HeldPlan | None:
     row = connection.execute(
-        f"SELECT version, fingerprint, from_round, layout, text FROM plans {clause} LIMIT 1",  # noqa: S608
+        f"SELECT version, fingerprint, from_round, window, round_loss, layout, text"  # noqa: S608
+        f" FROM plans {clause} LIMIT 1",
         parameters,
     ).fetchone()
     if row is None:
         return None
-    version, digest, from_round, layout, text = row
-    return HeldPlan(version, bytes(digest), from_round, _parse_layout(layout), text)
+    version, digest, from_round, window, round_loss, layout, text = row
+    return HeldPlan(version, bytes(digest), from_round, window, round_loss, _parse_layout(layout), text)
 
 
 def _parse_layout(text: str) -> Layout:
     return tuple((str(name), int(bits), str(digest)) for name, bits, digest in json.loads(text))
 
 
-def pause(connection: sqlite3.Connection, current_round: int) -> None:
+Reason = Literal["asked", "DO_NOT_TRACK"]
+"""Why nothing is recorded or answered: the person asked for a pause, or set DO_NOT_TRACK."""
+
+
+def pause(connection: sqlite3.Connection, current_round: int, reason: Reason) -> None:
     """Pause, from the round under way on; a pause that lasts already goes on."""
-    if not is_paused(connection):
-        connection.execute("INSERT OR REPLACE INTO pauses VALUES (?, NULL)", (current_round,))
+    if not is_paused(connection, reason):
+        connection.execute(
+            "INSERT OR REPLACE INTO pauses (from_round, reason) VALUES (?, ?)", (current_round, reason)
+        )
 
 
-def resume(connection: sqlite3.Connection, current_round: int) -> None:
-    """Go on; the first round answered is the next one."""
+def resume(connection: sqlite3.Connection, current_round: int, reason: Reason) -> None:
+    """Go on, unless there is another reason to pause; the first round answered is the next one."""
     connection.execute(
-        "UPDATE pauses SET through_round = max(from_round, ?) WHERE through_round IS NULL", (current_round,)
+        "UPDATE pauses SET through_round = max(from_round, ?) WHERE through_round IS NULL AND reason = ?",
+        (current_round, reason),
     )
 
 
-def is_paused(connection: sqlite3.Connection) -> bool:
-    """Whether a pause lasts."""
-    [(paused,)] = connection.execute("SELECT EXISTS (SELECT 1 FROM pauses WHERE through_round IS NULL)")
+def is_paused(connection: sqlite3.Connection, reason: Reason | None = None) -> bool:
+    """Whether a pause lasts, for some reason or for this one."""
+    [(paused,)] = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM pauses WHERE through_round IS NULL AND reason = coalesce(?, reason))",
+        (reason,),
+    )
     return bool(paused)
 
 
-def is_paused_in(connection: sqlite3.Connection, round_number: int) -> bool:
-    """Whether some pause overlaps a round."""
+def is_paused_in(
+    connection: sqlite3.Connection, first: int, last: int | None = None, reason: Reason | None = None
+) -> bool:
+    """Whether some pause, or one for this reason, overlaps a round; or several, from `first` to `last`."""
     [(overlaps,)] = connection.execute(
-        "SELECT EXISTS (SELECT 1 FROM pauses WHERE from_round <= ?1"
-        " AND (through_round IS NULL OR through_round >= ?1))",
-        (round_number,),
+        "SELECT EXISTS (SELECT 1 FROM pauses WHERE from_round <= ? AND reason = coalesce(?, reason)"
+        " AND (through_round IS NULL OR through_round >= ?))",
+        (first if last is None else last, reason, first),
     )
     return bool(overlaps)

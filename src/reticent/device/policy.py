@@ -2,82 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from reticent.errors import ParameterError
 
 if TYPE_CHECKING:
-    from reticent.device.ledger import Entry
     from reticent.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """
-    Limits that a plan must keep; None leaves one open.
+    Limits that every plan must keep before a device takes it up; None lifts one.
 
-    They are held against public figures only: what the plan says, and what the plans before it could have
-    told at most. Never against what was in fact told: a device that falls silent once its values have used
-    up a budget tells by its silence.
+    The defaults suit a plan of a few metrics with ε = 1 and flip = 0.2, with room for one complete set of new
+    answers later. Whoever writes the plans, all reports from one state file together shift the odds between
+    two devices with the same rounded pattern by at most e^max_lifetime, and one report those between any two
+    values by at most e^max_round. A host raises a limit by its name.
 
-    >>> Policy(max_epsilon=2, shortest_round=3600)
-    Policy(max_epsilon=2, lifetime_cap=None, shortest_round=3600, fewest_rounds_per_epoch=None)
+    Limits are held against figures of the plans, never against what was in fact told: a device that falls
+    silent once its values have used up a budget tells by its silence.
+
+    >>> Policy(max_lifetime=40)  # doctest: +ELLIPSIS
+    Policy(max_epsilon=2, max_round=3, max_lifetime=40, shortest_round=3600, shortest_window=604800, ...)
     """
 
-    max_epsilon: float | None = None
-    """Largest ε of one remembered answer of any metric."""
-    lifetime_cap: float | None = None
-    """Largest sum of lifetime losses, over every metric, digest and epoch ever answered and those to come."""
-    shortest_round: float | None = None
-    """Shortest round length, s."""
-    fewest_rounds_per_epoch: int | None = None
+    max_epsilon: float | None = 2
+    """Largest ε of one metric."""
+    max_round: float | None = 3
+    """Largest loss of one round, of the whole plan."""
+    max_lifetime: float | None = 12
     """
-    Fewest rounds between two plans that ask for new remembered answers.
+    Largest loss for the life of the state file.
 
-    Each changed parameter and each new metric is a fresh answer about the same behaviour; whoever writes
-    plans could ask for many and average them. The first plan counts as a change.
+    It is the sum of the losses for life of every metric under every set of privacy parameters, in all
+    versions held and in all epochs, with what files that were lost have held; and of the losses of all windows
+    held, where answers are sampled: a year of weekly windows at ε = 1 is 54.
     """
+    shortest_round: float | None = 3600
+    """Shortest round, s: more rounds show changes better."""
+    shortest_window: float | None = 604_800
+    """Shortest window of sampled answers, s: each window loses as much as one round."""
+    fewest_rounds: int | None = 28
+    """Fewest rounds from one plan that asks for new remembered answers to the next; the first plan counts."""
+    least_flip: float | None = 0.1
+    """Smallest flip probability of a metric whose answers are remembered: flips are what hides a change."""
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:
-            limit = getattr(self, name)
-            if limit is not None and not limit >= 0:
-                raise ParameterError(name, "a number >= 0, or None", limit)
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            if value is not None and not value >= 0:
+                raise ParameterError(limit.name, "a number >= 0, or None", value)
 
-    def problems(self, plan: Plan, epoch: int, answered: Iterable[Entry]) -> list[str]:
-        """What a plan asks beyond these limits, when its answers are given in `epoch`."""
-        problems = []
-        if self.max_epsilon is not None:
-            problems += [
-                f"metrics.{metric.name}.epsilon is {float(metric.mechanism.epsilon):g}; "
-                f"the policy allows {self.max_epsilon:g}"
-                for metric in plan.metrics
-                if metric.mechanism.epsilon > self.max_epsilon
-            ]
+    @classmethod
+    def unlimited(cls) -> Policy:
+        """No limits: for audits and tests. The loss for life of such a device has no bound."""
+        return cls(**dict.fromkeys(limit.name for limit in fields(cls)))
+
+    def problems(
+        self, plan: Plan, round_loss: float, lifetime: float, rounds_since_change: int | None = None
+    ) -> list[str]:
+        """
+        What a plan asks beyond these limits.
+
+        `round_loss` is its loss of one round and `lifetime` what the state file can tell for life when it
+        holds the plan. `rounds_since_change`: where the plan asks for new answers, how long after the last.
+        """
+        return list(self._problems(plan, round_loss, lifetime, rounds_since_change))
+
+    def _problems(
+        self, plan: Plan, round_loss: float, lifetime: float, rounds_since_change: int | None
+    ) -> Iterator[str]:
+        for metric in plan.metrics:
+            epsilon, flip = metric.mechanism.epsilon, metric.flip.probability
+            if self.max_epsilon is not None and epsilon > self.max_epsilon:
+                yield _above(f"metrics.{metric.name}.epsilon is {float(epsilon):g}", "max_epsilon", self)
+            if self.least_flip is not None and not plan.answers.sampled and float(flip) < self.least_flip:
+                yield _below(f"metrics.{metric.name}.flip is {float(flip):g}", "least_flip", self)
         if self.shortest_round is not None and plan.round_seconds < self.shortest_round:
-            wanted = f"the policy wants at least {self.shortest_round:g} s"
-            problems.append(f"plan.round is {plan.round_seconds} s; {wanted}")
-        if self.lifetime_cap is not None:
-            from reticent.device.ledger import lifetime_loss
-            from reticent.privacy import compose
+            yield _below(f"plan.round is {plan.round_seconds} s", "shortest_round", self)
+        length = plan.answers.window * plan.round_seconds
+        if self.shortest_window is not None and 0 < length < self.shortest_window:
+            yield _below(f"answers.window is {length} s", "shortest_window", self)
+        if self.max_round is not None and round_loss > self.max_round:
+            yield _above(f"one round of the plan loses {round_loss:.4g}", "max_round", self)
+        if self.max_lifetime is not None and lifetime > self.max_lifetime:
+            loss = f"with this plan the state file can lose {lifetime:.4g} for life"
+            yield _above(loss, "max_lifetime", self)
+        since, fewest = rounds_since_change, self.fewest_rounds
+        if since is not None and fewest is not None and since < fewest:
+            asks = f"asks for new remembered answers {since} rounds after the last change"
+            yield _below(asks, "fewest_rounds", self)
 
-            spent = {(entry.metric, entry.digest, entry.epoch): entry.lifetime for entry in answered}
-            for metric in plan.metrics:
-                spent.setdefault((metric.name, metric.digest, epoch), lifetime_loss(metric))
-            total = compose(spent.values())
-            if total > self.lifetime_cap:
-                allowed = f"the policy allows {self.lifetime_cap:g}"
-                problems.append(f"the lifetime losses of all answers come to {total:.4g}; {allowed}")
-        return problems
 
-    def churn_problems(self, rounds_since_change: int | None) -> list[str]:
-        """What speaks against remembered answers that change this many rounds after the last change."""
-        fewest = self.fewest_rounds_per_epoch
-        if fewest is None or rounds_since_change is None or rounds_since_change >= fewest:
-            return []
-        return [
-            f"asks for new remembered answers {rounds_since_change} rounds after the last change; "
-            f"the policy wants at least {fewest}"
-        ]
+def _above(what: str, limit: str, policy: Policy) -> str:
+    return f"{what}; the policy allows {getattr(policy, limit):g} ({limit})"
+
+
+def _below(what: str, limit: str, policy: Policy) -> str:
+    return f"{what}; the policy wants at least {getattr(policy, limit):g} ({limit})"

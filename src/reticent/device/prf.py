@@ -82,15 +82,14 @@ class Draws(Protocol):
         """Sixteen bytes that name a report."""
 
 
-def checksum(secret: bytes, plan: str, round_seconds: int, epoch: int) -> bytes:
+def checksum(secret: bytes, plan: str, round_seconds: int, epoch: int, held: float) -> bytes:
     """
-    Sixteen bytes kept beside what decides every draw.
+    Sixteen bytes kept beside what decides every draw, and beside the loss that the policy limits.
 
     A secret has no wrong values: without it, a bit that flipped on the disk would make another device.
     """
-    content = encode(
-        SCHEME, b"checksum", plan.encode(), *(str(number).encode() for number in (round_seconds, epoch))
-    )
+    numbers = (str(round_seconds), str(epoch), float(held).hex())
+    content = encode(SCHEME, b"checksum", plan.encode(), *(number.encode() for number in numbers))
     return blake2b(content, key=secret, digest_size=16).digest()
 
 

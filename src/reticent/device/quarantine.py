@@ -4,6 +4,10 @@ A new state file, and what becomes of a broken one: it is set aside, never remov
 A new secret is a new set of remembered answers, which costs privacy anew. So none is ever drawn in silence:
 a quarantined file stays beside the new one as `.quarantined-N`, where N is the number of the epoch that
 replaced it, and is counted for as long as it is there.
+
+What the broken file held is entered in the ledger of the new one, in the same moment that this one appears.
+The sum stands in one row of the broken file with a checksum of its own. Where that row can be read and the
+checksum fits, the sum is exact; else everything is counted that the policy allowed.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from reticent.device import ledger
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES
 
@@ -28,6 +33,16 @@ class Identity(NamedTuple):
     plan: str
     round_seconds: int
     current_round: int
+    most_held: float
+    """The largest loss for life that the policy allows; infinite where it sets no limit."""
+
+
+class _Remains(NamedTuple):
+    """What can be read of a broken file."""
+
+    epoch: int = 0
+    held: float | None = None
+    """None: it cannot be trusted."""
 
 
 def beside(path: Path, suffix: str) -> Path:
@@ -46,26 +61,40 @@ def make_file(path: Path, identity: Identity, fault: str, lost_epoch: int | None
     matches = (pattern.fullmatch(name) for name in os.listdir(path.parent))
     aside = [int(match[1]) for match in matches if match]
     epoch = max([*aside, -1 if lost_epoch is None else lost_epoch + 1, 0])
+    remains = _Remains()
     if fault:
-        epoch = max(epoch, _readable_epoch(path)) + 1
+        remains = _read_remains(path)
+        epoch = max(epoch, remains.epoch) + 1
         set_aside(path, epoch)
-    _create(
-        path, identity, epoch, f"quarantined: {fault or 'the state file was lost'}" if epoch else "enrolled"
-    )
+    reason = "enrolled"
+    if epoch:
+        reason = f"quarantined: {fault or 'the state file was lost'}"
+        if remains.held is None:
+            reason += "; what it held is unknown, so all that the policy allowed is counted"
+    _create(path, identity, epoch, reason, identity.most_held if remains.held is None else remains.held)
     return epoch
 
 
-def _readable_epoch(path: Path) -> int:
-    """The epoch of a broken file, as far as it can be read; else 0."""
+def _read_remains(path: Path) -> _Remains:
+    """The epoch of a broken file as far as it can be read, and what it held if its checksum fits."""
     try:
         with closing(
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
         ) as connection:
-            # Each epoch below is counted as lost, so a number that is damaged itself must not be a huge one.
-            [(epoch,)] = connection.execute("SELECT min(epoch, (SELECT max(epoch) FROM epochs)) FROM device")
-            return epoch if isinstance(epoch, int) and 0 <= epoch < 10**8 else 0
+            [(plan, round_seconds, secret, epoch, held, kept, latest)] = connection.execute(
+                "SELECT plan, round_seconds, secret, epoch, held, checksum, (SELECT max(epoch) FROM epochs)"
+                " FROM device"
+            )
     except (sqlite3.Error, ValueError):
-        return 0
+        return _Remains()
+    try:
+        if kept == checksum(secret, plan, round_seconds, epoch, held):
+            return _Remains(epoch, held)
+    except (TypeError, ValueError, AttributeError):
+        pass
+    # A number that is damaged itself must not be a huge one.
+    numbers = [number for number in (epoch, latest) if isinstance(number, int)]
+    return _Remains(min(numbers) if len(numbers) == 2 and 0 <= min(numbers) < 10**8 else 0)
 
 
 def set_aside(path: Path, epoch: int) -> None:
@@ -82,7 +111,7 @@ def set_aside(path: Path, epoch: int) -> None:
     _sync_folder(path.parent)
 
 
-def _create(path: Path, identity: Identity, epoch: int, reason: str) -> None:
+def _create(path: Path, identity: Identity, epoch: int, reason: str, lost: float) -> None:
     """Write the whole file under another name, then give it its own: it is never seen half made."""
     draft = beside(path, ".new")
     for suffix in ("", *COMPANIONS):
@@ -97,20 +126,22 @@ def _create(path: Path, identity: Identity, epoch: int, reason: str) -> None:
         connection.execute(f"PRAGMA user_version = {LAYOUT}")
         for table in TABLES.values():
             connection.execute(table)
-        plan, round_seconds, now = identity
+        plan, round_seconds, now, _ = identity
         secret = os.urandom(SECRET_BYTES)
         connection.execute(
-            "INSERT INTO device VALUES (1, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+            "INSERT INTO device VALUES (1, ?, ?, ?, ?, 0.0, ?, ?, NULL, NULL)",
             (
                 plan,
                 round_seconds,
                 secret,
                 epoch,
-                checksum(secret, plan, round_seconds, epoch),
+                checksum(secret, plan, round_seconds, epoch, 0.0),
                 now if epoch else -1,
             ),
         )
         connection.execute("INSERT INTO epochs VALUES (?, ?, ?)", (epoch, now, reason))
+        if epoch:
+            ledger.count_lost(connection, epoch - 1, lost)
         connection.execute("COMMIT")
     # The connection is closed, so that the log is in the file; only then may the file take its name.
     draft.replace(path)

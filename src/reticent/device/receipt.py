@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reticent.device import ledger, outbox, plans
+from reticent.device import ledger, outbox, plans, windows
 from reticent.device.ledger import Entry, Epoch
 from reticent.device.schema import device_row
+from reticent.device.windows import HeldWindow
 from reticent.privacy import CLAIMS, compose, printed
 
 if TYPE_CHECKING:
@@ -50,16 +51,24 @@ class Receipt:
     epochs: tuple[Epoch, ...] = ()
     problem: str = ""
     """Why this receipt is empty although the device may have told something."""
+    windows: tuple[HeldWindow, ...] = ()
+    """The windows of sampled answers that were held, answered or not."""
 
     @property
     def total_loss(self) -> float:
-        """Bound on everything told so far: the sum over metrics, digests and epochs."""
-        return compose(entry.loss for entry in self.losses)
+        """Bound on everything told so far: the sum over metrics, digests, epochs and windows answered."""
+        return compose([*(entry.loss for entry in self.losses), self.windows_loss])
+
+    @property
+    def windows_loss(self) -> float:
+        """Bound on what the windows that were answered have told, between any two histories."""
+        return compose(window.loss for window in self.windows if window.round is not None)
 
     @property
     def total_lifetime(self) -> float:
-        """Bound on everything that what was asked so far can ever tell."""
-        return compose(entry.lifetime for entry in self.losses)
+        """Bound on everything that what was asked so far can ever tell; windows count once they are held."""
+        of_windows = [window.loss for window in self.windows]
+        return compose([*(entry.lifetime for entry in self.losses), *of_windows])
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -68,6 +77,7 @@ class Receipt:
             "reports": [{**asdict(told), "bits": dict(told.bits)} for told in self.reports],
             "losses": [{**asdict(entry), "digest": entry.digest.hex()} for entry in self.losses],
             "epochs": [epoch._asdict() for epoch in self.epochs],
+            "windows": [window._asdict() for window in self.windows],
             "total_loss": self.total_loss,
             "total_lifetime": self.total_lifetime,
             "problem": self.problem,
@@ -80,7 +90,13 @@ class Receipt:
 
     @property
     def _meaning(self) -> str:
-        return CLAIMS["spent"].says(self.total_loss)
+        if not self.windows:
+            return CLAIMS["spent"].says(self.total_loss)
+        answered = sum(window.round is not None for window in self.windows)
+        count = f"{answered:,} of the {len(self.windows):,} window{'s' * (len(self.windows) > 1)} it held"
+        of_windows = f"This file answered {count}. {CLAIMS['answered'].says(self.windows_loss)}"
+        remembered = compose(entry.loss for entry in self.losses)
+        return of_windows + (f" {CLAIMS['spent'].says(remembered)}" if self.losses else "")
 
     def __str__(self) -> str:
         lines = [self._title]
@@ -94,9 +110,10 @@ class Receipt:
         for entry in self.losses:
             answers = "answer" if entry.classes_seen == 1 else "answers"
             used = f"{entry.classes_seen} remembered {answers} used"
-            seen = "all, its file was lost" if entry.lost else used
+            seen = "all that it held" if entry.lost else used
             lines.append(
-                f"  {entry.metric}, epoch {entry.epoch}: {printed(entry.loss)} / {printed(entry.lifetime)}  ({seen})"
+                f"  {_subject(entry)}, epoch {entry.epoch}: "
+                f"{printed(entry.loss)} / {printed(entry.lifetime)}  ({seen})"
             )
         lines.append(f"  together: {printed(self.total_loss)} / {printed(self.total_lifetime)}")
         lines.append(self._meaning)
@@ -113,11 +130,11 @@ class Receipt:
         unfolding = f"{len(earlier)} earlier report{'s' * (len(earlier) > 1)}"
         losses = (
             [
-                entry.metric,
+                _subject(entry),
                 entry.epoch,
                 printed(entry.loss),
                 printed(entry.lifetime),
-                "all, its file was lost" if entry.lost else entry.classes_seen,
+                "all that it held" if entry.lost else entry.classes_seen,
             ]
             for entry in self.losses
         )
@@ -137,6 +154,10 @@ class Receipt:
                 for epoch in self.epochs
             ),
         )
+
+
+def _subject(entry: Entry) -> str:
+    return "a lost state file" if entry.lost else entry.metric
 
 
 def _columns(reports: Sequence[Told]) -> tuple[list[str], list[list[object]]]:
@@ -164,12 +185,19 @@ def read_receipt(connection: sqlite3.Connection) -> Receipt:
     reports = []
     for kept in outbox.everything(connection, plan):
         report, bits, place = kept.report, {}, 0
-        for name, count, _ in layouts.get(report.version, ()):
-            bits[name] = "".join(str(report.bit(place + offset)) for offset in range(count))
+        for number, (name, count, _) in enumerate(layouts.get(report.version, ())):
+            if report.asked is None or report.asked[number // 8] & 128 >> number % 8:
+                bits[name] = "".join(str(report.bit(place + offset)) for offset in range(count))
             place += count
         told = Told(report.round, report.version, report.id.hex(), kept.epoch, bits, kept.state, kept.code)
         reports.append(told)
-    return Receipt(plan, tuple(reports), tuple(ledger.entries(connection)), tuple(ledger.epochs(connection)))
+    return Receipt(
+        plan,
+        tuple(reports),
+        tuple(ledger.entries(connection)),
+        tuple(ledger.epochs(connection)),
+        windows=tuple(windows.held(connection)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +210,9 @@ class Status:
     paused: bool = False
     do_not_track: bool = False
     refused: tuple[str, ...] = ()
-    """Why the plan is not answered."""
+    """Why the plan it was given is not taken up, or not answered any more."""
+    answers: bool = True
+    """Whether a version is held that the policy allows; a newer one that is refused does not end it."""
     epoch: int = 0
     current_round: int = -1
     answers_from: int | None = None
@@ -199,7 +229,7 @@ class Status:
     @property
     def active(self) -> bool:
         """Whether values are recorded and rounds answered."""
-        return not (self.paused or self.do_not_track or self.refused or self.problem)
+        return self.answers and not (self.paused or self.do_not_track or self.problem)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -210,7 +240,7 @@ class Status:
         reasons = [
             *(["paused"] if self.paused else []),
             *(["DO_NOT_TRACK is set"] if self.do_not_track else []),
-            *self.refused,
+            *(f"refused: {reason}" for reason in self.refused),
             *([self.problem] if self.problem else []),
         ]
         lines = [f"Plan {self.plan} version {self.version}: {mood}", *(f"  {reason}" for reason in reasons)]

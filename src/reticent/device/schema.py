@@ -26,7 +26,8 @@ TABLES = {
             round_seconds  INTEGER NOT NULL,    -- length of a round, s; fixed for the life of the file
             secret         BLOB    NOT NULL,    -- 32 bytes from the operating system; never leaves the file
             epoch          INTEGER NOT NULL,    -- memo epoch; 1 more after each forget or quarantine
-            checksum       BLOB    NOT NULL,    -- digest of the four above: they decide every draw
+            held           REAL    NOT NULL,    -- sum of `lifetime` in the ledger, nats: what the policy limits
+            checksum       BLOB    NOT NULL,    -- of the five above: a flipped bit is another device
             silent_through INTEGER NOT NULL,    -- no round up to this one is answered: the secret is younger
             enrolled_from  INTEGER,             -- first full round after the first plan was taken up
             changed_in     INTEGER              -- round in which the remembered answers last changed by plan
@@ -42,13 +43,24 @@ TABLES = {
             version     INTEGER PRIMARY KEY,    -- the plan's version
             fingerprint BLOB    NOT NULL,       -- SHA-256 of all that decides what a report means
             from_round  INTEGER NOT NULL,       -- first round answered under it
+            window      INTEGER NOT NULL,       -- rounds of a window of sampled answers; 0: remembered
+            round_loss  REAL    NOT NULL,       -- bound on the loss of one round or window, nats
             layout      TEXT    NOT NULL,       -- JSON: [[metric, answer bits, digest], ...] in plan order
             text        TEXT    NOT NULL        -- plan.toml, or empty for a plan built by hand
         )""",
     "pauses": """
         CREATE TABLE pauses (                   -- rounds that a pause overlapped are not answered
-            from_round    INTEGER PRIMARY KEY,  -- round under way when it began
-            through_round INTEGER               -- round under way when it ended; NULL: still paused
+            from_round    INTEGER NOT NULL,     -- round under way when it began
+            reason        TEXT    NOT NULL,     -- "asked" by the person, or "DO_NOT_TRACK"
+            through_round INTEGER,              -- round under way when it ended; NULL: still paused
+            PRIMARY KEY (from_round, reason)
+        ) WITHOUT ROWID""",
+    "windows": """
+        CREATE TABLE windows (                  -- sampled answers: those held; they never overlap
+            start       INTEGER PRIMARY KEY,    -- when it begins, unix seconds
+            ends        INTEGER NOT NULL,       -- when it ends, unix seconds; the next begins then or later
+            loss        REAL    NOT NULL,       -- bound on what its report may tell, nats
+            round       INTEGER UNIQUE          -- the round answered in it; NULL: none
         )""",
     "totals": """
         CREATE TABLE totals (                   -- raw values; deleted when their round is answered
@@ -64,6 +76,7 @@ TABLES = {
             epoch       INTEGER NOT NULL,       -- the memo epoch
             id          BLOB    NOT NULL,       -- 16 bytes
             cohort      INTEGER,                -- 0..255, NULL when the plan has no use for it
+            asked       BLOB,                   -- which metrics it answers, packed; NULL: all of them
             bits        BLOB    NOT NULL,       -- the answers in plan order, packed
             segment     TEXT    NOT NULL,       -- JSON: the public tags
             checksum    BLOB    NOT NULL,       -- of all above but the epoch: a flipped bit is not sent
@@ -75,8 +88,8 @@ TABLES = {
             closes      INTEGER NOT NULL        -- when the collector stops taking it, unix seconds
         )""",
     "ledger": """
-        CREATE TABLE ledger (
-            metric      TEXT    NOT NULL,       -- the metric's name
+        CREATE TABLE ledger (                   -- what was held, from the moment it is held
+            metric      TEXT    NOT NULL,       -- the metric's name; empty for a state file that was lost
             digest      BLOB    NOT NULL,       -- digest of its privacy parameters
             epoch       INTEGER NOT NULL,       -- the memo epoch
             classes     TEXT    NOT NULL,       -- JSON: remembered answers used so far; stays on the device
@@ -100,6 +113,7 @@ class DeviceRow(NamedTuple):
     round_seconds: int
     secret: bytes
     epoch: int
+    held: float
     silent_through: int
     enrolled_from: int | None
     changed_in: int | None
@@ -111,7 +125,8 @@ class DeviceRow(NamedTuple):
 def device_row(connection: sqlite3.Connection) -> DeviceRow:
     """The device's own row."""
     row = connection.execute(
-        "SELECT plan, round_seconds, secret, epoch, silent_through, enrolled_from, changed_in FROM device"
+        "SELECT plan, round_seconds, secret, epoch, held, silent_through, enrolled_from, changed_in"
+        " FROM device"
     ).fetchone()
     return DeviceRow(*row)
 

@@ -54,8 +54,8 @@ class Opened(NamedTuple):
     """An open state file."""
 
     connection: sqlite3.Connection
-    lost_epochs: range
-    """Epochs that went with their files, when this file was made just now: all before its own."""
+    replaces_another: bool
+    """Whether this file was made just now in place of one that is broken or gone."""
     tightened: bool
     """Whether others could read the file before."""
 
@@ -231,11 +231,14 @@ class StateFile:
                 _check_header(path)  # before SQLite may touch the file
                 connection = self.connect(path, patience)
                 try:
+                    # One picture: another process may take up a plan between two looks at the file.
+                    connection.execute("BEGIN")
                     _check_content(path, connection, identity)
+                    connection.execute("ROLLBACK")
                 except BaseException:
                     connection.close()
                     raise
-                return Opened(connection, range(0), tightened)
+                return Opened(connection, False, tightened)
         except _BrokenError as broken:
             fault = str(broken)
         except (sqlite3.Error, ValueError) as error:
@@ -253,7 +256,7 @@ class StateFile:
             )
         try:
             epoch = make_file(path, identity, fault, self.epoch)
-            return Opened(self.connect(path, patience), range(epoch), False)
+            return Opened(self.connect(path, patience), epoch > 0, False)
         except (sqlite3.Error, OSError) as error:
             raise StateError(f"{path}: cannot be made ({error}).") from None
 
@@ -375,21 +378,25 @@ def _check_content(path: Path, connection: sqlite3.Connection, identity: Identit
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not names >= TABLES.keys():
         raise _BrokenError("tables are missing")
-    row = connection.execute("SELECT plan, round_seconds, secret, epoch, checksum FROM device").fetchone()
+    row = connection.execute(
+        "SELECT plan, round_seconds, secret, epoch, held, checksum FROM device"
+    ).fetchone()
     if row is None:
         raise _BrokenError("empty tables")
-    plan, round_seconds, secret, epoch, kept_checksum = row
+    plan, round_seconds, secret, epoch, held, kept_checksum = row
     if not isinstance(secret, bytes) or len(secret) != SECRET_BYTES or not any(secret):
         raise _BrokenError("no valid secret")
     if not isinstance(epoch, int) or epoch < 0:
         raise _BrokenError("no valid epoch")
-    if kept_checksum != checksum(secret, str(plan), round_seconds, epoch) or has_misfits(connection):
+    if has_misfits(connection) or kept_checksum != checksum(secret, str(plan), round_seconds, epoch, held):
         raise _BrokenError("corrupt")
     try:  # read once what will be read later; SQLite's own check does not look into texts
         plans.layouts(connection)
         ledger.entries(connection)
         ledger.epochs(connection)
         outbox.waiting(connection, plan)
+        if ledger.lifetime(connection) != held:
+            raise _BrokenError("corrupt")
     except (ValueError, TypeError, ArithmeticError, LookupError, ReticentError):
         raise _BrokenError("corrupt") from None
     if identity and plan != identity.plan:

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 
 from opentelemetry.sdk.resources import Resource
 
-from reticent.device import Device
+from reticent.device import Device, Policy
 from reticent.errors import ParameterError
 from reticent.plan import Plan
 
@@ -146,7 +146,7 @@ def device_from_environment() -> Device:
     }
     for name, expected in paths.items():
         if not os.environ.get(name):
-            read = "RETICENT_PLAN, RETICENT_STATE, RETICENT_ENDPOINT and RETICENT_KEY"
+            read = "RETICENT_PLAN, RETICENT_STATE, RETICENT_ENDPOINT, RETICENT_KEY and RETICENT_POLICY"
             hint = f"OTEL_METRICS_EXPORTER=reticent reads {read}"
             raise ParameterError(name, f"{expected}, in the environment", "nothing", hint)
     plan = Plan.load(os.environ["RETICENT_PLAN"])
@@ -156,7 +156,21 @@ def device_from_environment() -> Device:
         endpoint=os.environ.get("RETICENT_ENDPOINT") or None,
         key=os.environ.get("RETICENT_KEY") or None,
         segment=segment_of(plan, Resource.create()),
+        policy=policy_from_environment(),
     )
+
+
+def policy_from_environment() -> Policy:
+    """RETICENT_POLICY: the default limits, but for those named."""
+    limits: dict[str, float] = {}
+    for name, number in _pairs("RETICENT_POLICY", "limit=number"):
+        known = [limit.name for limit in fields(Policy)]
+        try:
+            limits[known[known.index(name)]] = float(number)
+        except ValueError:
+            expected = f"a number for one of {', '.join(known)}"
+            raise ParameterError("RETICENT_POLICY", expected, f"{name}={number}") from None
+    return replace(Policy(), **limits)  # type: ignore[arg-type]
 
 
 def names_from_environment() -> Names:

@@ -160,7 +160,13 @@ def check_adds(seen: Seen) -> None:
 
 def check_upgrade(seen: Seen) -> None:
     versions = {from_json(body).round: from_json(body).version for body in seen.bodies}
-    assert versions == {R + 1: 1, R + 2: 2, R + 3: 2}, versions
+    expected = {R + 1: 1, R + 2: 2, R + 3: 2}
+    clocks = seen.heard("clock")
+    if len(clocks) > len(set(clocks)) > 1 and R + 1 not in versions:
+        # It died between claiming the first report and sending it, and again in a second life that had come
+        # a round further: no collector takes that report any more.
+        del expected[R + 1]
+    assert versions == expected, versions
 
 
 def check_forget(seen: Seen) -> None:

@@ -20,7 +20,7 @@ from tests.shared.devices import (
     identity,
 )
 
-from reticent.device import Accepted, Device, Outcome, Transport
+from reticent.device import Accepted, Device, Outcome, Policy, Transport
 from reticent.plan import Plan
 from reticent.reports import from_json
 from reticent.testing import ManualClock
@@ -68,7 +68,9 @@ class World(NamedTuple):
     say: Callable[[str, bytes], None]
 
     def device(self, plan: Plan = ONE, transport: Transport | None = None) -> Device:
-        return Device(plan, self.folder / "state", clock=self.clock, transport=transport)
+        return Device(
+            plan, self.folder / "state", clock=self.clock, transport=transport, policy=Policy.unlimited()
+        )
 
     def goto(self, number: int, seconds: float = 60.0) -> None:
         """Let time pass to so many seconds into a round; a restart takes place after that."""

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
 
-from reticent.device import Device, SecretDraws, answer
+from reticent.device import Device, Policy, SecretDraws, answer
 from reticent.device.prf import SECRET_BYTES
 from reticent.errors import ReticentError
 from reticent.plan import Plan
@@ -168,7 +168,14 @@ class SdkParticipant:
         self._open()
 
     def _open(self) -> None:
-        self._device = Device(self._plan, self._path, clock=self._clock, transport=self._transport)
+        # What is audited is the law of the answers, also of plans that a device would refuse by default.
+        self._device = Device(
+            self._plan,
+            self._path,
+            policy=Policy.unlimited(),
+            clock=self._clock,
+            transport=self._transport,
+        )
 
     def answer(self, round_number: int, values: Values) -> bytes | None:
         """Record in the round, let it end, let the device answer and send; again: ask for the report."""

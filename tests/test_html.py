@@ -248,7 +248,7 @@ def test_a_receipt_shows_what_its_text_shows() -> None:
     ]
     assert losses[1:] == [
         ["hours", "0", "2.0", "2.0", "2"],
-        ["spread", "1", "6.0", "6.0", "all, its file was lost"],
+        ["a lost state file", "1", "6.0", "6.0", "all that it held"],
         ["together", "", "8.0", "8.0", ""],
     ]
     assert "the file was read-only" in read.text

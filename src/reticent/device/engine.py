@@ -15,7 +15,7 @@ from os import PathLike, urandom
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reticent.device import ledger, outbox, plans, totals
+from reticent.device import ledger, outbox, plans, totals, windows
 from reticent.device.answers import answer
 from reticent.device.clamp import Value, clamped
 from reticent.device.faults import Faults
@@ -63,7 +63,7 @@ class Engine:
         self._faults = faults
         self._pending = Pending()
         self._timeline: list[tuple[int, Plan]] = []
-        self._draws: tuple[bytes, SecretDraws] | None = None
+        self._draws: tuple[tuple[bytes, int | None], SecretDraws] | None = None
         self.round_seconds = plan.round_seconds if plan else 0
         self.refused: tuple[str, ...] = ()
         """Why the plan was not taken up."""
@@ -162,7 +162,8 @@ class Engine:
             [(is_stale,)] = connection.execute(expired, (now,))
             [(oldest,)] = connection.execute("SELECT min(round) FROM totals")
             is_left = oldest is not None and oldest <= self._last_closed(connection, me, now)
-            if not (is_stale or is_left or self._due(connection, me, now)):
+            is_free = plans.sample(connection) and windows.free_from(connection) <= now
+            if not (is_stale or is_left or is_free or self._due(connection, me, now)):
                 return
         with self._writing(durable=True, patience=2.0) as connection:
             me, now = device_row(connection), self._clock()
@@ -196,7 +197,7 @@ class Engine:
             for number in range(first, last + 1)
             if number not in done
             and not plans.is_paused_in(connection, number)
-            and self._answerable(connection, number, now) is not None
+            and self._draws_for(connection, me, number, now) is not None
         ]
 
     def _last_closed(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> int:
@@ -218,36 +219,107 @@ class Engine:
             return kept.report
         if number <= me.silent_through or plans.is_paused_in(connection, number):
             return None
-        plan = self._answerable(connection, number, self._clock())
-        if plan is None:
-            if self._plan_for(connection, number) is None:
-                self._faults.add("plan-unreadable")
+        plan = self._plan_for(connection, number)
+        draws = self._draws_for(connection, me, number, self._clock())
+        if plan is None or draws is None:
+            self._faults.add("plan-unreadable", plan is None)
             return None
-        if not ledger.holds(connection, plan, me.epoch):
-            return None  # nothing is answered that is not counted: the policy may not allow one more epoch
         self.state.epoch = me.epoch  # another process may have begun it
-        draws = self._draws_of(me)
         report, visited = answer(draws, plan, number, totals.read(connection, number), self._segment)
-        window = min(plan.round_seconds, plan.grace_seconds) * 3 // 4
-        span = plan.round(number)
-        send_at = span.end + draws.delay(number) * window / 2**64
+        span, window = plan.round(number), plan.window_of(number)
+        send_at = (
+            span.end + draws.delay(number) * (min(plan.round_seconds, plan.grace_seconds) * 3 // 4) / 2**64
+        )
         # One transaction holds all three: the report, the end of its values, and what it may have told.
         outbox.put(connection, report, me.epoch, send_at, span.closes, told=told)
         totals.erase(connection, number, number)
-        ledger.visit(connection, plan, me.epoch, visited)
+        if window is None:
+            ledger.visit(connection, plan, me.epoch, visited)
+        else:
+            held = plans.for_round(connection, number)
+            windows.answer_in(connection, window, number, held.round_loss if held else inf)
+            ledger.seal(connection)
         return report
 
-    def _draws_of(self, me: DeviceRow) -> SecretDraws:
-        """Kept between reports, for as long as secret and epoch are the same (another process may forget)."""
-        if self._draws is None or self._draws[0] != me.secret:  # each epoch has a secret of its own
-            self._draws = me.secret, SecretDraws(me.secret, me.plan, me.epoch)
+    def _draws_of(self, me: DeviceRow, window: int | None) -> SecretDraws:
+        """Kept between reports, for as long as secret and window are the same (another process may forget)."""
+        key = me.secret, window  # each epoch has a secret of its own
+        if self._draws is None or self._draws[0] != key:
+            self._draws = key, SecretDraws(me.secret, me.plan, me.epoch, window)
         return self._draws[1]
 
-    def _answerable(self, connection: sqlite3.Connection, number: int, now: float) -> Plan | None:
-        """The plan of a round, unless it has expired or cannot be read any more."""
+    def _draws_for(
+        self, connection: sqlite3.Connection, me: DeviceRow, number: int, now: float
+    ) -> SecretDraws | None:
+        """What a round is answered with; None where it is not answered. Never a matter of values."""
         plan = self._plan_for(connection, number)
         today = datetime.fromtimestamp(now, UTC).date()
-        return None if plan is None or (plan.expires and today > plan.expires) else plan
+        if plan is None or (plan.expires and today > plan.expires):
+            return None
+        if not plan.answers.sampled:
+            # Nothing is answered that is not counted: the policy may not allow one more epoch.
+            return self._draws_of(me, None) if ledger.holds(connection, plan, me.epoch) else None
+        if number >= floor(now / me.round_seconds):
+            return None  # it is not over
+        return self._picks(connection, me, plan, number)
+
+    # Windows
+
+    def _picks(
+        self, connection: sqlite3.Connection, me: DeviceRow, plan: Plan, number: int
+    ) -> SecretDraws | None:
+        """The draws of a round's window, if this is the round that is answered in it and none was yet."""
+        window = plan.window_of(number)
+        if window is None or window.first <= me.silent_through or not windows.is_open(connection, window):
+            return None
+        if plans.is_paused_in(connection, window.first, number, "DO_NOT_TRACK"):
+            return None
+        draws = self._draws_of(me, window.start)
+        return draws if draws.picked_round(window) == number else None
+
+    def _hold_windows(self, connection: sqlite3.Connection) -> None:
+        """
+        Hold each window, in order, that has begun since the last one held and can still be answered.
+
+        It must have begun after the device was enrolled, after `forget` and after DO_NOT_TRACK, all of it
+        under one length of window; and the policy must have room for what it may lose.
+        """
+        me, now = device_row(connection), self._clock()
+        if me.enrolled_from is None or not self.answers:
+            return
+        earliest = max(me.enrolled_from, me.silent_through + 1)
+        current = floor(now / me.round_seconds)
+        number = max(earliest, self._last_closed(connection, me, now) + 1, current - MOST_ROUNDS_AT_ONCE)
+        while number <= current:
+            plan, version = self._plan_for(connection, number), plans.for_round(connection, number)
+            window = plan.window_of(number) if plan else None
+            if plan is None or version is None or window is None:
+                number += 1
+                continue
+            first = self._plan_for(connection, window.first)
+            room = self._policy.max_lifetime
+            if (
+                window.first >= earliest
+                and window.start >= windows.free_from(connection)
+                and first is not None
+                and first.answers.window == plan.answers.window
+                and not plans.is_paused_in(connection, window.first, current, "DO_NOT_TRACK")
+                and (room is None or ledger.lifetime(connection, window=version.round_loss) <= room)
+            ):
+                windows.hold(connection, window, me.round_seconds, version.round_loss)
+                ledger.seal(connection)
+            number = window.first + window.rounds
+
+    def _wanted(self, connection: sqlite3.Connection, changes: totals.Changes) -> totals.Changes:
+        """Without values that nobody will ask for: those of rounds that are not picked stay out of the file."""
+        if not changes:
+            return changes
+        me, wanted = device_row(connection), {}
+        for (number, name), change in changes.items():
+            plan = self._plan_for(connection, number)
+            if plan is None or not plan.answers.sampled or self._picks(connection, me, plan, number):
+                wanted[number, name] = change
+        return wanted
 
     # Sending
 
@@ -346,7 +418,10 @@ class Engine:
         if plan is None:
             return [f"version {newest.version}, which this device holds, cannot be read any more"]
         is_counted = ledger.holds(connection, plan, me.epoch)  # not so after `forget`
-        lifetime = ledger.lifetime(connection, *(() if is_counted else (plan, me.epoch)))
+        window = 0.0
+        if plan.answers.sampled and windows.free_from(connection) <= self._clock():
+            window = newest.round_loss  # there must be room for the next one
+        lifetime = ledger.lifetime(connection, None if is_counted else plan, me.epoch, window)
         problems = self._policy.problems(plan, newest.round_loss, lifetime)
         if not problems and not is_counted:
             ledger.hold(connection, plan, me.epoch)
@@ -357,11 +432,18 @@ class Engine:
         from reticent.plan import privacy_card
 
         first, round_loss = self.current_round + 1, privacy_card(plan).round
+        lifetime = ledger.lifetime(connection, plan, me.epoch, round_loss * plan.answers.sampled)
+        newest = plans.latest(connection)
+        if newest is not None and (newest.window or plan.answers.window):
+            # Another way of answering waits for the end of the window: windows never overlap.
+            first = max(first, newest.from_round)
+            if newest.window != plan.answers.window:
+                first = max(first, -(-windows.free_from(connection) // me.round_seconds))
         is_change = me.changed_in is not None and plans.asks_anew(connection, plan)
         problems = self._policy.problems(
             plan,
             round_loss,
-            ledger.lifetime(connection, plan, me.epoch),
+            lifetime,
             first - me.changed_in if is_change and me.changed_in is not None else None,
         )
         if not problems:
@@ -471,7 +553,11 @@ class Engine:
         changes = self._pending.take()
         try:
             with self.state.transaction(durable=durable, patience=patience) as connection:
-                late = totals.write(connection, changes)
+                if plans.sample(connection):
+                    self._hold_windows(connection)
+                    late = totals.write(connection, self._wanted(connection, changes))
+                else:
+                    late = totals.write(connection, changes)
                 noted = self._faults.write(connection)
                 yield connection
         except BaseException:

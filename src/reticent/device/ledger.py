@@ -57,21 +57,19 @@ def hold(connection: sqlite3.Connection, plan: Plan, epoch: int) -> None:
     """Enter the remembered answers that a plan may ask for from now on."""
     for key, lifetime in _asked(plan, epoch).items():
         connection.execute("INSERT OR IGNORE INTO ledger VALUES (?, ?, ?, '[]', 0.0, ?, 0)", (*key, lifetime))
-    _seal(connection)
+    seal(connection)
 
 
 def holds(connection: sqlite3.Connection, plan: Plan, epoch: int) -> bool:
-    """Whether every metric of a plan is entered for an epoch."""
+    """Whether every metric of a plan whose answers are remembered is entered for an epoch."""
     rows = connection.execute("SELECT metric, digest FROM ledger WHERE epoch = ?", (epoch,))
-    return {(name, bytes(digest)) for name, digest in rows} >= {
-        (metric.name, metric.digest) for metric in plan.metrics
-    }
+    return {(name, bytes(digest), epoch) for name, digest in rows} >= _asked(plan, epoch).keys()
 
 
 def count_lost(connection: sqlite3.Connection, epoch: int, held: float) -> None:
     """Enter a file that is gone, with its last epoch: what it told is unknown, so all it held is counted."""
     connection.execute("INSERT INTO ledger VALUES ('', x'', ?, '[]', ?, ?, 1)", (epoch, held, held))
-    _seal(connection)
+    seal(connection)
 
 
 def visit(connection: sqlite3.Connection, plan: Plan, epoch: int, visited: Mapping[str, int]) -> None:
@@ -91,23 +89,27 @@ def visit(connection: sqlite3.Connection, plan: Plan, epoch: int, visited: Mappi
             )
 
 
-def lifetime(connection: sqlite3.Connection, plan: Plan | None = None, epoch: int = 0) -> float:
-    """What everything held can tell at most; with a plan, as if it were held too."""
+def lifetime(
+    connection: sqlite3.Connection, plan: Plan | None = None, epoch: int = 0, window: float = 0.0
+) -> float:
+    """What everything held can tell at most, windows included; with a plan or a window's loss, as if held too."""
     from reticent.privacy import compose
 
     rows = connection.execute("SELECT metric, digest, epoch, lifetime FROM ledger")
     held = {(metric, bytes(digest), number): loss for metric, digest, number, loss in rows}
-    return compose(({**_asked(plan, epoch), **held} if plan else held).values())
+    of_windows = [loss for (loss,) in connection.execute("SELECT loss FROM windows ORDER BY start")]
+    return compose([*({**_asked(plan, epoch), **held} if plan else held).values(), *of_windows, window])
 
 
 def _asked(plan: Plan, epoch: int) -> dict[tuple[str, bytes, int], float]:
-    """What each metric of a plan can tell in an epoch at most."""
+    """What each metric of a plan can tell in an epoch at most; sampled answers are counted by windows."""
     from reticent.privacy import lifetime_loss
 
-    return {(metric.name, metric.digest, epoch): lifetime_loss(metric.mechanism) for metric in plan.metrics}
+    remembered = () if plan.answers.sampled else plan.metrics
+    return {(metric.name, metric.digest, epoch): lifetime_loss(metric.mechanism) for metric in remembered}
 
 
-def _seal(connection: sqlite3.Connection) -> None:
+def seal(connection: sqlite3.Connection) -> None:
     """Keep the sum in the device's own row, under its checksum: it is what a quarantine reads."""
     me, held = device_row(connection), lifetime(connection)
     connection.execute(

@@ -12,9 +12,7 @@ from reticent.reports import Report, to_json
 if TYPE_CHECKING:
     import sqlite3
 
-_COLUMNS = (
-    "round, version, epoch, id, cohort, bits, segment, checksum, state, code, attempts, next_try, closes"
-)
+_COLUMNS = "round, version, epoch, id, cohort, asked, bits, segment, checksum, state, code, attempts, next_try, closes"
 
 FIRST_BACK_OFF = 15.0
 LONGEST_BACK_OFF = 3600.0
@@ -41,7 +39,7 @@ def put(
 ) -> None:
     """Keep a new report, to be sent at a time."""
     connection.execute(
-        f"INSERT INTO reports (told, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', 0, ?, ?)",  # noqa: S608
+        f"INSERT INTO reports (told, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', 0, ?, ?)",  # noqa: S608
         (
             told,
             report.round,
@@ -49,6 +47,7 @@ def put(
             epoch,
             report.id,
             report.cohort,
+            report.asked,
             report.bits,
             json.dumps(dict(report.segment)),
             _checksum(report),
@@ -146,8 +145,9 @@ def count_by_state(connection: sqlite3.Connection) -> dict[str, int]:
 def _select(connection: sqlite3.Connection, plan: str, clause: str, *parameters: object) -> list[Kept]:
     rows = connection.execute(f"SELECT {_COLUMNS} FROM reports {clause} ORDER BY round", parameters)  # noqa: S608
     selected = []
-    for number, version, epoch, name, cohort, bits, segment, checksum, *rest in rows:
-        report = Report(plan, version, number, bytes(name), bytes(bits), cohort, json.loads(segment))
+    for number, version, epoch, name, cohort, asked, bits, segment, checksum, *rest in rows:
+        tags = json.loads(segment)
+        report = Report(plan, version, number, bytes(name), bytes(bits), cohort, tags, asked)
         state, code, attempts, next_try, closes = rest
         intact = checksum == _checksum(report)
         selected.append(Kept(report, epoch, state, code, attempts, next_try, closes, intact))

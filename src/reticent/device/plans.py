@@ -29,6 +29,8 @@ class HeldPlan(NamedTuple):
     version: int
     fingerprint: bytes
     from_round: int
+    window: int
+    """Rounds of a window of sampled answers; 0: answers are remembered."""
     round_loss: float
     layout: Layout
     text: str
@@ -58,8 +60,16 @@ def layouts(connection: sqlite3.Connection) -> dict[int, Layout]:
 
 def asks_anew(connection: sqlite3.Connection, plan: Plan) -> bool:
     """Whether a plan asks for remembered answers that no version held so far has asked for."""
-    known = {(name, digest) for layout in layouts(connection).values() for name, _, digest in layout}
-    return any((metric.name, metric.digest.hex()) not in known for metric in plan.metrics)
+    rows = connection.execute("SELECT metric, digest FROM ledger")
+    known = {(name, bytes(digest)) for name, digest in rows}
+    asked = () if plan.answers.sampled else plan.metrics
+    return any((metric.name, metric.digest) not in known for metric in asked)
+
+
+def sample(connection: sqlite3.Connection) -> bool:
+    """Whether some version held has sampled answers."""
+    [(some,)] = connection.execute("SELECT EXISTS (SELECT 1 FROM plans WHERE window > 0)")
+    return bool(some)
 
 
 def take_up(connection: sqlite3.Connection, plan: Plan, first: int, round_loss: float) -> None:
@@ -69,9 +79,9 @@ def take_up(connection: sqlite3.Connection, plan: Plan, first: int, round_loss: 
         [[metric.name, metric.bits, metric.digest.hex()] for metric in plan.metrics], separators=(",", ":")
     )
     connection.execute(
-        "INSERT INTO plans (version, fingerprint, from_round, round_loss, layout, text)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        (plan.version, plan.fingerprint, first, round_loss, layout, plan.text),
+        "INSERT INTO plans (version, fingerprint, from_round, window, round_loss, layout, text)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (plan.version, plan.fingerprint, first, plan.answers.window, round_loss, layout, plan.text),
     )
     connection.execute("UPDATE device SET enrolled_from = coalesce(enrolled_from, ?)", (first,))
     if anew:
@@ -99,13 +109,14 @@ def parse(text: str) -> Plan | None:
 
 def _one(connection: sqlite3.Connection, clause: str, *parameters: object) -> HeldPlan | None:
     row = connection.execute(
-        f"SELECT version, fingerprint, from_round, round_loss, layout, text FROM plans {clause} LIMIT 1",  # noqa: S608
+        f"SELECT version, fingerprint, from_round, window, round_loss, layout, text"  # noqa: S608
+        f" FROM plans {clause} LIMIT 1",
         parameters,
     ).fetchone()
     if row is None:
         return None
-    version, digest, from_round, round_loss, layout, text = row
-    return HeldPlan(version, bytes(digest), from_round, round_loss, _parse_layout(layout), text)
+    version, digest, from_round, window, round_loss, layout, text = row
+    return HeldPlan(version, bytes(digest), from_round, window, round_loss, _parse_layout(layout), text)
 
 
 def _parse_layout(text: str) -> Layout:
@@ -141,11 +152,13 @@ def is_paused(connection: sqlite3.Connection, reason: Reason | None = None) -> b
     return bool(paused)
 
 
-def is_paused_in(connection: sqlite3.Connection, round_number: int) -> bool:
-    """Whether some pause overlaps a round."""
+def is_paused_in(
+    connection: sqlite3.Connection, first: int, last: int | None = None, reason: Reason | None = None
+) -> bool:
+    """Whether some pause, or one for this reason, overlaps a round; or several, from `first` to `last`."""
     [(overlaps,)] = connection.execute(
-        "SELECT EXISTS (SELECT 1 FROM pauses WHERE from_round <= ?1"
-        " AND (through_round IS NULL OR through_round >= ?1))",
-        (round_number,),
+        "SELECT EXISTS (SELECT 1 FROM pauses WHERE from_round <= ? AND reason = coalesce(?, reason)"
+        " AND (through_round IS NULL OR through_round >= ?))",
+        (first if last is None else last, reason, first),
     )
     return bool(overlaps)

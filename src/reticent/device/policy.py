@@ -25,8 +25,8 @@ class Policy:
     Limits are held against figures of the plans, never against what was in fact told: a device that falls
     silent once its values have used up a budget tells by its silence.
 
-    >>> Policy(max_lifetime=40)
-    Policy(max_epsilon=2, max_round=3, max_lifetime=40, shortest_round=3600, fewest_rounds=28, least_flip=0.1)
+    >>> Policy(max_lifetime=40)  # doctest: +ELLIPSIS
+    Policy(max_epsilon=2, max_round=3, max_lifetime=40, shortest_round=3600, shortest_window=604800, ...)
     """
 
     max_epsilon: float | None = 2
@@ -38,10 +38,13 @@ class Policy:
     Largest loss for the life of the state file.
 
     It is the sum of the losses for life of every metric under every set of privacy parameters, in all
-    versions held and in all epochs, with what files that were lost have held.
+    versions held and in all epochs, with what files that were lost have held; and of the losses of all windows
+    held, where answers are sampled: a year of weekly windows at ε = 1 is 54.
     """
     shortest_round: float | None = 3600
     """Shortest round, s: more rounds show changes better."""
+    shortest_window: float | None = 604_800
+    """Shortest window of sampled answers, s: each window loses as much as one round."""
     fewest_rounds: int | None = 28
     """Fewest rounds from one plan that asks for new remembered answers to the next; the first plan counts."""
     least_flip: float | None = 0.1
@@ -80,6 +83,9 @@ class Policy:
                 yield _below(f"metrics.{metric.name}.flip is {float(flip):g}", "least_flip", self)
         if self.shortest_round is not None and plan.round_seconds < self.shortest_round:
             yield _below(f"plan.round is {plan.round_seconds} s", "shortest_round", self)
+        length = plan.answers.window * plan.round_seconds
+        if self.shortest_window is not None and 0 < length < self.shortest_window:
+            yield _below(f"answers.window is {length} s", "shortest_window", self)
         if self.max_round is not None and round_loss > self.max_round:
             yield _above(f"one round of the plan loses {round_loss:.4g}", "max_round", self)
         if self.max_lifetime is not None and lifetime > self.max_lifetime:

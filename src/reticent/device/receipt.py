@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reticent.device import ledger, outbox, plans
+from reticent.device import ledger, outbox, plans, windows
 from reticent.device.ledger import Entry, Epoch
 from reticent.device.schema import device_row
+from reticent.device.windows import HeldWindow
 from reticent.privacy import CLAIMS, compose, printed
 
 if TYPE_CHECKING:
@@ -50,16 +51,24 @@ class Receipt:
     epochs: tuple[Epoch, ...] = ()
     problem: str = ""
     """Why this receipt is empty although the device may have told something."""
+    windows: tuple[HeldWindow, ...] = ()
+    """The windows of sampled answers that were held, answered or not."""
 
     @property
     def total_loss(self) -> float:
-        """Bound on everything told so far: the sum over metrics, digests and epochs."""
-        return compose(entry.loss for entry in self.losses)
+        """Bound on everything told so far: the sum over metrics, digests, epochs and windows answered."""
+        return compose([*(entry.loss for entry in self.losses), self.windows_loss])
+
+    @property
+    def windows_loss(self) -> float:
+        """Bound on what the windows that were answered have told, between any two histories."""
+        return compose(window.loss for window in self.windows if window.round is not None)
 
     @property
     def total_lifetime(self) -> float:
-        """Bound on everything that what was asked so far can ever tell."""
-        return compose(entry.lifetime for entry in self.losses)
+        """Bound on everything that what was asked so far can ever tell; windows count once they are held."""
+        of_windows = [window.loss for window in self.windows]
+        return compose([*(entry.lifetime for entry in self.losses), *of_windows])
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -68,6 +77,7 @@ class Receipt:
             "reports": [{**asdict(told), "bits": dict(told.bits)} for told in self.reports],
             "losses": [{**asdict(entry), "digest": entry.digest.hex()} for entry in self.losses],
             "epochs": [epoch._asdict() for epoch in self.epochs],
+            "windows": [window._asdict() for window in self.windows],
             "total_loss": self.total_loss,
             "total_lifetime": self.total_lifetime,
             "problem": self.problem,
@@ -80,7 +90,13 @@ class Receipt:
 
     @property
     def _meaning(self) -> str:
-        return CLAIMS["spent"].says(self.total_loss)
+        if not self.windows:
+            return CLAIMS["spent"].says(self.total_loss)
+        answered = sum(window.round is not None for window in self.windows)
+        count = f"{answered:,} of the {len(self.windows):,} window{'s' * (len(self.windows) > 1)} it held"
+        of_windows = f"This file answered {count}. {CLAIMS['answered'].says(self.windows_loss)}"
+        remembered = compose(entry.loss for entry in self.losses)
+        return of_windows + (f" {CLAIMS['spent'].says(remembered)}" if self.losses else "")
 
     def __str__(self) -> str:
         lines = [self._title]
@@ -169,12 +185,19 @@ def read_receipt(connection: sqlite3.Connection) -> Receipt:
     reports = []
     for kept in outbox.everything(connection, plan):
         report, bits, place = kept.report, {}, 0
-        for name, count, _ in layouts.get(report.version, ()):
-            bits[name] = "".join(str(report.bit(place + offset)) for offset in range(count))
+        for number, (name, count, _) in enumerate(layouts.get(report.version, ())):
+            if report.asked is None or report.asked[number // 8] & 128 >> number % 8:
+                bits[name] = "".join(str(report.bit(place + offset)) for offset in range(count))
             place += count
         told = Told(report.round, report.version, report.id.hex(), kept.epoch, bits, kept.state, kept.code)
         reports.append(told)
-    return Receipt(plan, tuple(reports), tuple(ledger.entries(connection)), tuple(ledger.epochs(connection)))
+    return Receipt(
+        plan,
+        tuple(reports),
+        tuple(ledger.entries(connection)),
+        tuple(ledger.epochs(connection)),
+        windows=tuple(windows.held(connection)),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,8 @@ TABLES = {
             version     INTEGER PRIMARY KEY,    -- the plan's version
             fingerprint BLOB    NOT NULL,       -- SHA-256 of all that decides what a report means
             from_round  INTEGER NOT NULL,       -- first round answered under it
-            round_loss  REAL    NOT NULL,       -- bound on the loss of one round, nats
+            window      INTEGER NOT NULL,       -- rounds of a window of sampled answers; 0: remembered
+            round_loss  REAL    NOT NULL,       -- bound on the loss of one round or window, nats
             layout      TEXT    NOT NULL,       -- JSON: [[metric, answer bits, digest], ...] in plan order
             text        TEXT    NOT NULL        -- plan.toml, or empty for a plan built by hand
         )""",
@@ -54,6 +55,13 @@ TABLES = {
             through_round INTEGER,              -- round under way when it ended; NULL: still paused
             PRIMARY KEY (from_round, reason)
         ) WITHOUT ROWID""",
+    "windows": """
+        CREATE TABLE windows (                  -- sampled answers: those held; they never overlap
+            start       INTEGER PRIMARY KEY,    -- when it begins, unix seconds
+            ends        INTEGER NOT NULL,       -- when it ends, unix seconds; the next begins then or later
+            loss        REAL    NOT NULL,       -- bound on what its report may tell, nats
+            round       INTEGER UNIQUE          -- the round answered in it; NULL: none
+        )""",
     "totals": """
         CREATE TABLE totals (                   -- raw values; deleted when their round is answered
             round       INTEGER NOT NULL,       -- the round they belong to
@@ -68,6 +76,7 @@ TABLES = {
             epoch       INTEGER NOT NULL,       -- the memo epoch
             id          BLOB    NOT NULL,       -- 16 bytes
             cohort      INTEGER,                -- 0..255, NULL when the plan has no use for it
+            asked       BLOB,                   -- which metrics it answers, packed; NULL: all of them
             bits        BLOB    NOT NULL,       -- the answers in plan order, packed
             segment     TEXT    NOT NULL,       -- JSON: the public tags
             checksum    BLOB    NOT NULL,       -- of all above but the epoch: a flipped bit is not sent

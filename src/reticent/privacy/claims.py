@@ -162,6 +162,20 @@ CLAIMS: Mapping[str, Claim] = {
             tests=("tests/laws/test_same_pattern.py::test_means_by_width",),
         ),
         Claim(
+            id="answered",
+            title="windows answered",
+            compares="any two histories, whatever the devices do",
+            over="all windows answered so far",
+            sentence="All their reports together are at most e^{loss} times as likely from one history of your values "
+            "as from any other.",
+            observer=_LINKED,
+            not_covered="answers that were remembered under another version, whose loss adds",
+            tight=True,
+            tests=(
+                "tests/laws/test_sampled_windows.py::test_two_windows_lose_twice_epsilon_over_all_histories",
+            ),
+        ),
+        Claim(
             id="tracking",
             title="matched",
             compares="one report and those of {devices} devices in another round",

@@ -1,0 +1,360 @@
+"""A device with sampled answers: one report per window, whatever happens, and never because of a value."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from itertools import pairwise
+from math import ceil
+from pathlib import Path
+
+import pytest
+from tests.shared.devices import HERE, SECONDS, Make, Query, identity
+
+from reticent.device import Device, Policy, SecretDraws, answer
+from reticent.plan import Plan
+from reticent.reports import Report
+from reticent.testing import ManualClock, RecordingTransport
+
+METRICS = "".join(
+    f'[metrics.{name}]\nkind = "mean"\nmax_value = 100\nepsilon = 1.0\n' for name in ("first", "second")
+) + (
+    '[metrics.third]\nkind = "histogram"\nmax_value = 64\nbuckets = 8\nmechanism = "hadamard-bit"\nepsilon = 1\n'
+)
+REMEMBERED = '[plan]\nname = "windows"\nversion = 1\nround = "6h"\n' + METRICS
+DAY, WEEK = 4, 28
+"""Rounds."""
+
+
+def plan_of(window: str = "1d", version: int = 1, metrics: int | None = 1) -> Plan:
+    text = REMEMBERED.replace("version = 1", f"version = {version}")
+    asked = "" if metrics is None else f"metrics = {metrics}\n"
+    return Plan.from_toml(f'{text}[answers]\nkind = "sampled"\nwindow = "{window}"\n{asked}')
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return plan_of()
+
+
+def every_report(device: Device, clock: ManualClock) -> list[Report]:
+    """What the device gives when it is asked for every round there was, and some that there were not."""
+    current = device.current_round
+    asked = [device.report(number) for number in range(max(0, current - 90), current + 2)]
+    return [report for report in [*asked, device.report()] if report is not None]
+
+
+def live(device: Device, clock: ManualClock, rounds: int, amount: int = 7) -> list[Report]:
+    """So many rounds, with a value in each; the reports that come of it."""
+    reports: dict[int, Report] = {}
+    for _ in range(rounds):
+        for name in ("first", "second", "third"):
+            device.add(name, amount)
+        clock.advance(SECONDS)
+        for report in every_report(device, clock):
+            assert reports.setdefault(report.round, report) == report, "asked again, the same bytes come back"
+    return list(reports.values())
+
+
+def windows_of(plan: Plan, reports: list[Report]) -> list[int]:
+    return [window.start for report in reports if (window := plan.window_of(report.round))]
+
+
+def test_one_report_in_each_window_that_began_after_enrolment(
+    device_of: Make, clock: ManualClock, state: Path, plan: Plan
+) -> None:
+    """In the picked round, with the draws of the window; the window of enrolment is left out."""
+    device = device_of(plan)
+    reports = live(device, clock, 10 * DAY)
+    first = plan.window_of(HERE)
+    assert first is not None
+    assert windows_of(plan, reports) == [first.start + n * DAY * SECONDS for n in range(1, len(reports) + 1)]
+    assert len(reports) in (9, 10)
+    me = identity(state)
+    for report in reports:
+        window = plan.window_of(report.round)
+        assert window is not None
+        draws = SecretDraws(me.secret, plan.name, me.epoch, window.start)
+        values = {metric.name: 7 for metric in plan.metrics}
+        assert report == answer(draws, plan, report.round, values).report
+    assert len({report.round % DAY for report in reports}) > 1, "the round is picked anew in each window"
+
+
+def test_values_of_rounds_that_are_not_picked_are_never_written(
+    device_of: Make, clock: ManualClock, state: Path, query: Query, plan: Plan
+) -> None:
+    device = device_of(plan)
+    kept, rounds = set(), 12 * DAY
+    for _ in range(rounds):
+        device.set("first", 41)
+        kept |= {number for (number,) in query("SELECT round FROM totals")}
+        clock.advance(SECONDS)
+        device.report()
+    held = {start for (start,) in query("SELECT start FROM windows")}
+    me = identity(state)
+    for number in kept:
+        window = plan.window_of(int(str(number)))
+        assert window is not None
+        assert window.start in held
+        assert SecretDraws(me.secret, plan.name, 0, window.start).picked_round(window) == number
+    assert 9 <= len(kept) <= 12
+
+
+def test_a_round_is_answered_when_it_is_over_only(device_of: Make, clock: ManualClock, plan: Plan) -> None:
+    device = device_of(plan)
+    for _ in range(3 * DAY):
+        assert device.report(device.current_round) is None
+        assert device.report(device.current_round + 1) is None
+        clock.advance(SECONDS)
+
+
+def test_what_is_sent_is_what_is_kept(device_of: Make, clock: ManualClock, plan: Plan) -> None:
+    """Through the outbox and a restart: the metrics asked are among the bytes."""
+    transport = RecordingTransport()
+    device = device_of(plan, transport=transport)
+    for _ in range(6 * DAY):
+        clock.advance(SECONDS)
+        device.flush()
+    assert len(transport.reports) >= 5
+    assert all(report.asked is not None for report in transport.reports)
+    assert len(set(windows_of(plan, transport.reports))) == len(transport.reports)
+    device.close()
+    assert [told.state for told in device_of(plan).receipt().reports] == ["accepted"] * len(transport.reports)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_but_the_bits_depends_on_values(tmp_path: Path, seed: int, plan: Plan) -> None:
+    """Two copies of one device, with other values: presence, size, metrics, cohort, id and time are equal."""
+    rows = []
+    original = tmp_path / "original.db"
+    start = HERE * SECONDS + 60.0
+    Device(plan, original, clock=ManualClock(start), policy=Policy.unlimited()).close()
+    draws = random.Random(seed)
+    for copy in range(2):
+        path, clock = tmp_path / f"copy-{copy}.db", ManualClock(start)
+        shutil.copy(original, path)
+        device = Device(plan, path, clock=clock, policy=Policy.unlimited())
+        for _ in range(5 * DAY):
+            for name in ("first", "second", "third"):
+                device.set(name, draws.choice([0, 1, 50, 100, float("nan"), 10**9]))
+            clock.advance(SECONDS)
+            device.flush()
+            device.report()
+        device.close()
+        with closing(sqlite3.connect(path)) as connection:
+            columns = (
+                "round, version, epoch, id, cohort, asked, length(bits), segment, state, next_try, closes"
+            )
+            reports = connection.execute(
+                f"SELECT {columns} FROM reports ORDER BY round"  # noqa: S608
+            ).fetchall()
+            windows = connection.execute("SELECT * FROM windows ORDER BY start").fetchall()
+            rows.append((reports, windows, connection.execute("SELECT held FROM device").fetchall()))
+    assert rows[0] == rows[1]
+    assert len(rows[0][0]) >= 4
+
+
+def forget(device: Device, state: Path) -> None:
+    device.forget()
+
+
+def break_file(device: Device, state: Path) -> None:
+    device.close()
+    state.write_bytes(b"x" * 5000)
+
+
+def remove_file(device: Device, state: Path) -> None:
+    device.close()
+    for path in state.parent.iterdir():
+        path.unlink()
+
+
+@pytest.mark.parametrize("act", [forget, break_file, remove_file])
+def test_no_window_is_answered_that_began_before_a_new_secret(
+    device_of: Make, clock: ManualClock, state: Path, plan: Plan, act: Callable[[Device, Path], None]
+) -> None:
+    """Done in every round of a window, in turn: a file that is replaced often answers less, never more."""
+    reports: list[Report] = []
+    device = device_of(plan)
+    for number in range(8 * DAY):
+        clock.advance(SECONDS)
+        reports += every_report(device, clock)
+        if number % 5 == 0:
+            before = plan.window_of(device.current_round)
+            act(device, state)
+            device = device_of(plan)
+            assert before is not None
+            clock.advance(60)
+        window = plan.window_of(device.current_round)
+        assert window is not None
+    starts = windows_of(plan, list({report.id: report for report in reports}.values()))
+    assert len(starts) == len(set(starts))
+
+
+def test_a_window_that_overlaps_do_not_track_is_not_answered(
+    device_of: Make, clock: ManualClock, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = device_of(plan)
+    clock.now = (HERE // DAY + 2) * DAY * SECONDS + 60.0  # the first round of a window
+    assert device.report() is None or True
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+    device.add("first", 1)
+    clock.advance(60)
+    monkeypatch.delenv("DO_NOT_TRACK")
+    device.add("first", 1)
+    spoiled = plan.window_of(device.current_round)
+    reports = live(device, clock, 3 * DAY)
+    assert spoiled is not None
+    assert spoiled.start not in windows_of(plan, reports)
+    assert len(reports) >= 2
+
+
+def test_a_version_with_the_same_window_takes_over_at_the_next_round(
+    device_of: Make, clock: ManualClock, state: Path, plan: Plan
+) -> None:
+    """The pick stays: a new version in every round gives one report per window all the same."""
+    reports: list[Report] = []
+    for version in range(1, 6 * DAY):
+        device = device_of(plan_of(version=version))
+        clock.advance(SECONDS)
+        reports += every_report(device, clock)
+        device.close()
+    distinct = {report.id: report for report in reports}.values()
+    starts = windows_of(plan, list(distinct))
+    assert len(starts) == len(set(starts)) >= 4
+    assert len({report.version for report in distinct}) == len(starts)
+
+
+def test_another_window_waits_for_the_end_of_the_one_held(
+    device_of: Make, clock: ManualClock, query: Query
+) -> None:
+    device = device_of(plan_of("7d"))
+    live(device, clock, WEEK + 2)
+    [(start, ends)] = query("SELECT start, ends FROM windows")
+    device.close()
+    for version, window in enumerate(("1d", "6h", "3d", "1d", "3d", "6h"), 2):
+        device_of(plan_of(window, version)).close()
+    rounds = {number for (number,) in query("SELECT from_round FROM plans WHERE version > 1")}
+    assert rounds == {int(str(ends)) // SECONDS}
+    remembered = Plan.from_toml(REMEMBERED.replace("version = 1", "version = 9"))
+    device = device_of(remembered)
+    during = live(device, clock, 20)
+    assert sum(int(str(start)) <= report.round * SECONDS < int(str(ends)) for report in during) <= 1
+    after = live(device, clock, 2 * DAY + 10)
+    assert [report.version for report in after[-8:]] == [9] * 8, "one report per round again"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_operator_cannot_get_more_than_one_report_per_shortest_window(
+    device_of: Make, clock: ManualClock, state: Path, query: Query, seed: int
+) -> None:
+    """
+    Versions, windows of all lengths, forget, restarts, clocks that jump both ways, every report asked for.
+
+    In a time T there are at most ⌈T/D⌉ + 1 reports, D being the shortest window that the policy allows.
+    """
+    draws = random.Random(seed)
+    policy = Policy(
+        **{**dict.fromkeys(("max_lifetime", "fewest_rounds", "least_flip")), "shortest_window": 2 * 86_400.0}
+    )
+    version, reports, begin = 1, {}, clock.now
+    device = device_of(plan_of("2d"), policy=policy)
+    latest = clock.now
+    for _ in range(100):
+        act = draws.randrange(20)
+        if act == 0:
+            version += 1
+            window = draws.choice(["6h", "1d", "2d", "3d", "7d"])
+            device.close()
+            device = device_of(plan_of(window, version, draws.choice([1, 2, None])), policy=policy)
+        elif act == 1:
+            device.forget()
+        elif act == 2:
+            clock.now = max(begin, clock.now - draws.randrange(10) * SECONDS)
+        elif act == 3:
+            clock.advance(draws.randrange(12) * SECONDS)
+        device.add("first", draws.randrange(100))
+        clock.advance(SECONDS * draws.random() * 2)
+        latest = max(latest, clock.now)
+        reports |= {report.id: report for report in every_report(device, clock)}
+    assert len(reports) <= ceil((latest - begin) / (2 * 86_400)) + 1
+    assert len(reports) >= 2
+    rows = [(int(str(a)), int(str(b))) for a, b in query("SELECT start, ends FROM windows ORDER BY start")]
+    assert all(ends <= start for (_, ends), (start, _) in pairwise(rows))
+    assert all(ends - start >= 2 * 86_400 for start, ends in rows)
+
+
+def test_a_clock_that_goes_back_reopens_nothing(device_of: Make, clock: ManualClock, plan: Plan) -> None:
+    device = device_of(plan)
+    before = live(device, clock, 4 * DAY)
+    clock.advance(-8 * DAY * SECONDS)
+    again = live(device, clock, 8 * DAY)
+    assert {report.id for report in again} <= {report.id for report in before}
+    clock.advance(60 * DAY * SECONDS)
+    later = {report.id for report in live(device, clock, 3 * DAY)} - {report.id for report in before}
+    assert 2 <= len(later) <= 4, "one for each window that was passed and can still be answered"
+
+
+def test_the_policy_counts_the_windows_that_are_held(device_of: Make, clock: ManualClock) -> None:
+    """Room for three windows at a loss of 1 each, whatever is answered; after a restart the status says so."""
+    plan, policy = plan_of("7d"), Policy(max_lifetime=3)
+    device = device_of(plan, policy=policy)
+    assert device.status().active
+    reports = live(device, clock, 6 * WEEK)
+    assert len(reports) == 3
+    receipt = device.receipt()
+    assert (len(receipt.windows), receipt.total_lifetime) == (3, 3.0)
+    device.close()
+    status = device_of(plan, policy=policy).status()
+    assert not status.active
+    assert "max_lifetime" in status.refused[0]
+    assert device_of(plan, policy=Policy(max_lifetime=4)).status().active
+
+
+@pytest.mark.parametrize(
+    ("window", "metrics", "limit"), [("1d", 1, "shortest_window"), ("7d", None, "max_round")]
+)
+def test_the_default_policy_looks_at_windows(
+    device_of: Make, clock: ManualClock, window: str, metrics: int | None, limit: str
+) -> None:
+    policy = Policy() if limit == "shortest_window" else Policy(max_round=2)
+    status = device_of(plan_of(window, metrics=metrics), policy=policy).status()
+    assert [limit in reason for reason in status.refused] == [True]
+    assert device_of(plan_of("7d", 2), policy=Policy()).status().active
+
+
+def test_the_receipt_says_how_many_windows_were_answered(
+    device_of: Make, clock: ManualClock, plan: Plan
+) -> None:
+    device = device_of(plan)
+    reports = live(device, clock, 3 * DAY)
+    device.pause()
+    clock.advance(DAY * SECONDS)
+    device.resume()
+    reports += live(device, clock, 3 * DAY)
+    receipt = device.receipt()
+    answered = len({report.id for report in reports})
+    assert len(receipt.reports) == answered
+    assert [len(told.bits) for told in receipt.reports] == [1] * answered, "the metrics that were asked"
+    sentence = f"This file answered {answered} of the {len(receipt.windows)} windows it held."
+    assert sentence in str(receipt)
+    assert f"at most e^{answered}.0 times as likely from one history of your values as from any other" in str(
+        receipt
+    )
+    assert (receipt.total_loss, receipt.total_lifetime) == (answered, len(receipt.windows))
+    assert receipt.to_dict()["windows"][0]["start"] == receipt.windows[0].start
+
+
+def test_back_to_remembered_answers_is_a_new_memory(device_of: Make, clock: ManualClock) -> None:
+    """Metrics that were sampled only have no remembered answers yet: the policy counts them as new."""
+    device = device_of(plan_of("7d"))
+    live(device, clock, WEEK)
+    device.close()
+    remembered = Plan.from_toml(REMEMBERED.replace("version = 1", "version = 2"))
+    policy = Policy(max_lifetime=5, least_flip=None)
+    assert "max_lifetime" in device_of(remembered, policy=policy).status().refused[0]
+    before = device_of(remembered, policy=Policy.unlimited())
+    assert before.receipt().total_lifetime == 6 + len(before.receipt().windows)

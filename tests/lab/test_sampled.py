@@ -24,14 +24,14 @@ PLAN = Plan(
 @pytest.mark.parametrize(
     "use",
     [
-        lambda: VectorisedFleet(PLAN, 3, seed=1),
+        lambda: VectorisedFleet(PLAN, 3, seed=1).cells("first", np.zeros(3, dtype=np.int64)),
         lambda: simulate(PLAN, {name: np.zeros((8, 3), dtype=np.int64) for name in PLAN.by_name}),
         lambda: audit(PLAN, reports=1000, rounds=1),
     ],
-    ids=["fleet", "simulation", "audit"],
+    ids=["cells", "simulation", "audit"],
 )
 def test_what_is_not_supported_is_refused(use: Callable[[], object]) -> None:
-    with pytest.raises(ParameterError, match=r"answers: expected remembered answers, since .*, got sampled"):
+    with pytest.raises(ParameterError, match=r"answers: expected remembered answers, .*, got sampled"):
         use()
 
 

@@ -21,7 +21,7 @@ from reticent.errors import ParameterError
 from reticent.lab.fleet.draws import FleetDraws, Places, blocks, each_block
 from reticent.lab.fleet.memo import BucketClasses, Cells, Limit, Memo, Ratios, Whole
 from reticent.mechanisms import COHORTS
-from reticent.plan import Metric, Plan
+from reticent.plan import Metric, Plan, Window
 from reticent.reports import ID_BYTES, MAX_ROUND, Report, from_packed, record_width, to_packed
 
 _BLOCK = 1 << 15
@@ -56,17 +56,38 @@ class SdkFleet:
     ) -> None:
         self.plan = plan
         self._segments = segments or [{}] * devices
-        secrets = [blake2b(f"{seed}/{device}".encode(), digest_size=32).digest() for device in range(devices)]
-        self._draws = [SecretDraws(secret, plan.name, epoch=0) for secret in secrets]
+        self._secrets = [
+            blake2b(f"{seed}/{device}".encode(), digest_size=32).digest() for device in range(devices)
+        ]
+        self._window: Window | None = None
+        self._draws = [SecretDraws(secret, plan.name, epoch=0) for secret in self._secrets]
 
     def __len__(self) -> int:
-        return len(self._draws)
+        return len(self._secrets)
 
     def reports(self, round_number: int, values: Mapping[str, Sequence[object]]) -> Iterator[Report]:
-        """What every device answers in a round; `values` has a list per metric, in the order of devices."""
+        """
+        What every device answers in a round; `values` has a list per metric, in the order of devices.
+
+        Where answers are sampled, only the devices that pick the round in its window have a report.
+        """
+        window = window_of(self.plan, round_number)
+        if window != self._window:
+            start = None if window is None else window.start
+            self._draws = [SecretDraws(secret, self.plan.name, 0, start) for secret in self._secrets]
+            self._window = window
         for device, draws in enumerate(self._draws):
-            own = {name: column[device] for name, column in values.items()}
-            yield answer(draws, self.plan, round_number, own, self._segments[device]).report
+            if window is None or draws.picked_round(window) == round_number:
+                own = {name: column[device] for name, column in values.items()}
+                yield answer(draws, self.plan, round_number, own, self._segments[device]).report
+
+
+def window_of(plan: Plan, round_number: int) -> Window | None:
+    """The window whose draws a round's answers have; None where answers are remembered."""
+    window = plan.window_of(round_number)
+    if plan.answers.sampled and window is None:
+        raise ParameterError("round", "one of a window: the first starts in January 1970", round_number)
+    return window
 
 
 class VectorisedFleet:
@@ -94,6 +115,9 @@ class VectorisedFleet:
     def __init__(self, plan: Plan, devices: int, seed: int, first: int = 0) -> None:
         if devices < 1 or first < 0 or first + devices > 2**63:
             raise ParameterError("devices", "a whole number >= 1, numbered from 0 to below 2^63", devices)
+        if plan.answers.sampled:
+            expected = "remembered answers, since a VectorisedFleet does not sample yet"
+            raise ParameterError("answers", expected, "sampled", "SdkFleet answers plans of both kinds")
         self.plan, self.devices, self.seed, self.first = plan, devices, seed, first
         self._draws = FleetDraws(Places(seed, plan.name), devices, first)
         self._cohorts = np.zeros(devices, dtype=np.uint8)

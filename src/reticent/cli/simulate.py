@@ -179,7 +179,7 @@ def _show(simulation: Simulation, out: Path | None) -> None:
     else:
         card = simulation.card
         screen.print(
-            f"A window loses {printed(card.window or 0)} at most, whatever the values;"
+            f"Between any two histories a window loses {printed(card.window or 0)} at most;"
             f" {counted(simulation.rounds, 'round')} touch up to {counted(card.windows or 0, 'window')}:"
             f" {printed(card.any_history)}."
         )
@@ -236,8 +236,9 @@ def _write(simulation: Simulation, out: Path) -> None:
     (out / "results.json").write_text(json.dumps(simulation.to_dict(), indent=1) + "\n")
     _write_csv(out / "rounds.csv", [row for metric in simulation.metrics.values() for row in metric.rows()])
     if simulation.windows:
-        pooled = [row for metric in simulation.windows.values() for row in metric.rows()]
-        _write_csv(out / "windows.csv", [{"window": row.pop("round"), **row} for row in pooled])
+        pooled = (row for metric in simulation.windows.values() for row in metric.rows())
+        rows = [{"metric": row["metric"], "window": row.pop("round"), **row} for row in pooled]
+        _write_csv(out / "windows.csv", rows)
     else:
         _write_csv(
             out / "people.csv",

@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> None:
     right["epsilon, capped"] = [right["epsilon"][plans - 1] for plans in answered]
     for what, lines in {"guessed": right, "loss": loss}.items():
         table({"plans": range(1, 10), **{f"{what}, {name}": line for name, line in lines.items()}})
-    print("epsilon, capped: the device refuses because", *refused)
+    print("epsilon, capped: the device refuses because", refused[0])
     figure, axes = panels(2)
     curves(axes[0], range(1, 10), right, shares_of=asked.devices, title="Share of devices guessed right")
     curves(axes[1], range(1, 10), loss, title="Loss in the ledger of a device, ε")

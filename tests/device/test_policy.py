@@ -209,3 +209,20 @@ def test_what_was_asked_before_may_be_asked_again(
     back = device_of(with_epsilon(plan_text, 3, "2.0"), policy=policy)
     assert back.status().refused == ()
     assert back.receipt().total_lifetime == pytest.approx(total_lifetime() + 2.0)
+
+
+def test_nothing_is_answered_in_an_epoch_that_is_not_counted(
+    device_of: Make, clock: ManualClock, state: Path
+) -> None:
+    """`reticent device forget` knows no policy: the next start of the program decides about the new epoch."""
+    policy = limits(max_lifetime=total_lifetime() + 0.01)
+    device_of(policy=policy).close()
+    with Device.open(state, clock=clock) as alone:
+        alone.forget()
+        clock.advance(2 * SECONDS)
+        assert alone.report() is None
+        assert alone.status().notes == {}
+        assert alone.receipt().total_lifetime == pytest.approx(total_lifetime())
+    device = device_of(policy=policy)
+    assert device.report() is None
+    assert "(max_lifetime)" in device.status().refused[0]

@@ -34,7 +34,7 @@ def _reference(name: str) -> dict[str, str]:
 
 
 _ESTIMATE = {
-    "value": _NUMBER,
+    "value": {"type": ["number", "null"], "description": "null for a bucket that nobody was asked about"},
     "lower": _NUMBER,
     "upper": _NUMBER,
     "confidence": _NUMBER,
@@ -46,6 +46,7 @@ _ESTIMATE = {
     "paper_bound": _NUMBER,
     "manipulation": _NUMBER,
     "consistent": {"type": "boolean"},
+    "rule": {"type": "string", "description": "Where the interval comes from"},
 }
 _ROW = _object({"row": _WHOLE, "reports": _WHOLE, "expected": _NUMBER, "p_value": _NUMBER})
 _BALANCE = _object(

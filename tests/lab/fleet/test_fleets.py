@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
 from typing import Any
@@ -13,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.counts import HistogramCounts, MeanCounts, count_reports
-from reticent.device import answer
+from reticent.device import Answer, answer
 from reticent.errors import ParameterError
 from reticent.estimates import estimate
 from reticent.lab.fleet import GRAN_TURISMO_SPORT, HashDraws, SdkFleet, VectorisedFleet, high_word
 from reticent.lab.fleet.fleets import tally
 from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from reticent.plan import Group, Metric, Plan, Segment
+from reticent.plan import Answers, Group, Metric, Plan, Segment
 from reticent.reports import from_packed, to_packed
 
 BUCKETS = Buckets.even(60, 8)
@@ -111,12 +112,10 @@ def values_of(metric: Metric) -> st.SearchStrategy[int]:
     )
 
 
-@settings(max_examples=100, deadline=None)
-@given(plan=plans(), data=st.data())
-def test_every_report_is_bit_for_bit_that_of_the_sdk(plan: Plan, data: st.DataObject) -> None:
-    """Random plans (all mechanisms, uneven and fractional points, groups, segments) and values."""
-    devices, seed = data.draw(st.integers(1, 12)), data.draw(st.integers(0, 2**70))
-    first, number = data.draw(st.integers(0, 2**40)), data.draw(st.integers(0, 2**53 - 1))
+def given_to_devices(
+    plan: Plan, devices: int, data: st.DataObject
+) -> tuple[dict[str, list[int]], list[list[int]]]:
+    """Values of every device, and the codes of its tags."""
     columns = {
         metric.name: data.draw(st.lists(values_of(metric), min_size=devices, max_size=devices))
         for metric in plan.metrics
@@ -124,27 +123,75 @@ def test_every_report_is_bit_for_bit_that_of_the_sdk(plan: Plan, data: st.DataOb
     codes = [
         [data.draw(st.integers(0, len(each.tags) - 1)) for each in plan.segments] for _ in range(devices)
     ]
+    return columns, codes
+
+
+def agrees(
+    plan: Plan, fleet: VectorisedFleet, number: int, columns: dict[str, list[int]], codes: list[list[int]]
+) -> list[Answer]:
+    """Hold all that a fleet says about a round against its devices, one by one; returns their answers."""
+    window = plan.window_of(number)
     expected = []
-    for device in range(devices):
+    for device in range(fleet.devices):
+        draws = HashDraws(fleet.seed, fleet.first + device, plan.name, window.start if window else None)
+        if window is not None and draws.picked_round(window) != number:
+            continue
         own = {name: column[device] for name, column in columns.items()}
         segment = {
             each.name: each.tags[code] for each, code in zip(plan.segments, codes[device], strict=True)
         }
-        expected.append(answer(HashDraws(seed, first + device, plan.name), plan, number, own, segment))
-
-    fleet = VectorisedFleet(plan, devices, seed, first)
+        expected.append(answer(draws, plan, number, own, segment))
     arrays = {name: np.array(column, dtype=np.int64) for name, column in columns.items()}
-    tags = np.array(codes, dtype=np.uint8).reshape(devices, len(plan.segments))
+    tags = np.array(codes, dtype=np.uint8).reshape(fleet.devices, len(plan.segments))
     reports = [each.report for each in expected]
     assert list(fleet.reports(number, arrays, tags)) == reports
     assert fleet.packed(number, arrays, tags) == to_packed(reports, plan)
     assert fleet.counts(number, arrays, tags) == count_reports(reports, plan)
     for metric in plan.metrics:
-        assert fleet.cells(metric.name, arrays).tolist() == [each.visited[metric.name] for each in expected]
         places = range(plan.offset(metric.name), plan.offset(metric.name) + metric.bits)
         assert fleet.bits(metric.name, number, arrays).tolist() == [
             [report.bit(place) for place in places] for report in reports
         ]
+        if window is None:
+            classes = [each.visited[metric.name] for each in expected]
+            assert fleet.cells(metric.name, arrays).tolist() == classes
+    return expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(plan=plans(), data=st.data())
+def test_every_report_is_bit_for_bit_that_of_the_sdk(plan: Plan, data: st.DataObject) -> None:
+    """Random plans (all mechanisms, uneven and fractional points, groups, segments) and values."""
+    devices, seed = data.draw(st.integers(1, 12)), data.draw(st.integers(0, 2**70))
+    first, number = data.draw(st.integers(0, 2**40)), data.draw(st.integers(0, 2**53 - 1))
+    columns, codes = given_to_devices(plan, devices, data)
+    fleet = VectorisedFleet(plan, devices, seed, first)
+    assert len(agrees(plan, fleet, number, columns, codes)) == devices
+
+
+@st.composite
+def sampled_plans(draw: st.DrawFn) -> Plan:
+    plan = draw(plans())
+    asked = draw(st.one_of(st.none(), st.integers(1, len(plan.metrics))))
+    metrics = tuple(replace(metric, flip=Flip(0)) for metric in plan.metrics)
+    return replace(plan, metrics=metrics, answers=Answers(draw(st.integers(1, 5)), asked))
+
+
+@settings(max_examples=100, deadline=None)
+@given(plan=sampled_plans(), data=st.data())
+def test_every_sampled_report_is_bit_for_bit_that_of_the_sdk(plan: Plan, data: st.DataObject) -> None:
+    """All rounds of a window, in any order: each device answers one of them; then a round of another window."""
+    devices, seed = data.draw(st.integers(1, 12)), data.draw(st.integers(0, 2**70))
+    first, number = data.draw(st.integers(0, 2**40)), data.draw(st.integers(10_000, 2**53 - 10))
+    window = plan.window_of(number)
+    assert window is not None
+    rounds = data.draw(st.permutations(range(window.first, window.first + window.rounds)))
+    columns, codes = given_to_devices(plan, devices, data)
+    fleet = VectorisedFleet(plan, devices, seed, first)
+    answers = [each for number in rounds for each in agrees(plan, fleet, number, columns, codes)]
+    assert len(answers) == devices
+    assert all(len(each.visited) == plan.asked for each in answers)
+    agrees(plan, fleet, window.first - 1, columns, codes)
 
 
 def mixed(devices: int) -> dict[str, np.ndarray]:
@@ -162,6 +209,31 @@ def test_blocks_and_threads_change_nothing() -> None:
         own = {name: column[place : place + 1] for name, column in values.items()}
         assert list(alone.reports(9, own)) == [batch[place]]
     assert whole.counts(9, values) == count_reports(batch, PLAN)
+
+
+def test_blocks_and_threads_change_nothing_in_sampled_rounds() -> None:
+    """The same where a third of the devices answer, four metrics each."""
+    devices = 210_001
+    metrics = tuple(replace(metric, flip=Flip(0)) for metric in PLAN.metrics)
+    plan = replace(PLAN, metrics=metrics, answers=Answers(3, 4))
+    values, tags = mixed(devices), (np.arange(devices) % 3).astype(np.uint8)[:, None]
+    whole, window = VectorisedFleet(plan, devices, seed=4), plan.window_of(10_000)
+    assert window is not None
+    batch = from_packed(whole.packed(10_000, values, tags), plan)
+    picked = [
+        device
+        for device in range(0, devices, 10)
+        if HashDraws(4, device, plan.name, window.start).picked_round(window) == 10_000
+    ]
+    own_reports = []
+    for device in [*picked[:20], *picked[-20:]]:
+        alone = VectorisedFleet(plan, 1, seed=4, first=device)
+        own = {name: column[device : device + 1] for name, column in values.items()}
+        own_reports += alone.reports(10_000, own, tags[device : device + 1])
+    assert len(own_reports) == 40
+    by_id = {report.id: report for report in batch}
+    assert all(by_id[report.id] == report for report in own_reports)
+    assert whole.counts(10_000, values, tags) == count_reports(batch, plan)
 
 
 def test_a_large_range_needs_no_table() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import product
 from typing import Any
@@ -19,9 +20,9 @@ from reticent.counts import Counts, Slice, fold
 from reticent.device import SecretDraws, answer
 from reticent.errors import ParameterError
 from reticent.lab.fleet.draws import FleetDraws, Places, blocks, each_block
-from reticent.lab.fleet.memo import BucketClasses, Cells, Limit, Memo, Ratios, Whole
+from reticent.lab.fleet.memo import BucketClasses, Cells, Limit, Memo, Part, Ratios, Whole, high_word
 from reticent.mechanisms import COHORTS
-from reticent.plan import Metric, Plan
+from reticent.plan import Metric, Plan, Window
 from reticent.reports import ID_BYTES, MAX_ROUND, Report, from_packed, record_width, to_packed
 
 _BLOCK = 1 << 15
@@ -56,17 +57,90 @@ class SdkFleet:
     ) -> None:
         self.plan = plan
         self._segments = segments or [{}] * devices
-        secrets = [blake2b(f"{seed}/{device}".encode(), digest_size=32).digest() for device in range(devices)]
-        self._draws = [SecretDraws(secret, plan.name, epoch=0) for secret in secrets]
+        self._secrets = [
+            blake2b(f"{seed}/{device}".encode(), digest_size=32).digest() for device in range(devices)
+        ]
+        self._window: Window | None = None
+        self._draws = [SecretDraws(secret, plan.name, epoch=0) for secret in self._secrets]
 
     def __len__(self) -> int:
-        return len(self._draws)
+        return len(self._secrets)
 
     def reports(self, round_number: int, values: Mapping[str, Sequence[object]]) -> Iterator[Report]:
-        """What every device answers in a round; `values` has a list per metric, in the order of devices."""
+        """
+        What every device answers in a round; `values` has a list per metric, in the order of devices.
+
+        Where answers are sampled, only the devices that pick the round in its window have a report.
+        """
+        window = window_of(self.plan, round_number)
+        if window != self._window:
+            start = None if window is None else window.start
+            self._draws = [SecretDraws(secret, self.plan.name, 0, start) for secret in self._secrets]
+            self._window = window
         for device, draws in enumerate(self._draws):
-            own = {name: column[device] for name, column in values.items()}
-            yield answer(draws, self.plan, round_number, own, self._segments[device]).report
+            if window is None or draws.picked_round(window) == round_number:
+                own = {name: column[device] for name, column in values.items()}
+                yield answer(draws, self.plan, round_number, own, self._segments[device]).report
+
+
+def window_of(plan: Plan, round_number: int) -> Window | None:
+    """The window whose draws a round's answers have; None where answers are remembered."""
+    window = plan.window_of(round_number)
+    if plan.answers.sampled and window is None:
+        raise ParameterError("round", "one of a window: the first starts in January 1970", round_number)
+    return window
+
+
+class _Chance:
+    """All that a fleet draws: for ever where answers are remembered, for one window where they are sampled."""
+
+    def __init__(self, plan: Plan, devices: int, seed: int, first: int, window: Window | None) -> None:
+        self.window = window
+        self.draws = FleetDraws(Places(seed, plan.name, window.start if window else None), devices, first)
+        self.cohorts = np.zeros(devices, dtype=np.uint8)
+        self.classes: dict[str, Cells | BucketClasses] = {}
+        if plan.uses_cohort:
+            for part in blocks(devices):
+                self.cohorts[part] = self.draws.words(self.draws.places.cohort(), part) >> np.uint64(56)
+        for metric in plan.metrics:
+            by_grid = metric.mechanism.grid is not None
+            of_metric = Cells(metric, self.draws) if by_grid else BucketClasses(metric, self.cohorts)
+            self.classes[metric.name] = of_metric
+        self.memos = {
+            metric.name: Memo(metric, self.draws, self.cohorts, keep=window is None)
+            for metric in plan.metrics
+        }
+
+    def picked(self, window: Window) -> NDArray[np.uint64]:
+        """The round of the window that each device picks, counted from the window's first."""
+        words = self.draws.words(self.draws.places.picked_round(), slice(None))
+        return np.asarray(high_word(words, np.uint64(window.rounds)))
+
+    def asked(self, plan: Plan, part: Part) -> NDArray[np.bool_]:
+        """Which metrics are asked of some devices: bool[metrics, devices]."""
+        places = [self.draws.places.asked(number) for number in range(len(plan.metrics))]
+        words = np.stack([self.draws.words(place, part) for place in places])
+        # Stable: of two equal draws, the earlier metric's is the smaller.
+        smallest = np.argsort(words, axis=0, kind="stable")[: plan.asked]
+        asked = np.zeros(words.shape, dtype=bool)
+        np.put_along_axis(asked, smallest, True, axis=0)
+        return asked
+
+
+@dataclass(frozen=True, slots=True)
+class _Answering:
+    """Those who answer a round, by their numbers, and what is drawn for it."""
+
+    round: int
+    chance: _Chance
+    devices: range | NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.devices)
+
+    def part(self, block: slice) -> Part:
+        """A block of those who answer, as a part of the fleet."""
+        return block if isinstance(self.devices, range) else self.devices[block]
 
 
 class VectorisedFleet:
@@ -77,6 +151,9 @@ class VectorisedFleet:
     round can be asked for at any time, in any order, and gives the same reports each time. Device *i*'s
     report is, bit for bit, that of `reticent.device.answer` with `HashDraws(seed, i, plan.name)`. This is for
     simulation: a real device's chance comes from a secret of its own.
+
+    Where answers are sampled, a round has the reports of the devices that pick it in its window, and the draws
+    are those of the window: `HashDraws(seed, i, plan.name, window.start)`.
 
     Values are whole numbers; what is out of range is clamped, and groups are scaled to their limits, as on a
     device.
@@ -95,43 +172,37 @@ class VectorisedFleet:
         if devices < 1 or first < 0 or first + devices > 2**63:
             raise ParameterError("devices", "a whole number >= 1, numbered from 0 to below 2^63", devices)
         self.plan, self.devices, self.seed, self.first = plan, devices, seed, first
-        self._draws = FleetDraws(Places(seed, plan.name), devices, first)
-        self._cohorts = np.zeros(devices, dtype=np.uint8)
-        if plan.uses_cohort:
-            for part in blocks(devices):
-                self._cohorts[part] = self._draws.words(self._draws.places.cohort(), part) >> np.uint64(56)
         members = [name for group in plan.groups for name in group.metrics]
         if len(set(members)) != len(members):
             raise ParameterError("groups", "each metric in at most one group", members)
         self._limits = [Limit(plan, group) for group in plan.groups]
-        self._classes: dict[str, Cells | BucketClasses] = {}
-        for metric in plan.metrics:
-            by_grid = metric.mechanism.grid is not None
-            of_metric = Cells(metric, self._draws) if by_grid else BucketClasses(metric, self._cohorts)
-            self._classes[metric.name] = of_metric
-        self._memos = {metric.name: Memo(metric, self._draws, self._cohorts) for metric in plan.metrics}
+        self._chance: _Chance | None = None
+        if not plan.answers.sampled:
+            self._chance = _Chance(plan, devices, seed, first, None)
 
     def __len__(self) -> int:
         return self.devices
 
     def packed(self, round_number: int, values: Values, tags: Tags | None = None) -> bytes:
-        """What every device answers in a round, as a packed batch; without `tags` every tag is "other"."""
+        """What the devices answer in a round, as a packed batch; without `tags` every tag is "other"."""
         given, codes = self._checked(round_number, values), self._codes(tags)
-        records = np.empty((self.devices, record_width(self.plan)), dtype=np.uint8)
+        answering = self._answering(round_number)
+        records = np.empty((len(answering), record_width(self.plan)), dtype=np.uint8)
 
-        def work(part: slice) -> None:
-            self._write(records[part], part, round_number, given, codes)
+        def work(block: slice) -> None:
+            self._write(records[block], answering, block, given, codes)
 
-        each_block(work, self.devices, _BLOCK)
+        each_block(work, len(answering), _BLOCK)
         return to_packed([], self.plan) + records.tobytes()
 
     def reports(self, round_number: int, values: Values, tags: Tags | None = None) -> Iterator[Report]:
-        """What every device answers in a round, in order."""
+        """What the devices answer in a round, in order."""
         given, codes = self._checked(round_number, values), self._codes(tags)
+        answering = self._answering(round_number)
         head = to_packed([], self.plan)
-        for part in blocks(self.devices, _REPORTS):
-            records = np.empty((part.stop - part.start, record_width(self.plan)), dtype=np.uint8)
-            self._write(records, part, round_number, given, codes)
+        for block in blocks(len(answering), _REPORTS):
+            records = np.empty((block.stop - block.start, record_width(self.plan)), dtype=np.uint8)
+            self._write(records, answering, block, given, codes)
             yield from from_packed(head + records.tobytes(), self.plan)
 
     def counts(
@@ -139,20 +210,25 @@ class VectorisedFleet:
     ) -> dict[Slice, dict[str, Counts]]:
         """The counts of all reports of a round, as `count_reports` gives them; no report is written."""
         given, codes = self._checked(round_number, values), self._codes(tags)
+        answering = self._answering(round_number)
         cells = list(product(*(segment.tags for segment in self.plan.segments)))
         groups = len(cells) * (COHORTS if self.plan.uses_cohort else 1)
+        metrics = len(self.plan.metrics) if self.plan.asked_bytes else 0
         reports = np.zeros(groups, dtype=np.int64)
-        ones = np.zeros((groups, self.plan.bits), dtype=np.int64)
+        ones = np.zeros((groups, self.plan.bits + metrics), dtype=np.int64)
         lock = threading.Lock()
 
-        def work(part: slice) -> None:
-            keys = self._keys(part, codes)
-            some_reports, some_ones = tally(keys, self._answers(round_number, given, part), groups)
+        def work(block: slice) -> None:
+            part = answering.part(block)
+            asked = self._asked(answering, part)
+            bits = self._answers(answering, given, block, asked=asked)
+            bits += [] if asked is None else [*asked]
+            some_reports, some_ones = tally(self._keys(answering, part, codes), bits, groups)
             with lock:
                 np.add(reports, some_reports, out=reports)
                 np.add(ones, some_ones, out=ones)
 
-        each_block(work, self.devices, _BLOCK)
+        each_block(work, len(answering), _BLOCK)
         counts = {}
         for cell, in_cell, ones_in_cell in zip(
             cells, np.split(reports, len(cells)), np.split(ones, len(cells)), strict=True
@@ -160,7 +236,8 @@ class VectorisedFleet:
             if in_cell.any():
                 per_cohort = {cohort: int(number) for cohort, number in enumerate(in_cell) if number}
                 places = {cohort: ones_in_cell[cohort].tolist() for cohort in per_cohort}
-                counts[round_number, cell] = fold(self.plan, per_cohort, places)
+                about = {cohort: of_cohort[self.plan.bits :] for cohort, of_cohort in places.items()}
+                counts[round_number, cell] = fold(self.plan, per_cohort, places, about if metrics else None)
         return counts
 
     def cells(self, metric: str, values: Values | NDArray[Any]) -> NDArray[Any]:
@@ -168,94 +245,129 @@ class VectorisedFleet:
         The class of remembered answer that each device's value calls for: the cell that a mean rounds to.
 
         `values` as for a round, or those of this metric alone. Of several rounds, `patterns` and `widths` of
-        `reticent.privacy` can be taken.
+        `reticent.privacy` can be taken. Sampled answers have none: they are drawn anew in each window.
         """
+        if self.plan.answers.sampled:
+            raise ParameterError(
+                "answers", "remembered answers, which alone have classes that last", "sampled"
+            )
         given = self._checked(0, values if isinstance(values, Mapping) else {metric: values})
-        asked = self._metric(metric)
+        asked, answering = self._metric(metric), self._answering(0)
         classes = np.empty(self.devices, dtype=np.min_scalar_type(asked.mechanism.classes - 1))
 
-        def work(part: slice) -> None:
-            classes[part] = self._classified(given, part, [asked])[0]
+        def work(block: slice) -> None:
+            classes[block] = self._classified(answering, given, block, [asked])[0]
 
         each_block(work, self.devices, _BLOCK)
         return classes
 
     def bits(self, metric: str, round_number: int, values: Values | NDArray[Any]) -> NDArray[np.uint8]:
-        """The bits sent about one metric in a round: uint8[devices, bits] of 0 and 1."""
+        """The bits sent about one metric in a round: uint8[reports, bits] of 0 and 1; 0 if it is not asked."""
         given = self._checked(round_number, values if isinstance(values, Mapping) else {metric: values})
-        asked = self._metric(metric)
-        bits = np.empty((self.devices, asked.bits), dtype=np.uint8)
+        of_metric, answering = self._metric(metric), self._answering(round_number)
+        bits = np.empty((len(answering), of_metric.bits), dtype=np.uint8)
 
-        def work(part: slice) -> None:
-            for place, bit in enumerate(self._answers(round_number, given, part, [asked])):
-                bits[part, place] = bit
+        def work(block: slice) -> None:
+            asked = self._asked(answering, answering.part(block))
+            for place, bit in enumerate(self._answers(answering, given, block, [of_metric], asked)):
+                bits[block, place] = bit
 
-        each_block(work, self.devices, _BLOCK)
+        each_block(work, len(answering), _BLOCK)
         return bits
 
-    # One block of devices
+    # Who answers a round, and with which draws
+
+    def _answering(self, round_number: int) -> _Answering:
+        window = window_of(self.plan, round_number)
+        chance = self._chance
+        if chance is None or chance.window != window:
+            # Threads may draw the same chance twice, which is as good as once.
+            chance = self._chance = _Chance(self.plan, self.devices, self.seed, self.first, window)
+        if window is None:
+            return _Answering(round_number, chance, range(self.devices))
+        picked = np.flatnonzero(chance.picked(window) == np.uint64(round_number - window.first))
+        return _Answering(round_number, chance, picked)
+
+    def _asked(self, answering: _Answering, part: Part) -> NDArray[np.bool_] | None:
+        """Which metrics are asked of some devices; None where all are."""
+        return answering.chance.asked(self.plan, part) if self.plan.asked_bytes else None
+
+    # One block of those who answer
 
     def _answers(
-        self, round_number: int, values: Values, part: slice, metrics: list[Metric] | None = None
+        self,
+        answering: _Answering,
+        values: Values,
+        block: slice,
+        metrics: list[Metric] | None = None,
+        asked: NDArray[np.bool_] | None = None,
     ) -> list[NDArray[Any]]:
-        """The bits that a block sends, one array per answer bit of the metrics."""
-        asked = list(self.plan.metrics) if metrics is None else metrics
-        scratch = np.empty((2, part.stop - part.start), np.uint64)
+        """The bits that a block sends, one array per answer bit of the metrics; 0 where one is not asked."""
+        chosen = list(self.plan.metrics) if metrics is None else metrics
+        part, chance = answering.part(block), answering.chance
+        scratch = np.empty((2, block.stop - block.start), np.uint64)
         sent: list[NDArray[Any]] = []
-        for metric, classes in zip(asked, self._classified(values, part, asked), strict=True):
-            bits = self._memos[metric.name].answers(classes, part, scratch)
+        for metric, classes in zip(chosen, self._classified(answering, values, block, chosen), strict=True):
+            bits = chance.memos[metric.name].answers(classes, part, scratch)
             sent += bits
-            if metric.flip.threshold:
-                for place, bit in enumerate(bits):
-                    where = self._draws.places.flip(metric, round_number, place)
-                    flips = self._draws.words(where, part, scratch) < np.uint64(metric.flip.threshold)
+            for place, bit in enumerate(bits):
+                if metric.flip.threshold:
+                    where = chance.draws.places.flip(metric, answering.round, place)
+                    flips = chance.draws.words(where, part, scratch) < np.uint64(metric.flip.threshold)
                     np.bitwise_xor(bit, flips.view(bit.dtype), out=bit)
+                if asked is not None:
+                    np.bitwise_and(bit, asked[self.plan.metrics.index(metric)].view(bit.dtype), out=bit)
         return sent
 
-    def _classified(self, values: Values, part: slice, metrics: list[Metric]) -> list[NDArray[Any]]:
-        """The remembered class of each device of a block, per metric."""
-        block = {name: column[part] for name, column in values.items()}
+    def _classified(
+        self, answering: _Answering, values: Values, block: slice, metrics: list[Metric]
+    ) -> list[NDArray[Any]]:
+        """The class of answer of each device of a block, per metric."""
+        part = answering.part(block)
+        of_block = {name: column[part] for name, column in values.items()}
         ratios: dict[str, Ratios] = {}
         for limit in self._limits:
             if any(metric.name in limit.group.metrics for metric in metrics):
-                ratios |= limit.scaled(block)
+                ratios |= limit.scaled(of_block)
         result = []
         for metric in metrics:
-            of_metric = self._classes[metric.name]
-            classes = of_metric.of(block[metric.name], part)
+            of_metric = answering.chance.classes[metric.name]
+            classes = of_metric.of(of_block[metric.name], part)
             if metric.name in ratios:
                 scaled = ratios[metric.name]
-                classes[scaled.places] = of_metric.of_ratios(scaled, scaled.places + part.start)
+                devices = scaled.places + part.start if isinstance(part, slice) else part[scaled.places]
+                classes[scaled.places] = of_metric.of_ratios(scaled, devices)
             result.append(classes)
         return result
 
     def _write(
-        self, records: NDArray[np.uint8], part: slice, round_number: int, values: Values, tags: Tags
+        self, records: NDArray[np.uint8], answering: _Answering, block: slice, values: Values, tags: Tags
     ) -> None:
         """The records of a block, as `reticent.reports` defines them."""
-        records[:, :8] = np.frombuffer(round_number.to_bytes(8, "big"), dtype=np.uint8)
-        for half, place in enumerate(self._draws.places.report_id(self.plan.version, round_number)):
-            words = self._draws.words(place, part).astype(">u8")
+        part, draws = answering.part(block), answering.chance.draws
+        records[:, :8] = np.frombuffer(answering.round.to_bytes(8, "big"), dtype=np.uint8)
+        for half, where in enumerate(draws.places.report_id(self.plan.version, answering.round)):
+            words = draws.words(where, part).astype(">u8")
             records[:, 8 + 8 * half : 16 + 8 * half] = words.view(np.uint8).reshape(-1, 8)
-        place = 8 + ID_BYTES
-        if self.plan.uses_cohort:
-            records[:, place] = self._cohorts[part]
-            place += 1
-        records[:, place : place + tags.shape[1]] = tags[part]
-        bits = self._answers(round_number, values, part)
-        records[:, place + tags.shape[1] :] = np.packbits(np.stack(bits, axis=1), axis=1)
+        asked = self._asked(answering, part)
+        columns = [answering.chance.cohorts[part, None]] if self.plan.uses_cohort else []
+        columns += [] if asked is None else [np.packbits(asked.T, axis=1)]
+        bits = self._answers(answering, values, block, asked=asked)
+        columns += [tags[part], np.packbits(np.stack(bits, axis=1), axis=1)]
+        records[:, 8 + ID_BYTES :] = np.concatenate(columns, axis=1)
 
-    def _keys(self, part: slice, tags: Tags) -> NDArray[np.intp] | None:
+    def _keys(self, answering: _Answering, part: Part, tags: Tags) -> NDArray[np.intp] | None:
         """The group of each device of a block (tags and cohort), or None where there is one only."""
         if not self.plan.segments and not self.plan.uses_cohort:
             return None
-        keys = np.zeros(part.stop - part.start, dtype=np.intp)
+        cohorts = answering.chance.cohorts[part]
+        keys = np.zeros(len(cohorts), dtype=np.intp)
         for place, segment in enumerate(self.plan.segments):
             keys *= len(segment.tags)
             keys += tags[part, place]
         if self.plan.uses_cohort:
             keys *= COHORTS
-            keys += self._cohorts[part]
+            keys += cohorts
         return keys
 
     # What was handed in

@@ -28,6 +28,9 @@ from reticent.plan import Group, Metric, Plan
 Whole = NDArray[np.integer[Any]]
 """Whole numbers of any integer type; out of range is clamped."""
 
+Part = slice | NDArray[np.intp]
+"""Some devices of a fleet: a block of them, or those with these numbers."""
+
 _TABLE = 1 << 20
 """Largest value for which the bucket of every value is written down."""
 _WORD = 64
@@ -164,7 +167,7 @@ class Cells(_Scale):
             if self._step == self._top:
                 np.subtract(self._top, self._lift, out=self._lift)  # the smallest value that goes up
 
-    def of(self, values: Whole, part: slice) -> NDArray[Any]:
+    def of(self, values: Whole, part: Part) -> NDArray[Any]:
         """The class of each value, for the devices of a block."""
         if self._lift is None:
             inside = clamp(values, self._top, np.int64)
@@ -199,7 +202,7 @@ class BucketClasses(_Scale):
         if self._top <= _TABLE:
             self._table = self._below(np.arange(self._top + 1)).astype(np.uint8)
 
-    def of(self, values: Whole, part: slice) -> NDArray[Any]:
+    def of(self, values: Whole, part: Part) -> NDArray[Any]:
         """The class of each value, for the devices of a block."""
         if self._table is None:
             buckets = self._below(clamp(values, self._top, np.int64)).astype(np.uint8)
@@ -222,10 +225,12 @@ class Memo:
 
     Where all remembered bits of a device fit one word they are drawn once and kept, class by class, first bit
     lowest: at most eight bytes per device and metric. Otherwise they are drawn again when asked for, which
-    gives the same bits.
+    gives the same bits. So are those of sampled answers (`keep` is false), of which each device uses one.
     """
 
-    def __init__(self, metric: Metric, draws: FleetDraws, cohorts: NDArray[np.uint8]) -> None:
+    def __init__(
+        self, metric: Metric, draws: FleetDraws, cohorts: NDArray[np.uint8], keep: bool = True
+    ) -> None:
         self._draws, self._cohorts = draws, cohorts
         self._bits, self._classes = metric.bits, metric.mechanism.classes
         self._varies = metric.mechanism.thresholds_vary
@@ -238,7 +243,7 @@ class Memo:
             for number in classes
         ]
         self._table = np.ascontiguousarray(np.array(thresholds, dtype=np.uint64).T)
-        self._kept = self._drawn() if self._classes * self._bits <= _WORD else None
+        self._kept = self._drawn() if keep and self._classes * self._bits <= _WORD else None
 
     def _drawn(self) -> NDArray[Any]:
         """Every remembered bit of every device."""
@@ -255,7 +260,7 @@ class Memo:
         each_block(work, len(kept))
         return kept
 
-    def answers(self, classes: NDArray[Any], part: slice, scratch: Words) -> list[NDArray[Any]]:
+    def answers(self, classes: NDArray[Any], part: Part, scratch: Words) -> list[NDArray[Any]]:
         """The remembered bit of each device's class, one array (of 0 and 1, or booleans) per answer bit."""
         if self._kept is None:
             slots = classes.astype(np.intp)
@@ -276,7 +281,7 @@ class Memo:
             for bit in range(self._bits)
         ]
 
-    def _thresholds(self, classes: NDArray[np.intp], bit: int, part: slice) -> NDArray[np.uint64]:
+    def _thresholds(self, classes: NDArray[np.intp], bit: int, part: Part) -> NDArray[np.uint64]:
         """What a bit's draws are compared with: the table has every class, for one cohort or for all."""
         slots = classes
         if self._varies:

@@ -241,6 +241,10 @@ def simulate(
     Reports are those of the SDK, bit for bit (`VectorisedFleet`); rounds share their memo as real ones do.
     `progress` is told how many of all rounds are done.
     """
+    if plan.answers.sampled:
+        expected = "remembered answers, since sampled ones cannot be simulated yet"
+        hint = "`reticent plan check` says how sure a window will be"
+        raise ParameterError("answers", expected, "sampled", hint)
     missing = [name for name in plan.by_name if name not in values]
     if missing:
         raise ParameterError("values", f"values for {', '.join(missing)}", "none")

@@ -300,6 +300,23 @@ def test_of_many_tags_the_busiest_are_drawn_and_the_asked_one_always(make_world:
     assert drawn("&tag=t11") == (["t11", *tags[:7]], ["t11"])
 
 
+@pytest.mark.parametrize("sampled", [False, True])
+def test_what_more_rounds_are_worth_depends_on_how_a_plan_is_answered(
+    make_world: Callable[..., Any], sampled: bool
+) -> None:
+    """Remembered answers are the same noise again; sampled ones are drawn anew, and nothing in them lasts."""
+    answers = '[answers]\nkind = "sampled"\nwindow = "1d"\n' if sampled else ""
+    world = make_world(ONE_MEAN + answers)
+    number = world.plan.round_at(world.now) - 1
+    world.answer(SdkFleet(world.plan, 80, seed=2), number, {"minutes": [4] * 80})
+    metric, plan = world.get("/plans/small/metrics/minutes").text, world.get("/plans/small").text
+    assert ("because devices remember their answers" in metric) is not sampled
+    assert ("answers are drawn anew in each window" in metric) is sampled
+    assert ("its cohort, one byte for ever" in plan) is not sampled
+    assert ("does not hold for two: each loses as much again" in plan.replace("&#39;", "'")) is sampled
+    assert "Network addresses are neither kept" in plan
+
+
 def test_reports_that_no_honest_fleet_sends_are_pointed_out(make_world: Callable[..., Any]) -> None:
     world = make_world(ONE_MEAN)
     layout, number = Layout(world.plan), world.plan.round_at(world.now) - 1

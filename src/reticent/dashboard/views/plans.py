@@ -31,6 +31,13 @@ NOT_PROTECTED = (
     "One round's figure does not hold for two: remembered answers are the same noise again, not fresh noise.",
     f"Not covered by the same-pattern figure: {CLAIMS['lifetime'].not_covered}.",
     "When a device changes is hidden by flips only; that it changed at all shows after a while.",
+)
+NOT_PROTECTED_SAMPLED = (
+    "That a device takes part is public, and so are its segments; all else in a report is drawn anew per window.",
+    "One window's figure does not hold for two: each loses as much again, without end.",
+    f"Not covered by the figure of a window: {CLAIMS['window'].not_covered}.",
+)
+NEVER_PROTECTED = (
     "Network addresses are neither kept nor logged here, but whoever carries the bytes sees them.",
     "A collector cannot tell a lie from noise: dishonest reports move an estimate by as much as it says.",
 )
@@ -150,6 +157,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
     now = reader.results.clock()
     rounds = reader.results.rounds(plan.name, params.rounds)
     card = reader.card(plan)
+    not_protected = (NOT_PROTECTED_SAMPLED if plan.answers.sampled else NOT_PROTECTED) + NEVER_PROTECTED
     versions = list(reader.results.versions(plan.name))
     warnings = lint(plan, today=datetime.fromtimestamp(now, UTC).date())
     problems = hints(plan, rounds, now)
@@ -170,7 +178,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
             "segments": {segment.name: list(segment.tags) for segment in plan.segments},
             "metrics": [twin for _, twin in asked],
             "privacy": finite(card.to_dict()),
-            "not_protected": list(NOT_PROTECTED),
+            "not_protected": list(not_protected),
             "warnings": [problem.to_dict() for problem in warnings],
             "hints": problems,
             "rounds": rounds,
@@ -203,7 +211,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
             "tracking": CLAIMS["tracking"].sentence.format(
                 devices=f"{matched.devices:,}", share=share(matched.many_rounds)
             ),
-            "not_protected": NOT_PROTECTED,
+            "not_protected": not_protected,
             "warnings": warnings,
             "hints": problems,
             "chart": _reports_per_round(rounds, plan) if rounds else "",

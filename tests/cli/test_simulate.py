@@ -48,6 +48,54 @@ def test_a_person_sees_truth_coverage_and_losses_and_gets_pictures(recorded: Pat
     assert sum(float(row["truth"]) for row in of_file) == pytest.approx(1)
 
 
+SAMPLED = """
+[plan]
+name = "sampled"
+version = 1
+round = "1d"
+grace = "6h"
+owner = "telemetry@example.org"
+
+[answers]
+kind = "sampled"
+window = "3d"
+metrics = 1
+
+[metrics.seconds]
+kind = "mean"
+max_value = 30000
+epsilon = 1.0
+
+[metrics.hours]
+kind = "histogram"
+max_value = 30000
+buckets = 4
+mechanism = "hadamard-bit"
+epsilon = 2.0
+"""
+
+
+def test_a_sampled_plan_has_its_windows_and_their_loss_instead_of_people(
+    recorded: Path, tmp_path: Path
+) -> None:
+    plan, out = tmp_path / "sampled.toml", tmp_path / "out"
+    plan.write_text(SAMPLED)
+    options = ["simulate", str(plan), "--values", str(recorded), "--repetitions", "2", "--seed", "1"]
+    result = CliRunner().invoke(command(), [*options, "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "over all windows" in result.output
+    assert "never change" not in result.output
+    assert "Between any two histories a window loses 2.0 at most; 3 rounds touch up to 2 windows: 4.0." in (
+        " ".join(result.output.split())
+    )
+    with (out / "windows.csv").open() as text:
+        rows = list(csv.DictReader(text))
+    assert [(row["metric"], row["window"]) for row in rows] == [("seconds", "0"), *[("hours", "0")] * 4]
+    answer = json.loads((out / "results.json").read_text())
+    assert answer["loss"] == {"window": 2.0, "windows": 2, "any_history": 4.0}
+    assert not {file.name for file in out.iterdir()} & {"people.csv", "seconds-people.svg"}
+
+
 def test_json_is_the_same_for_the_same_seed() -> None:
     options = ("--population", "uniform", "--devices", "500", "--rounds", "2", "--repetitions", "2", "--json")
     first, again = run(*options, "--seed", "7"), run(*options, "--seed", "7")

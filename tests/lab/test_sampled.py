@@ -10,7 +10,6 @@ import pytest
 from reticent.errors import ParameterError
 from reticent.lab.audit import audit
 from reticent.lab.fleet import SdkFleet, VectorisedFleet
-from reticent.lab.simulate import simulate
 from reticent.mechanisms import OneBitMean
 from reticent.plan import Answers, Metric, Plan
 
@@ -25,10 +24,9 @@ PLAN = Plan(
     "use",
     [
         lambda: VectorisedFleet(PLAN, 3, seed=1).cells("first", np.zeros(3, dtype=np.int64)),
-        lambda: simulate(PLAN, {name: np.zeros((8, 3), dtype=np.int64) for name in PLAN.by_name}),
         lambda: audit(PLAN, reports=1000, rounds=1),
     ],
-    ids=["cells", "simulation", "audit"],
+    ids=["cells", "audit"],
 )
 def test_what_is_not_supported_is_refused(use: Callable[[], object]) -> None:
     with pytest.raises(ParameterError, match=r"answers: expected remembered answers, .*, got sampled"):

@@ -27,7 +27,12 @@ from reticent.plan import Plan
 from reticent.privacy import CLAIMS, printed
 
 if TYPE_CHECKING:
-    from reticent.lab.simulate import Simulation
+    from collections.abc import Mapping
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from reticent.lab.simulate import MetricEstimates, Simulation
 
 FALSE_ALARM = 1e-6
 """How often sound intervals end with exit code 3."""
@@ -100,8 +105,8 @@ def simulate(
         print_json(simulation.to_dict())
     else:
         _show(simulation, out)
-    alarm = FALSE_ALARM / len(simulation.metrics)
-    if any(metric.misses_too_often(alarm) for metric in simulation.metrics.values()):
+    held = [*simulation.metrics.values(), *simulation.windows.values()]
+    if any(metric.misses_too_often(FALSE_ALARM / len(held)) for metric in held):
         found_problems()
 
 
@@ -163,16 +168,37 @@ def _show(simulation: Simulation, out: Path | None) -> None:
         f"{simulation.devices:,} devices, {counted(simulation.rounds, 'round')},"
         f" {counted(simulation.repetitions, 'repetition')}"
     )
-    accuracy = table(
-        "over all rounds",
-        "truth",
-        "estimate",
-        "error",
-        "half-width",
-        "covered",
-        title=f"{simulation.plan.name}: {sizes}, seed {simulation.seed}",
-    )
-    for name, metric in simulation.metrics.items():
+    title = f"{simulation.plan.name}: {sizes}, seed {simulation.seed}"
+    screen.print(_accuracy("over all rounds", title, simulation.metrics))
+    if simulation.windows:
+        screen.print(_accuracy("over all windows", "The rounds of a window together", simulation.windows))
+    promised = next(iter(simulation.metrics.values())).confidence
+    screen.print(f"Promised: at least {promised:.1%}, of a histogram for all buckets at once.\n")
+    if simulation.people:
+        _show_people(simulation, screen)
+    else:
+        card = simulation.card
+        screen.print(
+            f"Between any two histories a window loses {printed(card.window or 0)} at most;"
+            f" {counted(simulation.rounds, 'round')} touch up to {counted(card.windows or 0, 'window')}:"
+            f" {printed(card.any_history)}."
+        )
+    for name, kept in simulation.kept.items():
+        if kept < 0.9995:
+            screen.print(
+                f"{name}: {1 - kept:.1%} of all that was counted is above its range or a joint limit: cut."
+            )
+    if out is not None:
+        other = "windows.csv" if simulation.windows else "people.csv"
+        screen.print(f"\nPictures, rounds.csv, {other} and results.json are in {out}.")
+    else:
+        screen.print("\nAdd --out DIR for pictures and every round.")
+
+
+def _accuracy(over: str, title: str, metrics: Mapping[str, MetricEstimates]) -> Table:
+    """Each metric's estimates beside the truth."""
+    accuracy = table(over, "truth", "estimate", "error", "half-width", "covered", title=title)
+    for name, metric in metrics.items():
         low, high = metric.coverage_interval
         mean = metric.truth.shape[1] == 1
         accuracy.add_row(
@@ -183,9 +209,10 @@ def _show(simulation: Simulation, out: Path | None) -> None:
             f"±{figure(float(metric.half_width.mean()))}",
             f"{metric.inside.mean():.1%} ({low:.1%} to {high:.1%})",
         )
-    screen.print(accuracy)
-    promised = next(iter(simulation.metrics.values())).confidence
-    screen.print(f"Promised: at least {promised:.1%}, of a histogram for all buckets at once.\n")
+    return accuracy
+
+
+def _show_people(simulation: Simulation, screen: Console) -> None:
     columns = ("never change", "lonely", "widest", "constant loss", "mean loss", "largest loss")
     lost = table("over these rounds", *columns, title="What the people in the data give away")
     for name, people in simulation.people.items():
@@ -200,15 +227,6 @@ def _show(simulation: Simulation, out: Path | None) -> None:
         )
     screen.print(lost)
     screen.print(READING)
-    for name, kept in simulation.kept.items():
-        if kept < 0.9995:
-            screen.print(
-                f"{name}: {1 - kept:.1%} of all that was counted is above its range or a joint limit: cut."
-            )
-    if out is not None:
-        screen.print(f"\nPictures, rounds.csv, people.csv and results.json are in {out}.")
-    else:
-        screen.print("\nAdd --out DIR for pictures and every round.")
 
 
 def _write(simulation: Simulation, out: Path) -> None:
@@ -217,14 +235,19 @@ def _write(simulation: Simulation, out: Path) -> None:
 
     (out / "results.json").write_text(json.dumps(simulation.to_dict(), indent=1) + "\n")
     _write_csv(out / "rounds.csv", [row for metric in simulation.metrics.values() for row in metric.rows()])
-    _write_csv(
-        out / "people.csv",
-        [
-            {"metric": name, "width": width, "share": share, "loss": people.loss_by_width[width]}
-            for name, people in simulation.people.items()
-            for width, share in people.share_by_width.items()
-        ],
-    )
+    if simulation.windows:
+        pooled = (row for metric in simulation.windows.values() for row in metric.rows())
+        rows = [{"metric": row["metric"], "window": row.pop("round"), **row} for row in pooled]
+        _write_csv(out / "windows.csv", rows)
+    else:
+        _write_csv(
+            out / "people.csv",
+            [
+                {"metric": name, "width": width, "share": share, "loss": people.loss_by_width[width]}
+                for name, people in simulation.people.items()
+                for width, share in people.share_by_width.items()
+            ],
+        )
     for name, draw in pictures(simulation).items():
         save(draw(), out, name)
 

@@ -54,8 +54,14 @@ def is_open(connection: sqlite3.Connection, window: Window) -> bool:
 
 
 def answer_in(connection: sqlite3.Connection, window: Window, round_number: int, loss: float) -> None:
-    """Enter the report of a window, of a version that may lose more than the one it was held under."""
-    connection.execute(
-        "UPDATE windows SET round = ?, loss = max(loss, ?) WHERE start = ?",
+    """
+    Enter the report of a window, of a version that may lose more than the one it was held under.
+
+    Raises `RuntimeError`, which undoes the report, where the window is not held or has one already.
+    """
+    entered = connection.execute(
+        "UPDATE windows SET round = ?, loss = max(loss, ?) WHERE start = ? AND round IS NULL",
         (round_number, loss, window.start),
     )
+    if entered.rowcount != 1:
+        raise RuntimeError("a window has one report")

@@ -273,6 +273,18 @@ def test_groups_are_scaled_exactly(plan: Plan) -> None:
         assert visited == {name: of[device] for name, of in found.items()}
 
 
+def test_groups_are_scaled_exactly_in_sampled_rounds() -> None:
+    """Those who answer are some of the fleet: each is scaled with values and an alpha of its own."""
+    plan = replace(SHORT, answers=Answers(2))
+    generator, devices = np.random.default_rng(3), 400
+    values = {
+        metric.name: generator.integers(-1, int(metric.max_value) + 2, devices).tolist()
+        for metric in plan.metrics
+    }
+    fleet = VectorisedFleet(plan, devices, 5)
+    assert 100 < len(agrees(plan, fleet, 10_000, values, [[]] * devices)) < 300
+
+
 def test_a_metric_left_out_is_0_and_unsigned_and_small_types_are_taken() -> None:
     fleet = VectorisedFleet(PLAN, 40, seed=2)
     zeros = {metric.name: np.zeros(40, dtype=np.int8) for metric in PLAN.metrics}

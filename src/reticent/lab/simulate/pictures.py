@@ -19,15 +19,13 @@ _ESTIMATE, _TRUTH = COLOURS[0], COLOURS[1]
 
 
 def pictures(simulation: Simulation) -> dict[str, Callable[[], Figure]]:
-    """What can be drawn, by name: the estimates and the people of each estimates."""
-    return {
-        f"{name}-{what}": draw
-        for name in simulation.metrics
-        for what, draw in (
-            ("estimates", partial(_estimates, simulation, simulation.metrics[name])),
-            ("people", partial(_people, simulation.people[name])),
-        )
-    }
+    """What can be drawn, by name: the estimates of each metric, and its people where answers are remembered."""
+    drawn: dict[str, Callable[[], Figure]] = {}
+    for name, estimates in simulation.metrics.items():
+        drawn[f"{name}-estimates"] = partial(_estimates, simulation, estimates)
+        if name in simulation.people:
+            drawn[f"{name}-people"] = partial(_people, simulation.people[name])
+    return drawn
 
 
 @drawing

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from reticent.counts import Counts
 from reticent.errors import ParameterError
-from reticent.estimates import Estimate, HistogramEstimate, clustered_interval, estimate
+from reticent.estimates import Estimate, HistogramEstimate, average, clustered_interval, estimate
 from reticent.lab.fleet import VectorisedFleet
-from reticent.plan import Metric, Plan
+from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
 from reticent.privacy import Supports, loss_by_width, loss_of_constant_device, supports
 
 Floats = NDArray[np.float64]
@@ -22,6 +23,8 @@ Table = Mapping[str, NDArray[Any]]
 """Per metric, whole values: one row per round, one column per device."""
 
 _FIRST_ROUND = 1
+_SOME_MONDAY = 1_700_438_400
+"""Unix seconds: the rounds of a plan with sampled answers start with the window of this time."""
 _REPETITIONS = 1 << 32
 
 
@@ -204,11 +207,32 @@ class Simulation:
     seed: int
     metrics: Mapping[str, MetricEstimates]
     people: Mapping[str, People]
+    """Empty where answers are sampled: nothing is remembered, and `card` has what a window loses."""
     kept: Mapping[str, float]
     """Per metric, the part of all that was counted that is left within ranges and joint limits."""
+    windows: Mapping[str, MetricEstimates] = field(default_factory=dict)
+    """
+    Where answers are sampled: the rounds of each window together (the last may have fewer), one "round" each.
+
+    The truth of a window is the mean over all devices and rounds in it.
+    """
+
+    @property
+    def card(self) -> PrivacyCard:
+        """What these rounds cost a device."""
+        return privacy_card(self.plan, self.rounds)
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
+        metrics = {
+            name: {**metric.to_dict(), "kept_share": self.kept[name]} for name, metric in self.metrics.items()
+        }
+        for name, people in self.people.items():
+            metrics[name]["people"] = people.to_dict()
+        for name, pooled in self.windows.items():
+            metrics[name]["windows"] = pooled.to_dict()
+        card = self.card
+        loss = {"window": card.window, "windows": card.windows, "any_history": card.any_history}
         return {
             "plan": self.plan.name,
             "version": self.plan.version,
@@ -216,14 +240,8 @@ class Simulation:
             "rounds": self.rounds,
             "repetitions": self.repetitions,
             "seed": self.seed,
-            "metrics": {
-                name: {
-                    **metric.to_dict(),
-                    "kept_share": self.kept[name],
-                    "people": self.people[name].to_dict(),
-                }
-                for name, metric in self.metrics.items()
-            },
+            **({"loss": loss} if self.windows else {}),
+            "metrics": metrics,
         }
 
 
@@ -239,12 +257,11 @@ def simulate(
     Run a plan on `values`, `repetitions` times: each time other devices' chance, the same values.
 
     Reports are those of the SDK, bit for bit (`VectorisedFleet`); rounds share their memo as real ones do.
+    Where answers are sampled, the first round is the first of a window, a round has the reports of the devices
+    that pick it, and the rounds of each window are estimated together as well (`Simulation.windows`). There
+    must be enough devices that every round has a report about every metric.
     `progress` is told how many of all rounds are done.
     """
-    if plan.answers.sampled:
-        expected = "remembered answers, since sampled ones cannot be simulated yet"
-        hint = "`reticent plan check` says how sure a window will be"
-        raise ParameterError("answers", expected, "sampled", hint)
     missing = [name for name in plan.by_name if name not in values]
     if missing:
         raise ParameterError("values", f"values for {', '.join(missing)}", "none")
@@ -258,34 +275,58 @@ def simulate(
         raise ParameterError("repetitions", "a whole number >= 1", repetitions)
     per_round = [{name: values[name][place] for name in plan.by_name} for place in range(rounds)]
     estimates: dict[str, list[list[Estimate | HistogramEstimate]]] = {name: [] for name in plan.by_name}
+    pooled: dict[str, list[list[Estimate | HistogramEstimate]]] = {name: [] for name in plan.by_name}
     people: dict[str, People] = {}
+    window = plan.window_of(plan.round_at(_SOME_MONDAY))
+    first = window.first if window else _FIRST_ROUND
+    width = plan.answers.window
+    spans = [slice(start, start + width) for start in range(0, rounds, width)] if window else []
     for repetition in range(repetitions):
         fleet = VectorisedFleet(plan, devices, seed * _REPETITIONS + repetition)
-        if repetition == 0:
+        if repetition == 0 and not plan.answers.sampled:
             for metric in plan.metrics:
                 classes = np.stack([fleet.cells(metric.name, column) for column in per_round])
                 people[metric.name] = People(metric, rounds, supports(classes.T))
-        for of_metric in estimates.values():
-            of_metric.append([])
+        counts: dict[str, list[Counts]] = {name: [] for name in plan.by_name}
         for place, column in enumerate(per_round):
-            (counts,) = fleet.counts(_FIRST_ROUND + place, column).values()  # no tags: one segment
-            for metric in plan.metrics:
-                estimates[metric.name][-1].append(estimate(metric, counts[metric.name], confidence))
+            for name, of_round in _counted(fleet, first + place, column).items():
+                counts[name].append(of_round)
             progress(repetition * rounds + place + 1, repetitions * rounds)
+        for name, of_rounds in counts.items():
+            metric = plan.by_name[name]
+            estimates[name].append([estimate(metric, of_round, confidence) for of_round in of_rounds])
+            pooled[name].append(
+                [average(metric, of_rounds[span], confidence, plan.answers) for span in spans]
+            )
     truths = [true_values(plan, column) for column in per_round]
-    metrics = {
-        name: MetricEstimates.of(
-            plan.by_name[name], confidence, [truth[name] for truth in truths], estimates[name]
-        )
-        for name in estimates
-    }
+    metrics, windows = {}, {}
+    for name, metric in plan.by_name.items():
+        truth = [of_round[name] for of_round in truths]
+        metrics[name] = MetricEstimates.of(metric, confidence, truth, estimates[name])
+        if spans:
+            in_windows = [np.mean(truth[span], axis=0) for span in spans]
+            windows[name] = MetricEstimates.of(metric, confidence, in_windows, pooled[name])
     inside = [_in_range(plan, column) for column in per_round]
     kept = {}
     for name in plan.by_name:
         given = sum(float(column[name].sum(dtype=np.float64)) for column in per_round)
         left = sum(float(column[name].sum()) for column in inside)
         kept[name] = left / given if given > 0 else 1.0
-    return Simulation(plan, devices, rounds, repetitions, seed, metrics, people, kept)
+    return Simulation(plan, devices, rounds, repetitions, seed, metrics, people, kept, windows)
+
+
+def _counted(
+    fleet: VectorisedFleet, round_number: int, values: Mapping[str, NDArray[Any]]
+) -> dict[str, Counts]:
+    """The counts of a round, in which every metric is asked of someone."""
+    by_slice = list(fleet.counts(round_number, values).values())  # no tags: one segment, or none
+    counts = by_slice[0] if by_slice else {}
+    silent = [name for name in fleet.plan.by_name if name not in counts or not counts[name].devices]
+    if silent:
+        expected = f"enough for a report about {silent[0]} in every round"
+        hint = "a round that nobody answers has no estimate"
+        raise ParameterError("devices", expected, fleet.devices, hint)
+    return counts
 
 
 def true_values(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Floats]:

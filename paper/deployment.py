@@ -224,9 +224,7 @@ def simulate(devices: int, setting: Setting, progress: Progress = quiet) -> Depl
     months, moved = [], np.zeros(devices, dtype=np.int64)
     for place, app in enumerate(APPS):
         seconds = used.seconds[place]
-        one_app = replace(plan, metrics=(plan.metrics[place],), groups=())
-        alone = VectorisedFleet(one_app, devices, setting.seed)
-        cells = np.stack([alone.cells(app.metric, row) for row in seconds])
+        cells = np.stack([fleet.cells(app.metric, row) for row in seconds])
         moved += (cells != cells[0]).any(axis=0)
         daily = seconds.reshape(-1, ROUNDS_PER_DAY, devices).sum(axis=1, dtype=np.int64)
         source = generator(setting.seed, "deployment", "daily", app.name)

@@ -56,7 +56,7 @@ class Plan:
             raise ParameterError(
                 "flip", "0, since answers are sampled", "a flip", "fresh draws need no flips"
             )
-        if (self.answers.metrics or 1) > len(self.metrics):
+        if self.answers.metrics is not None and self.answers.metrics > len(self.metrics):
             raise ParameterError("answers.metrics", f"at most {len(self.metrics)}", self.answers.metrics)
         ranges = {metric.name: metric.max_value for metric in self.metrics}
         limits = {

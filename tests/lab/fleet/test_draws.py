@@ -13,7 +13,7 @@ from reticent.mechanisms import Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric
 
 FALSE_ALARM = 1e-8
-"""Of one chi-square test, both tails; some 90 of them are made here, with fixed seeds: 1e-6 in all."""
+"""Of one chi-square test, both tails; some 120 of them are made here, with fixed seeds: below 2e-6 in all."""
 DEVICES = 1 << 18
 MEAN = Metric("mean", OneBitMean(1, 60))
 BITS = Metric("bits", DBitFlip(1, Buckets.even(60, 8), 4))
@@ -32,6 +32,9 @@ SPOTS = {
     "cohort": PLACES.cohort(),
     "id, first half": PLACES.report_id(1, 7)[0],
     "id, second half": PLACES.report_id(1, 7)[1],
+    "picked round": PLACES.picked_round(),
+    "asked, metric 0": PLACES.asked(0),
+    "asked, metric 1": PLACES.asked(1),
 }
 
 
@@ -77,6 +80,15 @@ def test_two_seeds_and_two_plans_are_independent() -> None:
     for other in (Places(4, "p"), Places(3, "q")):
         words = FleetDraws(other, DEVICES).words(other.alpha(MEAN), slice(None))
         assert independent(words, FLEET.words(SPOTS["alpha"], slice(None)))
+
+
+def test_two_windows_are_independent_of_each_other_and_of_remembered_answers() -> None:
+    first, second = (Places(3, "p", window) for window in (604_800, 1_209_600))
+    for spot in (Places.picked_round, Places.cohort):
+        drawn = [
+            FleetDraws(places, DEVICES).words(spot(places), slice(None)) for places in (PLACES, first, second)
+        ]
+        assert all(independent(drawn[one], drawn[other]) for one, other in ((0, 1), (0, 2), (1, 2)))
 
 
 def no_mixing(words: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ The values of simulated devices come from NumPy's generators, one per block of d
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -235,7 +236,7 @@ def each_block(work: Callable[[slice], None], devices: int, size: int = BLOCK) -
             pass
 
 
-class InBlocks:
+class InBlocks(ABC):
     """
     Draws the values of a population block by block.
 
@@ -257,6 +258,6 @@ class InBlocks:
         each_block(work, devices)
         return values
 
+    @abstractmethod
     def _fill(self, draw: np.random.Generator, values: NDArray[np.int32]) -> None:
         """Write the values of a block, int32[rounds, devices of the block], which are 0 before."""
-        raise NotImplementedError

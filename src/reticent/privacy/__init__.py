@@ -22,9 +22,9 @@ How many devices share a behaviour pattern (`supports`, `patterns_of`) needs Num
 these names is used.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from reticent import imported_when_used
 from reticent.privacy.claims import CLAIMS, MEANING, NOT_COVERED, YEAR, Claim, Losses, losses
 from reticent.privacy.histories import SwitchLoss, loss_of_any_histories, loss_of_switch
 from reticent.privacy.joint import joint_limit_loss, paper_joint_limit_loss
@@ -77,8 +77,9 @@ __all__ = [
     "width_bound",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name in ("Supports", "patterns_of", "supports"):
-        return getattr(import_module("reticent.privacy.pattern_supports"), name)
-    raise AttributeError(f"module 'reticent.privacy' has no attribute {name!r}")
+__getattr__ = imported_when_used(
+    "reticent.privacy",
+    {
+        "pattern_supports": "Supports patterns_of supports",
+    },
+)

@@ -11,6 +11,7 @@ from reticent.plan.plan import Plan, Round
 if TYPE_CHECKING:
     from reticent.plan.card import GroupLosses, PrivacyCard, plan_tracking, privacy_card
     from reticent.plan.changes import Change, PlanDiff, diff
+    from reticent.plan.export import export_plan
     from reticent.plan.linter import lint, lint_succession
 
 _LATER = {
@@ -19,6 +20,7 @@ _LATER = {
     "PlanDiff": "changes",
     "PrivacyCard": "card",
     "diff": "changes",
+    "export_plan": "export",
     "lint": "linter",
     "lint_succession": "linter",
     "plan_tracking": "card",
@@ -42,6 +44,7 @@ __all__ = [
     "Segment",
     "Window",
     "diff",
+    "export_plan",
     "lint",
     "lint_succession",
     "plan_tracking",

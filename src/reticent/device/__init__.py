@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from reticent.device.answers import Answer, answer
     from reticent.device.clamp import clamped, in_range
-    from reticent.device.device import Device
+    from reticent.device.device import Consent, Device
     from reticent.device.ledger import Entry, Epoch
     from reticent.device.policy import Policy
     from reticent.device.prf import Draws, SecretDraws
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Accepted": "transport",
     "Answer": "answers",
+    "Consent": "device",
     "Device": "device",
     "Draws": "prf",
     "Entry": "ledger",
@@ -54,6 +55,7 @@ _HOME = {
 __all__ = [
     "Accepted",
     "Answer",
+    "Consent",
     "Device",
     "Draws",
     "Entry",

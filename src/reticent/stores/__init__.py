@@ -5,9 +5,9 @@ them, `memory` for tests.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from reticent import imported_when_used
 from reticent.errors import MissingExtraError, StoreError
 
 try:
@@ -79,14 +79,11 @@ __all__ = [
 
 _LAKES = ("lake:///", "lake+", "s3://", "s3a://", "gs://", "gcs://", "abfs://", "abfss://", "az://")
 """Object stores need no `lake+` before their address: no other store is in one."""
-_BACKENDS = {"SqliteBackend": "sqlite", "PostgresBackend": "postgres", "LakeBackend": "lake"}
 
-
-def __getattr__(name: str) -> Any:
-    """A backend, whose libraries are imported when it is asked for."""
-    if name in _BACKENDS:
-        return getattr(import_module(f"reticent.stores.{_BACKENDS[name]}"), name)
-    raise AttributeError(name)
+__getattr__ = imported_when_used(
+    "reticent.stores", {"sqlite": "SqliteBackend", "postgres": "PostgresBackend", "lake": "LakeBackend"}
+)
+"""A backend's libraries are imported with it."""
 
 
 def open_store(url: str, *, readonly: bool = False) -> RoundStore[Any]:

@@ -23,7 +23,7 @@ PLAN = Plan("app-usage", 1, 21_600, 21_600, tuple(
 
 def device(path, **options):
     options = {"consent": "granted", "policy": Policy.unlimited(), **options}
-    return Device(PLAN, path, consent="granted", clock=ManualClock(HERE * 21_600 + 60.0), **options)
+    return Device(PLAN, path, clock=ManualClock(HERE * 21_600 + 60.0), **options)
 """
 
 

@@ -50,8 +50,13 @@ def run(folder: Path, *arguments: str, **variables: str) -> subprocess.Completed
     """A Python of its own, in a folder of its own."""
     return subprocess.run(
         [sys.executable, *arguments],
-        env={**os.environ, **ANYWHERE, **variables}, cwd=folder, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        env={**os.environ, **ANYWHERE, **variables},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 def totals(state: Path) -> dict[str, str]:

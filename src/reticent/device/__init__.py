@@ -6,7 +6,8 @@ From values to reports, in somebody else's program. Standard library only.
     totals, plans, outbox,         its tables: values, plans and pauses, reports, what was told, faults
     ledger, faults
     policy, receipt                what the host allows; what the person can see
-    transport                      the way to the collector
+    rounds                         which rounds are answered
+    sending, transport             the way to the collector
     engine, device, fork           all of it together, and the quiet shell around it
 
 Importing this loads nothing until a name is used: a guest does not slow down its host's start.

@@ -62,7 +62,7 @@ from reticent.counts import Counts, HistogramCounts, MeanCounts
 from reticent.errors import ParameterError
 from reticent.estimates.convex_order import average_excess, average_interval, difference_excess
 from reticent.estimates.estimator import Estimate, HistogramEstimate, estimate
-from reticent.estimates.interval import Floats, binomial_limits
+from reticent.estimates.interval import Floats, binomial_limits, expected_half_width
 from reticent.plan import Answers, Metric
 
 REMEMBERED = Answers()
@@ -156,6 +156,39 @@ def difference(
     pairs = zip(periods[0].numbers, periods[1].numbers, strict=True)
     rule = _square_and_add if answers.sampled else _change
     return periods[0].shaped([rule(metric, after, before) for after, before in pairs])
+
+
+def expected_average_half_width(
+    metric: Metric, devices: int, rounds: int, confidence: float = 0.95, answers: Answers = REMEMBERED
+) -> float:
+    """
+    The half-width to expect of an average over rounds, at the worst truth.
+
+    The same rules as `average`: `devices` answer every round with remembered answers, or each one round of
+    every window with sampled ones.
+
+    >>> from reticent.mechanisms import Flip, OneBitMean
+    >>> part = Metric("part", OneBitMean(epsilon=1, max_value=1), Flip("1/5"))
+    >>> [round(expected_average_half_width(part, 100_000, rounds), 4) for rounds in (1, 28, 1460)]
+    [0.0112, 0.0083, 0.0081]
+    >>> part = Metric("part", OneBitMean(epsilon=1, max_value=1))
+    >>> weekly = Answers(window=28)
+    >>> [round(expected_average_half_width(part, 100_000, rounds, 0.95, weekly), 4) for rounds in (1, 28, 1460)]
+    [0.0358, 0.0067, 0.0009]
+    """
+    if answers.sampled:
+        return expected_half_width(metric, max(1, devices * rounds // answers.window), confidence)
+    single = expected_half_width(metric, devices, confidence)
+    if rounds == 1 or not metric.flip.threshold:
+        return single
+    mechanism = metric.mechanism
+    reports = max(1, int(devices * mechanism.least_share))
+    if mechanism.intervals > 1:
+        reports = _rounded_down(reports)
+    tail = (1 - confidence) / mechanism.intervals / 2
+    flip = float(metric.flip.probability)
+    lower, upper = average_interval(np.array(0.5), reports, rounds, flip, tail)
+    return min(single, mechanism.top * float(upper - lower) / 2 / float(metric.channel.contrast))
 
 
 Rounds = tuple[Estimate, ...]

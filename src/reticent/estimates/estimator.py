@@ -12,7 +12,7 @@ import numpy as np
 from reticent.counts import Counts, HistogramCounts, MeanCounts, zero
 from reticent.errors import ParameterError
 from reticent.estimates.interval import Floats, Integers, clopper_pearson, digits, paper_bound, reach
-from reticent.plan import Metric
+from reticent.plan import Metric, MetricKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,11 @@ class Estimate:
     together: int = 1
     """So many intervals, this one among them, hold at once with probability `confidence`."""
     edges: tuple[float, float] | None = None
-    """The bucket, for an estimate of the share of devices in one."""
+    """The bucket, for an estimate of the share of devices in one between two numbers."""
+    label: str = ""
+    """The bucket, for one that has a name: a label of a choice, or "absent"."""
+    kind: MetricKind = "mean"
+    """What was asked."""
     rule: str = "clopper-pearson"
     """Where the interval comes from: "clopper-pearson", or for several rounds what `pooling` says."""
 
@@ -141,7 +145,8 @@ class Estimate:
             "consistent": self.consistent,
             "rule": self.rule,
         }
-        return plain if self.edges is None else {"edges": list(self.edges), **plain}
+        bucket = {"label": self.label} if self.label else {"edges": list(self.edges)} if self.edges else {}
+        return bucket | plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,17 +171,22 @@ class HistogramEstimate:
 
     @property
     def edges(self) -> tuple[float, ...]:
-        """The k + 1 edges of the k buckets."""
+        """The k + 1 edges of the k buckets between numbers; none for a choice."""
         pairs = [bucket.edges for bucket in self.buckets if bucket.edges is not None]
-        return (*(left for left, _ in pairs), pairs[-1][1])
+        return (*(left for left, _ in pairs), *(right for _, right in pairs[-1:]))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each bucket is called: its label, or its range with the unit."""
+        unit, top = f" {self.unit}" if self.unit else "", self.edges[-1:]
+        ranges = ((bucket.label, bucket.edges or (0.0, 1.0)) for bucket in self.buckets)
+        return tuple(
+            label or f"[{left:g}, {right:g}{']' if (right,) == top else ')'}{unit}"
+            for label, (left, right) in ranges
+        )
 
     def __str__(self) -> str:
-        unit = f" {self.unit}" if self.unit else ""
-        top = self.edges[-1]
-        return "\n".join(
-            f"[{left:g}, {right:g}{']' if right == top else ')'}{unit}: {bucket}"
-            for left, right, bucket in zip(self.edges, self.edges[1:], self.buckets, strict=False)
-        )
+        return "\n".join(f"{name}: {bucket}" for name, bucket in zip(self.names, self.buckets, strict=True))
 
     def _repr_html_(self) -> str:
         from reticent.estimates.notebook import histogram_html
@@ -306,8 +316,11 @@ def estimates(
         strict=True,
     )
     bound = paper_bound(metric, devices, confidence)
-    histogram = metric.kind == "histogram"
-    places = [*pairwise(map(float, mechanism.points))] if histogram else [None]
+    ranges = [*pairwise(map(float, mechanism.points))]
+    places = [
+        (label, None if label or mechanism.buckets is None else ranges[place])
+        for place, label in enumerate(metric.bucket_labels)
+    ]
     numbers = [
         Estimate(
             value=number,
@@ -316,7 +329,7 @@ def estimates(
             confidence=confidence,
             reports=count,
             devices=devices,
-            unit="" if edges else metric.unit,
+            unit="" if mechanism.buckets else metric.unit,
             span=(0.0, top),
             uncut=uncut,
             noise_share=noise_share,
@@ -324,13 +337,17 @@ def estimates(
             manipulation=manipulation,
             together=mechanism.intervals,
             edges=edges,
+            label=label,
+            kind=metric.kind,
             rule=rule,
         )
-        for edges, (number, low, high, count, uncut, noise_share, manipulation) in zip(
+        for (label, edges), (number, low, high, count, uncut, noise_share, manipulation) in zip(
             places, columns, strict=True
         )
     ]
-    return HistogramEstimate(tuple(numbers), devices, confidence, metric.unit) if histogram else numbers[0]
+    if mechanism.buckets is None:
+        return numbers[0]
+    return HistogramEstimate(tuple(numbers), devices, confidence, metric.unit)
 
 
 def _shape(counts: Counts) -> str:

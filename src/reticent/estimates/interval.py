@@ -103,7 +103,7 @@ def paper_bound(metric: Metric, devices: int, confidence: float = 0.95) -> float
     delta = 1 - confidence
     mechanism = metric.mechanism
     contrast = float(metric.flip.channel(mechanism.paper_response).contrast)
-    if metric.kind == "mean":
+    if mechanism.kind == "mean":
         return mechanism.top / sqrt(2 * devices) / contrast * sqrt(log(2 / delta))
     count = mechanism.intervals
     return sqrt(5 * count / (devices * mechanism.bits)) / contrast * sqrt(log(6 * count / delta))

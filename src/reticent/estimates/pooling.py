@@ -60,7 +60,7 @@ from reticent.counts import Counts, HistogramCounts, MeanCounts
 from reticent.errors import ParameterError
 from reticent.estimates.convex_order import average_excess, average_interval, difference_excess
 from reticent.estimates.estimator import Estimate, HistogramEstimate, counted, estimate, estimates, shares
-from reticent.estimates.interval import Floats, binomial_limits
+from reticent.estimates.interval import Floats, binomial_limits, expected_half_width
 from reticent.plan import Answers, Metric
 
 REMEMBERED = Answers()
@@ -178,6 +178,37 @@ def difference(
     if isinstance(after, Estimate):
         return numbers[0]
     return replace(after, buckets=tuple(numbers), reports=min(after.reports, before.reports))
+
+
+def expected_average_half_width(
+    metric: Metric, devices: int, rounds: int, confidence: float = 0.95, answers: Answers = REMEMBERED
+) -> float:
+    """
+    The half-width to expect of an average over rounds, at the worst truth.
+
+    The same rules as `average`: `devices` answer every round with remembered answers, or each one round of
+    every window with sampled ones.
+
+    >>> from reticent.mechanisms import Flip, OneBitMean
+    >>> part = Metric("part", OneBitMean(epsilon=1, max_value=1), Flip("1/5"))
+    >>> [round(expected_average_half_width(part, 100_000, rounds), 4) for rounds in (1, 28, 1460)]
+    [0.0112, 0.0083, 0.0081]
+    >>> part = Metric("part", OneBitMean(epsilon=1, max_value=1))
+    >>> weekly = Answers(window=28)
+    >>> [round(expected_average_half_width(part, 100_000, rounds, 0.95, weekly), 4) for rounds in (1, 28, 1460)]
+    [0.0358, 0.0067, 0.0009]
+    """
+    if answers.sampled:
+        return expected_half_width(metric, max(1, devices * rounds // answers.window), confidence)
+    if rounds == 1:
+        return expected_half_width(metric, devices, confidence)
+    mechanism, flip = metric.mechanism, float(metric.flip.probability)
+    reports = max(1, int(devices * mechanism.least_share))
+    if mechanism.intervals > 1:
+        reports = _rounded_down(reports)
+    tail = (1 - confidence) / mechanism.intervals / 2
+    lower, upper = average_interval(np.array(0.5), reports, rounds if flip else 1, flip, tail)
+    return mechanism.top * float(upper - lower) / 2 / float(metric.channel.contrast)
 
 
 def _numbers(number: Estimate | HistogramEstimate) -> tuple[Estimate, ...]:

@@ -160,6 +160,14 @@ class Device:
         """Set a metric's total in a round, the one under way unless another is given."""
         self._record(metric, value, round, replaces=True)
 
+    def choose(self, metric: str, label: str, *, round: int | None = None) -> None:  # noqa: A002
+        """
+        Say which of a choice's labels applies in a round, the one under way unless another is given.
+
+        Of several in a round, the one that the plan picks counts: the last, unless it says the first.
+        """
+        self._record(metric, label, round, replaces=True)
+
     def _record(self, metric: str, amount: object, number: int | None, *, replaces: bool) -> None:
         with self._faults:
             engine = self._answering_engine()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from reticent import imported_when_used
 from reticent.errors import PlanError, Problem
 from reticent.plan.answers import Answers, Window
-from reticent.plan.metric import OTHER, Group, Metric, Segment
+from reticent.plan.metric import ABSENT, OTHER, Group, Metric, MetricKind, Segment
 from reticent.plan.plan import Plan, Round
 
 if TYPE_CHECKING:
@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from reticent.plan.linter import lint, lint_succession
 
 __all__ = [
+    "ABSENT",
     "OTHER",
     "Answers",
     "Change",
     "Group",
     "GroupLosses",
     "Metric",
+    "MetricKind",
     "Plan",
     "PlanDiff",
     "PlanError",

@@ -31,7 +31,10 @@ const doing = {
     const plan = await planOf(text);
     const window = plan.windowOf(round);
     const draws = new Draws(fromHex(secret), plan.name, epoch, window && window.start);
-    const exact = new Map(Object.entries(values).map(([name, value]) => [name, Fraction.parse(value)]));
+    const exact = new Map(Object.entries(values).map(([name, value]) => {
+      const { labels } = plan.byName.get(name);
+      return [name, labels.length ? new Fraction(BigInt(labels.indexOf(value))) : Fraction.parse(value)];
+    }));
     const { body, visited } = answer(draws, plan, round, exact, segment);
     return { body, visited, delay: `${draws.delay(round)}`, picked: window ? draws.pickedRound(window) : round };
   },

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.javascript.conftest import Ask
+from tests.javascript.random_plans import random_plan
 
 from reticent.device import SecretDraws, answer
 from reticent.plan import Plan, export_plan
@@ -64,7 +65,7 @@ def test_the_export_has_the_digests_and_thresholds_of_the_vectors() -> None:
 
 
 def test_reports_are_those_of_the_vectors(ask: Ask) -> None:
-    questions, expected = [], []
+    questions, expected, writer = [], [], reference()
     for device in VECTORS["devices"]:
         for vector, line in zip(device["reports"], device["json"], strict=True):
             about = {
@@ -74,6 +75,13 @@ def test_reports_are_those_of_the_vectors(ask: Ask) -> None:
                 "segment": device["segment"],
             }
             questions.append(("report", about | {key: vector[key] for key in ("round", "values")}))
+            expected.append((line, {name: each["class"] for name, each in vector["answers"].items()}))
+    for device in VECTORS["kinds"]["devices"]:
+        for vector in device["reports"]:
+            about = {key: device[key] for key in ("secret", "epoch")} | {"segment": {}}
+            about |= {key: vector[key] for key in ("round", "values")}
+            questions.append(("report", about | {"plan": exported(VECTORS["kinds"]["plan"])}))
+            line = writer.sampled_bytes(VECTORS["kinds"]["plan"], vector | {"asked": ""}, {}, b"")["json"]
             expected.append((line, {name: each["class"] for name, each in vector["answers"].items()}))
     for vectors in VECTORS["sampled"]:
         for device in vectors["devices"]:
@@ -93,55 +101,6 @@ def test_reports_are_those_of_the_vectors(ask: Ask) -> None:
 # Random plans and histories
 
 
-def random_plan(random: Random) -> str:
-    """Any plan there is, in the text that all three read."""
-    sampled, pick = random.random() < 0.3, random.choice
-    length, unit = pick([(1, "m"), (7, "m"), (1, "h"), (5, "h"), (6, "h"), (1, "d"), (7, "d")])
-    head = {
-        "name": f"p{random.randrange(100)}",
-        "version": random.randrange(1, 2**31),
-        "round": f"{length}{unit}",
-    }
-    tables: dict[str, dict[str, object]] = {"plan": head}
-    count = random.randrange(1, 6)
-    for place in range(count):
-        table: dict[str, object] = {"epsilon": pick([0.001, 0.5, 1, 1.25, "1/3", 7])}
-        tables[f"metrics.m{place}"] = table
-        if not sampled:
-            table["flip"] = pick([0, 0.2, 0.1, "1/3", 0.499])
-        table["kind"] = pick(["mean", "histogram"])
-        if table["kind"] == "mean" and random.random() < 0.5:
-            steps, size = random.randrange(1, 30), Fraction(random.randrange(1, 500), pick([1, 1, 2, 7]))
-            table |= {"max_value": str(steps * size), "step": str(size)}
-        elif table["kind"] == "mean":
-            points = sorted(random.sample(range(1, 2000), random.randrange(1, 12)))
-            table["grid"] = ["0", *(f"{point}/4" for point in points)]
-        else:
-            buckets = pick([2, 3, 7, 8, 31, 32, 100, 255])
-            if random.random() < 0.5:
-                table |= {"max_value": f"{random.randrange(1, 1000)}/{pick([1, 3])}", "buckets": buckets}
-            else:
-                table["edges"] = [0, *sorted(random.sample(range(1, 3000), buckets))]
-            table["mechanism"] = pick(["hadamard-bit", "d-bit-flip"])
-            if table["mechanism"] == "d-bit-flip":
-                bits = pick([1, 1, 2, min(9, buckets), buckets if buckets < 40 else 3])
-                table |= {"bits": bits, "variant": pick(["tight", "paper"])}
-    means = [name[8:] for name, table in tables.items() if table.get("kind") == "mean"]
-    if means and random.random() < 0.5:
-        members = random.sample(means, random.randrange(1, len(means) + 1))
-        tables["groups.g"] = {"metrics": members, "max_total": f"{random.randrange(1, 3000)}/{pick([1, 3])}"}
-    if random.random() < 0.5:
-        tables["segments"] = {"os": ["linux", "macos", "a b"], "channel": ["beta"]}
-    if sampled:
-        tables["answers"] = {"kind": "sampled", "window": f"{length * random.randrange(1, 40)}{unit}"}
-        if random.random() < 0.6:
-            tables["answers"]["metrics"] = random.randrange(1, count + 1)
-    return "".join(
-        f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
-        for name, table in tables.items()
-    )
-
-
 def compare(ask: Ask, plans: int, seed: int) -> None:
     random, writer = Random(seed), reference()
     questions, bodies = [], []
@@ -152,7 +111,9 @@ def compare(ask: Ask, plans: int, seed: int) -> None:
         secret, epoch = random.randbytes(32), random.randrange(3)
         for _ in range(3):
             values = {
-                metric.name: str(metric.max_value * Fraction(random.randrange(0, 41), 40))
+                metric.name: random.choice(metric.labels)
+                if metric.labels
+                else str(metric.max_value * Fraction(random.randrange(0, 41), 40))
                 for metric in plan.metrics
                 if random.random() < 0.8
             }
@@ -167,7 +128,10 @@ def compare(ask: Ask, plans: int, seed: int) -> None:
             codes = bytes(list(each.tags).index(tags[each.name]) for each in plan.segments)
             line = writer.sampled_bytes(text, written, tags, codes)["json"]
             draws = SecretDraws(secret, plan.name, epoch, window)
-            exact = {name: Fraction(value) for name, value in values.items()}
+            exact = {
+                name: value if plan.by_name[name].labels else Fraction(value)
+                for name, value in values.items()
+            }
             assert to_json(answer(draws, plan, written["round"], exact, segment).report).decode() == line
             about = {"plan": export, "secret": secret.hex(), "epoch": epoch, "round": written["round"]}
             questions.append(("report", about | {"values": values, "segment": segment}))

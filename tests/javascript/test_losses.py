@@ -9,7 +9,7 @@ from random import Random
 import mpmath
 import pytest
 from tests.javascript.conftest import PACKAGE, Ask
-from tests.javascript.test_bytes import random_plan
+from tests.javascript.random_plans import random_plan
 
 from reticent.device import Policy
 from reticent.plan import Plan, export_plan, privacy_card

@@ -137,6 +137,7 @@ export class Device {
     }
     const [amount, fault] = clamped(given, metric.maxValue);
     if (fault) this.#slip(fault, `metric ${metric.name} was given a value that is ${fault === "not-a-number" ? "not a number" : "out of range"}`, false);
+    if (fault === "not-a-number" && metric.absent) return null; // no value was taken
     return { how: verb, amount, most: metric.maxValue };
   }
 

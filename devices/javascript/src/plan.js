@@ -83,7 +83,7 @@ export class Metric {
     /** Turns a bit over when its draw is smaller. */
     this.flip = integer(table.flip, `${where}.flip`, 0n, (WHOLE - 1n) / 2n);
     /** @type {string[]} what a choice is made from: label i is the value i */
-    this.labels = this.kind === "choice" ? names(table.labels, `${where}.labels`, 2, /^.{1,200}$/su) : [];
+    this.labels = this.kind === "choice" ? names(table.labels, `${where}.labels`, 2, TAG) : [];
     /** @type {"first" | "last"} which of several choices in a round counts */
     this.pick = table.pick ?? "last";
     expect(this.pick === "first" || this.pick === "last", `${where}.pick`, "first or last");

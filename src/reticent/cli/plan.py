@@ -137,7 +137,7 @@ def export(path: Path) -> None:
 
     \b
     Example:
-      reticent plan export examples/plan.toml > plan.json
+      reticent plan export examples/plan.toml
     """
     print_json(export_plan(Plan.load(path)))
 

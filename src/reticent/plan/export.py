@@ -65,6 +65,10 @@ def _metric(metric: Metric) -> dict[str, object]:
     else:
         expected = "one of one-bit-mean, hadamard-bit and d-bit-flip, which other devices know"
         raise ParameterError(f"metrics.{metric.name}.mechanism", expected, mechanism.name)
+    if metric.labels:
+        exported["labels"], exported["pick"] = list(metric.labels), metric.pick
+    elif metric.absent:
+        exported["absent"] = True
     if isinstance(mechanism, DBitFlip):
         count = len(mechanism.buckets)
         exported["variant"], exported["label"] = mechanism.variant, mechanism.label

@@ -89,8 +89,8 @@ class Metric:
 
     @property
     def max_value(self) -> int | Fraction:
-        """The top of the range; larger values are clamped to it on the device."""
-        return self.mechanism.max_value
+        """The top of the range, or the last label; larger numbers are clamped to it on the device."""
+        return len(self.labels) - 1 if self.labels else self.mechanism.max_value
 
     @cached_property
     def digest(self) -> bytes:

@@ -9,17 +9,14 @@ from math import e, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtrc, bdtrik
 
 from reticent.counts import Counts, HistogramCounts
 from reticent.errors import ParameterError
 from reticent.estimates.estimator import estimate
-from reticent.estimates.interval import Floats, binomial_limits
+from reticent.estimates.interval import Floats, Integers, binomial_limits
 from reticent.mechanisms import Flip, Mechanism
 from reticent.plan import Metric
-
-Integers = NDArray[np.int64]
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,6 +13,7 @@ from reticent.errors import ParameterError
 from reticent.plan import Metric
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 def clopper_pearson(ones: Any, reports: Any, confidence: float, together: int = 1) -> tuple[Floats, Floats]:

@@ -20,7 +20,7 @@ from reticent.mechanisms.response import Channel, Flip, RandomizedResponse
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 COHORTS = 256
 """
@@ -235,10 +235,12 @@ class Mechanism(ABC):
         """How many intervals hold at once: one for a mean, one per bucket for a histogram."""
         return 1 if self.buckets is None else len(self.buckets)
 
-    def hits(
-        self, reports: Sequence[int], ones: Sequence[int]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Per interval, from the counts of all rows: the hits, and the reports they are among."""
+    def hits(self, reports: ArrayLike, ones: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """
+        Per interval, from the counts of all rows: the hits, and the reports they are among.
+
+        `reports[row]` and `ones[row]` are numbers, or arrays of the same size, such as the counts of rounds.
+        """
         import numpy as np
 
         return np.array(ones, dtype=np.int64), np.array(reports, dtype=np.int64)

@@ -378,6 +378,7 @@ def test_a_real_device_keeps_its_answer_when_words_change(tmp_path: Path) -> Non
         device = Device(
             module.plan(place, "1", f"words {place}"),
             tmp_path / "state",
+            consent="granted",
             clock=clock,
             policy=Policy.unlimited(),
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reticent.device import outbox, plans, totals, windows
-from reticent.device.clamp import Value, clamped
+from reticent.device.clamp import Value, taken
 from reticent.device.faults import Faults
 from reticent.device.plans import HeldPlans
 from reticent.device.policy import Policy
@@ -80,12 +80,14 @@ class Engine:
             if newest is None or not isinstance(name, str) or name not in newest.by_name:
                 self._faults.add("unknown-metric")
             return
-        max_value = metric.mechanism.max_value
-        value, fault = clamped(amount, max_value)
+        value, fault = taken(metric, amount)
         if fault:
             self._faults.add(fault)
-        self._pending.put(number, name, Change(value, max_value, replaces))
-        self.write_pending()
+        if value is not None:
+            is_choice = bool(metric.labels)
+            first = is_choice and metric.pick == "first"
+            self._pending.put(number, name, Change(value, metric.max_value, replaces or is_choice, first))
+            self.write_pending()
 
     def _has_begun(self, number: object, current: int) -> bool:
         """Whether this is the number of a round that has begun; what is not is noted."""

@@ -313,7 +313,7 @@ def simulate(
     inside = [_in_range(plan, column) for column in per_round]
     kept = {}
     for name in plan.by_name:
-        given = sum(float(column[name].sum(dtype=np.float64)) for column in per_round)
+        given = sum(float(np.maximum(column[name], 0).sum(dtype=np.float64)) for column in per_round)
         left = sum(float(column[name].sum()) for column in inside)
         kept[name] = left / given if given > 0 else 1.0
     return Simulation(plan, devices, rounds, repetitions, seed, metrics, people, kept, windows)
@@ -342,13 +342,15 @@ def true_values(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Flo
     """
     truths = {}
     for name, inside in _in_range(plan, values).items():
-        mechanism = plan.by_name[name].mechanism
+        metric, mechanism = plan.by_name[name], plan.by_name[name].mechanism
         if mechanism.kind == "mean":
             truths[name] = np.array([inside.mean()])
         else:
             edges = np.array([float(edge) for edge in mechanism.points])
             buckets = np.searchsorted(edges[1:-1], inside, side="right")
-            truths[name] = np.bincount(buckets, minlength=len(edges) - 1) / len(inside)
+            if metric.absent:
+                buckets[values[name] < 0] = mechanism.intervals - 1
+            truths[name] = np.bincount(buckets, minlength=mechanism.intervals) / len(inside)
     return truths
 
 

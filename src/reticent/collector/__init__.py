@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from reticent import imported_when_used
 
 if TYPE_CHECKING:
-    from reticent.collector.access import COOKIE, SESSION_SECONDS, Access
+    from reticent.collector.access import COOKIE, SESSION_SECONDS, Access, Pages
     from reticent.collector.api import SECURITY_HEADERS
     from reticent.collector.app import Collector, SteadyClock
-    from reticent.collector.commit import BusyError, Committer
     from reticent.collector.health import (
         LATELY_SECONDS,
         Health,
@@ -20,31 +20,12 @@ if TYPE_CHECKING:
     )
     from reticent.collector.ingest import Ingest, Limits
     from reticent.collector.log import log_fault
-    from reticent.collector.login import Pages
     from reticent.collector.openapi import openapi_document
     from reticent.collector.problems import DETAILS, ProblemError
     from reticent.collector.protocol import CollectorProtocol
-    from reticent.collector.seal import Sealer, seal_due
     from reticent.collector.server import is_loopback, make_server, parse_listen
     from reticent.collector.wire import Batch, Wire
-
-_HOME = {
-    "access": ("COOKIE", "SESSION_SECONDS", "Access"),
-    "api": ("SECURITY_HEADERS",),
-    "app": ("Collector", "SteadyClock"),
-    "commit": ("BusyError", "Committer"),
-    "health": ("LATELY_SECONDS", "Health", "KeyTraffic", "Readiness", "Traffic", "render_metrics"),
-    "ingest": ("Ingest", "Limits"),
-    "log": ("log_fault",),
-    "login": ("Pages",),
-    "openapi": ("openapi_document",),
-    "problems": ("DETAILS", "ProblemError"),
-    "protocol": ("CollectorProtocol",),
-    "seal": ("Sealer", "seal_due"),
-    "server": ("is_loopback", "make_server", "parse_listen"),
-    "wire": ("Batch", "Wire"),
-}
-"""The module of each public name."""
+    from reticent.collector.writing import BusyError, Committer, Sealer, seal_due
 
 __all__ = [
     "COOKIE",
@@ -78,9 +59,20 @@ __all__ = [
     "seal_due",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _HOME.items():
-        if name in names:
-            return getattr(import_module(f"reticent.collector.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = imported_when_used(
+    "reticent.collector",
+    {
+        "access": "COOKIE SESSION_SECONDS Access Pages",
+        "api": "SECURITY_HEADERS",
+        "app": "Collector SteadyClock",
+        "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic render_metrics",
+        "ingest": "Ingest Limits",
+        "log": "log_fault",
+        "openapi": "openapi_document",
+        "problems": "DETAILS ProblemError",
+        "protocol": "CollectorProtocol",
+        "server": "is_loopback make_server parse_listen",
+        "wire": "Batch Wire",
+        "writing": "BusyError Committer Sealer seal_due",
+    },
+)

@@ -61,13 +61,26 @@ class World:
         return np.asarray(moved % len(self.states), np.int16).reshape(2 * pairs, self.rounds)[:devices]
 
 
-def resolved(mechanism: Mechanism, aim: Aim, cohort: int | None) -> Value:
-    """The value that an aim stands for; 0 where no two values differ. Without a cohort: for the first that tells."""
+def resolved(mechanism: Mechanism, aim: Aim, cohort: int | None) -> Value | None:
+    """
+    The value that an aim stands for; 0 where no two values differ, None for no value.
+
+    Without a cohort: that of the first cohort that tells two values apart.
+    """
     if not isinstance(aim, str):
         return aim.numerator if aim.denominator == 1 else aim
     pairs = (mechanism.extremes(number) for number in (range(COHORTS) if cohort is None else (cohort,)))
     pair = next((pair for pair in pairs if pair is not None), None)
     return 0 if pair is None else pair[aim == "second"]
+
+
+def as_recorded(plan: Plan, values: Mapping[str, Value | None]) -> Values:
+    """Values as a program records them: a choice by its label, and nothing where there is no value."""
+    return {
+        name: plan.by_name[name].labels[int(value)] if plan.by_name[name].labels else value
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 @lru_cache(maxsize=256)
@@ -285,7 +298,7 @@ def collect(
     asked = np.zeros((devices, columns, plan.asked_bytes), np.uint8)
     faults: Counter[str] = Counter()
     values: dict[int | None, list[Values]] = {}
-    nothing = dict.fromkeys(plan.by_name, 0)
+    nothing = {metric.name: 0 for metric in plan.metrics if not metric.labels}
     for device in range(devices):
         participant = client.start(plan, first_round)
         cohort = None if window else 0
@@ -297,10 +310,13 @@ def collect(
                 cohorts[device] = cohort = shown.cohort
         if cohort not in values:
             values[cohort] = [
-                {
-                    metric.name: resolved(metric.mechanism, aims[metric.name], cohort)
-                    for metric in plan.metrics
-                }
+                as_recorded(
+                    plan,
+                    {
+                        metric.name: resolved(metric.mechanism, aims[metric.name], cohort)
+                        for metric in plan.metrics
+                    },
+                )
                 for aims in world.states
             ]
         lived = values[cohort]

@@ -16,16 +16,17 @@ from functools import lru_cache
 from itertools import combinations, pairwise, permutations, product
 
 from reticent.device import SecretDraws, answer, in_range
+from reticent.lab.audit.clients import Values
 from reticent.lab.audit.enumeration import MOST_COUNTERS, ONE_WINDOW, TWO_WINDOWS, Check, worst_pair
 from reticent.lab.audit.exact import EVEN, Enumerated, Ratio, enumerated, loss_of_constant, total
-from reticent.lab.audit.scenarios import resolved
+from reticent.lab.audit.scenarios import Value, as_recorded, resolved
 from reticent.mechanisms import COHORTS, SCALE
 from reticent.plan import Answers, Group, Plan, privacy_card
 from reticent.privacy import compose
 from reticent.reports import to_json
 
-History = tuple[Mapping[str, int | Fraction], ...]
-"""The values of each round."""
+History = tuple[Values, ...]
+"""What is recorded in each round."""
 Law = dict[tuple[bytes, ...], Fraction]
 """The chance of all that is sent: the bytes of each round, or none."""
 Outputs = Sequence[tuple[int, bytes]]
@@ -125,12 +126,11 @@ def _two_windows(plan: Plan) -> tuple[Ratio, int, bool]:
 def window_grid(plan: Plan, *, middle: bool) -> list[History]:
     """All histories of two windows over the two values of the first metric that differ most, and one between."""
     first, *others = plan.metrics
-    held: dict[str, int | Fraction] = {
-        metric.name: resolved(metric.mechanism, "first", None) for metric in others
-    }
+    held = {metric.name: resolved(metric.mechanism, "first", None) for metric in others}
     values = [resolved(first.mechanism, aim, None) for aim in ("first", "second")]
     values += [Fraction(first.max_value) / 2] if middle else []
-    return list(product([held | {first.name: value} for value in values], repeat=2 * plan.answers.window))
+    moments = [as_recorded(plan, held | {first.name: value}) for value in values]
+    return list(product(moments, repeat=2 * plan.answers.window))
 
 
 class Table:
@@ -203,8 +203,7 @@ def window_laws(
 ) -> list[Law]:
     """The law of all that a device sends in each of the histories, which begin with a window."""
     moments = [in_range(plan, moment) for history in histories for moment in history]
-    values = {value for moment in moments for value in moment.values()}
-    table = Table(_outputs_of(plan, values, cohorts))
+    table = Table(_outputs_of(plan, moments, cohorts))
     origin = plan.answers.window * _LATE
     window = plan.window_of(origin)
     first = window.first if window else origin
@@ -251,7 +250,9 @@ def windows_are_independent(law: Law, rounds: int) -> bool:
     )
 
 
-def _outputs_of(plan: Plan, values: set[int | Fraction], most: int) -> Callable[[list[bytes]], Outputs]:
+def _outputs_of(
+    plan: Plan, moments: Sequence[Mapping[str, Value | None]], most: int
+) -> Callable[[list[bytes]], Outputs]:
     """
     What each draw can be, up to what a device with these values does with it.
 
@@ -274,17 +275,17 @@ def _outputs_of(plan: Plan, values: set[int | Fraction], most: int) -> Callable[
         ("", "cohort"): [(1, bytes([cohort]).ljust(64)) for cohort in cohorts],
     }
     for metric in plan.metrics:
-        mechanism = metric.mechanism
+        mechanism, values = metric.mechanism, {moment[metric.name] for moment in moments}
         known[metric.name, "alpha"] = _parts(
             {
                 -(-SCALE * (high - value) // (high - low))
                 for low, high in pairwise(mechanism.grid.points if mechanism.grid else ())
                 for value in values
-                if low < value < high
+                if value is not None and low < value < high
             }
         )
         classes = {
-            (mechanism.memo_class(min(value, mechanism.max_value), alpha, cohort), cohort)
+            (mechanism.memo_class(value, alpha, cohort), cohort)
             for value, alpha, cohort in product(values, (0, SCALE - 1), cohorts)
         }
         cuts = {cut for pair in classes for cut in mechanism.thresholds(*pair)}

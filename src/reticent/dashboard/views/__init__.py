@@ -10,6 +10,7 @@ from typing import Any
 from reticent.dashboard import labels
 from reticent.dashboard.charts import Mark
 from reticent.dashboard.points import Point
+from reticent.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,11 @@ class View:
     shown: Mapping[str, Any]
     refresh: bool = False
     """Whether rounds are open, so that a page that stays open should look again."""
+
+
+def period_name(plan: Plan, period: str | None = None) -> str:
+    """What a figure of a plan is of: the period asked for, or what its devices answer in."""
+    return period or ("window" if plan.answers.sampled else "round")
 
 
 def headline(point: Point) -> dict[str, Any]:

@@ -59,25 +59,26 @@ _BALANCE = _object(
     description="A histogram's reports on each row (bucket of dBitFlip, row of the Hadamard bit) held "
     "against chance. Uneven below 10^-6: somebody picks cohorts, or a client draws them wrongly.",
 )
-_PERIOD = "What a figure is of. Left out: a window where answers are sampled and no round is asked for, else a round"
 _WHERE = {
     "plan": _TEXT,
     "version": _WHOLE,
     "metric": _TEXT,
-    "kind": {"enum": ["mean", "histogram"]},
+    "kind": {"enum": ["mean", "histogram", "choice", "flag"]},
     "round": {**_WHOLE, "description": "The round, or the first round of a window"},
     "from": {**_WHOLE, "description": "The first round whose counts are in it"},
-    "to": {
-        **_WHOLE,
-        "description": "The last one; a later number than `from` for a window of sampled answers",
-    },
+    "to": {**_WHOLE, "description": "The last one; later than `from` for a window of sampled answers"},
     "start": _WHOLE,
     "end": _WHOLE,
     "state": {**_STATE, "description": "open: provisional, reports still come in"},
     "segment": _TAGS,
 }
 _BUCKET = _object(
-    {"edges": _array(_NUMBER, minItems=2, maxItems=2), **_ESTIMATE}, ["edges", "value", "lower", "upper"]
+    {
+        "edges": _array(_NUMBER, minItems=2, maxItems=2),
+        "label": {**_TEXT, "description": "In place of edges: a label of a choice, or absent"},
+        **_ESTIMATE,
+    },
+    ["value", "lower", "upper"],
 )
 _ROUND = _object(
     {
@@ -166,10 +167,7 @@ def openapi_document() -> dict[str, Any]:
     """The whole document."""
     plan = _parameter("plan", "query", _NAME)
     last = _parameter(
-        "last",
-        "query",
-        {"type": "integer", "minimum": 1, "maximum": 10_000},
-        "Latest rounds, or windows, only",
+        "last", "query", {"type": "integer", "minimum": 1, "maximum": 10_000}, "Latest rounds only"
     )
     rounds = {"type": "string", "pattern": "^[0-9]{1,16}(-[0-9]{1,16})?$"}
     confidence = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
@@ -186,7 +184,6 @@ def openapi_document() -> dict[str, Any]:
                 {**plan, "required": True},
                 _parameter("metric", "query", _NAME),
                 _parameter("round", "query", rounds, "N, or FIRST-LAST"),
-                _parameter("period", "query", {"enum": ["round", "window"]}, _PERIOD),
                 last,
                 _parameter("segment", "query", _TEXT, "NAME:TAG, several may be given"),
                 _parameter("by", "query", _TEXT, "Estimate the tags of this segment apart"),

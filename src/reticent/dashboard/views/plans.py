@@ -13,7 +13,7 @@ from markupsafe import Markup
 from reticent.dashboard import charts, labels
 from reticent.dashboard.params import Params
 from reticent.dashboard.points import Point, PointReader, comparable, latest
-from reticent.dashboard.views import View, headline, mark, period_name
+from reticent.dashboard.views import TRENDS, View, headline, mark, period_name
 from reticent.dashboard.views.metric import bars
 from reticent.estimates import HistogramEstimate
 from reticent.plan import Metric, Plan, PrivacyCard, lint, plan_tracking
@@ -108,8 +108,9 @@ def _metric_card(
         return {"metric": metric, "path": path, "headline": None}, twin
     period = period_name(plan)
     marks, shape = [mark(point) for point in reversed(same)], Markup()
-    what, frame = ("mean", charts.SPARK) if metric.kind == "mean" else ("median", charts.HALF_SPARK)
-    if metric.kind == "histogram":
+    what, frame = TRENDS[metric.kind], charts.SPARK
+    if metric.mechanism.kind == "histogram":
+        frame = charts.HALF_SPARK
         result = reader.histogram(last, CONFIDENCE)
         if result is not None and isinstance(result.estimate, HistogramEstimate):
             label = f"how {metric.name} is spread over devices, latest {period}"
@@ -123,6 +124,7 @@ def _metric_card(
         "open": headline(newest_open) if newest_open and newest_open is not last else None,
         "spark": charts.spark(marks, label, frame),
         "shape": shape,
+        "trend": what,
         "periods": f"{len(same)} {period}{'s' if len(same) != 1 else ''}",
         "period": period,
     }
@@ -243,7 +245,7 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
         "metric": metric,
         "path": f"/plans/{plan.name}/metrics/{metric.name}",
         "mechanism": mechanism.summary,
-        "range": f"0 to {labels.rounded(top, 6)} {labels.plural(metric.unit)}".strip(),
+        "range": metric.range_in_words(f"{labels.rounded(top, 6)} {labels.plural(metric.unit)}".strip()),
         "epsilon": printed(epsilon),
         "flip": labels.percent(flip),
         "losses": card.figures(losses),
@@ -254,6 +256,8 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
         "unit": metric.unit,
         "description": metric.description,
         "max_value": top,
+        "labels": list(metric.labels),
+        "absent": metric.absent,
         "mechanism": mechanism.summary,
         "epsilon": epsilon,
         "flip": flip,

@@ -8,19 +8,26 @@ from _thread import start_new_thread
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import Event, Lock, Thread, current_thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from reticent.device import process
 from reticent.device.faults import Faults, kind_of
+from reticent.errors import ParameterError
 
 if TYPE_CHECKING:
     from reticent.device.clamp import Value
     from reticent.device.engine import Engine
     from reticent.device.policy import Policy
     from reticent.device.receipt import Receipt, Status
+    from reticent.device.totals import Mode
     from reticent.device.transport import Transport
     from reticent.plan import Plan
     from reticent.reports import Report
+
+Consent = Literal["unset", "granted", "denied", "local"]
+"""Whether the person lets a device report: not asked yet, yes, no, or collect and show without sending."""
+
+CONSENTS: tuple[Consent, ...] = get_args(Consent)
 
 _WRITE_AFTER = 0.5
 """Values wait so long in memory, s, so that many of them are one write; they are in the file within a second."""
@@ -53,7 +60,7 @@ class Device:
     >>> from reticent.mechanisms import Flip, OneBitMean
     >>> from reticent.plan import Metric, Plan
     >>> plan = Plan("app-usage", 1, 3600, 3600, (Metric("saves", OneBitMean(1, max_value=100), Flip(0.2)),))
-    >>> with tempfile.TemporaryDirectory() as folder, Device(plan, state=f"{folder}/state") as device:
+    >>> with tempfile.TemporaryDirectory() as folder, Device(plan, f"{folder}/state", consent="granted") as device:
     ...     device.add("saves")
     ...     device.add("saves", 2)
     ...     len(device.report(device.current_round).bits)
@@ -65,6 +72,7 @@ class Device:
         plan: Plan | str | os.PathLike[str],
         state: str | os.PathLike[str],
         *,
+        consent: Consent = "unset",
         endpoint: str | None = None,
         key: str | None = None,
         segment: Mapping[str, object] | None = None,
@@ -74,12 +82,15 @@ class Device:
     ) -> None:
         from reticent.plan import Plan
 
+        if consent not in CONSENTS:
+            raise ParameterError("consent", "unset, granted, denied or local", consent)
+
         asked = plan if isinstance(plan, Plan) else Plan.load(plan)
         if transport is None and endpoint is not None:
             from reticent.device.transport import HttpTransport
 
             transport = HttpTransport(endpoint, key)
-        self._set_up(asked, state, segment or {}, policy, clock, transport)
+        self._set_up(asked, state, segment or {}, policy, clock, transport, consent)
 
     @classmethod
     def open(cls, state: str | os.PathLike[str], *, clock: Callable[[], float] = time.time) -> Device:
@@ -88,8 +99,12 @@ class Device:
 
         Raises `StateError` when there is no readable state file: nothing is made, replaced or set aside.
         """
+        from reticent.device.policy import Policy
+
         device = cls.__new__(cls)
-        device._set_up(None, state, {}, None, clock, None)
+        # Where the program runs may not be where somebody looks at its file; the file knows what silences it.
+        elsewhere = Policy(silent_in_ci=False, silent_in_containers=False)
+        device._set_up(None, state, {}, elsewhere, clock, None, "unset")
         return device
 
     def _set_up(
@@ -100,8 +115,12 @@ class Device:
         policy: Policy | None,
         clock: Callable[[], float],
         transport: Transport | None,
+        consent: Consent,
     ) -> None:
+        from reticent.device.policy import Policy
+
         self._name = plan.name if plan else ""
+        self._policy = policy or Policy()
         self._clock = clock
         self._faults = Faults()
         self._engine: Engine | None = None
@@ -112,12 +131,12 @@ class Device:
         self._starting = Lock()
         self._writing = Lock()
         """Held while a thread waits to write values."""
-        if plan is None or not _do_not_track():
+        if plan is None or (consent in ("granted", "local") and not self._is_silenced()):
             from reticent.device.engine import Engine
 
             self._engine = Engine(plan, state, segment, policy, clock, self._faults)
             process.watch(self)
-        else:
+        elif self._is_silenced():
             _tell_do_not_track(state, clock)
 
     def __repr__(self) -> str:
@@ -143,13 +162,21 @@ class Device:
 
         Totals stop at the metric's max_value. What is not a number, or negative, counts as 0.
         """
-        self._record(metric, amount, round, False)
+        self._record(metric, amount, round, "add")
 
     def set(self, metric: str, value: object, *, round: int | None = None) -> None:  # noqa: A002
         """Set a metric's total in a round, the one under way unless another is given."""
-        self._record(metric, value, round, True)
+        self._record(metric, value, round, "set")
 
-    def _record(self, metric: str, amount: object, number: int | None, replaces: bool) -> None:
+    def choose(self, metric: str, label: str, *, round: int | None = None) -> None:  # noqa: A002
+        """
+        Say which of a choice's labels applies in a round, the one under way unless another is given.
+
+        Of several in a round, the one that the plan picks counts: the last, unless it says the first.
+        """
+        self._record(metric, label, round, "set")
+
+    def _record(self, metric: str, amount: object, number: int | None, mode: Mode) -> None:
         """In memory only, and without a lock to wait for: the host may be in a signal handler."""
         engine = self._engine
         try:
@@ -159,8 +186,8 @@ class Device:
                 self._faults.add("closed")
                 return
             if not engine.untracked:
-                engine.record(metric, amount, number, replaces)
-            elif _do_not_track():
+                engine.record(metric, amount, number, mode)
+            elif self._is_silenced():
                 return
             if not self._writing.locked() and self._writing.acquire(blocking=False):
                 self._start_writing()
@@ -323,10 +350,10 @@ class Device:
         with self._faults:
             if self._engine is not None:
                 problem = "the state file cannot be read"
-                return self._engine.status(do_not_track=_do_not_track())
+                return self._engine.status(do_not_track=self._is_silenced())
         return Status(
             self._name,
-            do_not_track=_do_not_track() or self._engine is None,
+            do_not_track=self._is_silenced(),
             refused=self._engine.plans.refused if self._engine else (),
             answers=self._engine is not None and self._engine.plans.answers,
             current_round=self.current_round,
@@ -397,13 +424,17 @@ class Device:
         """Called by `process`."""
         self.save(_LONGEST_CLOSE)
 
+    def _is_silenced(self) -> bool:
+        """Whether a rule of the policy keeps the device silent where this program runs."""
+        return bool(self._policy.silenced_by())
+
     def _answering_engine(self) -> Engine | None:
         """The engine, if values are taken and rounds answered, as far as can be told without the file."""
         engine = self._engine
         return engine if engine is not None and not self._closed and self._takes_values(engine) else None
 
     def _takes_values(self, engine: Engine) -> bool:
-        engine.heed_do_not_track(_do_not_track())
+        engine.heed_do_not_track(self._is_silenced())
         return engine.plans.answers and not engine.untracked
 
     def _keep_running(self) -> None:
@@ -454,8 +485,3 @@ def _tell_do_not_track(state: str | os.PathLike[str], clock: Callable[[], float]
                 engine.heed_do_not_track(True)
             finally:
                 engine.state.close()
-
-
-def _do_not_track() -> bool:
-    """DO_NOT_TRACK, as set by the person in the environment."""
-    return os.environ.get("DO_NOT_TRACK", "").strip().lower() not in ("", "0", "false")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from reticent.device import outbox, plans, totals, windows
 from reticent.device.backlog import Backlog
-from reticent.device.clamp import Value, clamped
+from reticent.device.clamp import Value, taken
 from reticent.device.faults import Faults
 from reticent.device.plans import HeldPlans
 from reticent.device.policy import Policy
@@ -24,7 +24,7 @@ from reticent.device.quarantine import Identity
 from reticent.device.rounds import Rounds
 from reticent.device.schema import device_row
 from reticent.device.statefile import Opened, StateFile
-from reticent.device.totals import Change, Place, then
+from reticent.device.totals import Change, Mode, Place, then
 
 if TYPE_CHECKING:
     import sqlite3
@@ -69,28 +69,37 @@ class Engine:
 
     # Values
 
-    def record(self, name: str, amount: object, round_number: int | None, replaces: bool) -> None:
+    def record(self, name: str, amount: object, round_number: int | None, mode: Mode) -> None:
         """Add to a total or set it, in memory: the host may be in a signal handler, and must not wait."""
         number = floor(self._clock() / self.round_seconds)
         if round_number is not None:
             if not self._has_begun(round_number, number):
                 return
             number = round_number
-        max_value = None
+        question = None
         if isinstance(name, str):
-            for first, max_values in self.plans.timeline:
-                max_value = max_values.get(name)
+            for first, questions in self.plans.timeline:
+                question = questions.get(name)
                 if first <= number:
                     break
-        if max_value is None:
+        if question is None:
             newest = self.plans.newest
             if newest is None or not isinstance(name, str) or name not in newest.by_name:
                 self._faults.add("unknown-metric", name=name)
             return
-        value, fault = clamped(amount, max_value)
-        if fault:
-            self._faults.add(fault)
-        self._pending.put((number, name), (value, max_value, replaces))
+        top, metric = question
+        value: Value | None
+        if type(amount) is int and 0 <= amount <= top:
+            value = amount
+        else:
+            value, fault = taken(metric, amount)
+            if fault:
+                self._faults.add(fault)
+            if value is None:
+                return
+            if metric.labels:
+                mode = "first" if metric.pick == "first" else "set"
+        self._pending.put((number, name), (value, metric.max_value if top < 0 else top, mode))
 
     def _has_begun(self, number: object, current: int) -> bool:
         """Whether this is the number of a round that has begun; what is not is noted."""

@@ -2,8 +2,9 @@
 What went wrong, counted by kind. It stays on the device, and no note holds a value or an id.
 
     not-a-number, below-range, above-range    a value that was clamped or counted as 0
-    bad-round, future-round, closed           a call that could not be followed
-    unknown-metric, unknown-segment           the same, with the name: "unknown-metric: editor_secs"
+    unknown-metric, unknown-segment,          a name that the plan does not have; a metric's and a segment's
+    unknown-label                             is kept: "unknown-metric: editor_secs"
+    bad-round, future-round, closed           a call for a round that cannot be recorded in, or after `close`
     late-value                                a value for a round already answered
     state-busy, state-full, state-broken      the file was locked, the disk was full, the file failed
     state-lost, state-tightened               the file was replaced; others could read it

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     import sqlite3
 
     from reticent.device.clamp import Value
-    from reticent.plan import Plan
+    from reticent.plan import Metric, Plan
+
+    Question = tuple[Value, Metric]
+    """The top of a metric's range, up to which a whole number is taken as it is (-1: none is), and the metric."""
 
 
 Layout = tuple[tuple[str, int, str], ...]
@@ -180,8 +183,8 @@ class HeldPlans:
         self._clock = clock
         self._newest: Plan | None = None
         self._asked = (plan.version, plan.fingerprint) if plan else None
-        self.timeline: list[tuple[int, Mapping[str, Value]]] = []
-        """The first round of each version held, the newest first, and its metrics with the tops of their ranges."""
+        self.timeline: list[tuple[int, Mapping[str, Question]]] = []
+        """The first round of each version held, the newest first, and its metrics by name."""
         self.refused: tuple[str, ...] = ()
         """Why the plan was not taken up."""
         self.answers = True
@@ -198,7 +201,16 @@ class HeldPlans:
             self.consider(connection, self.plan)
         rows = connection.execute("SELECT from_round FROM plans ORDER BY version DESC LIMIT 4").fetchall()
         held = [(first, plan) for (first,) in rows if (plan := self.plan_for(connection, first)) is not None]
-        self.timeline = [(first, plan.max_values) for first, plan in held]
+        self.timeline = [
+            (
+                first,
+                {
+                    name: (-1 if metric.labels else metric.max_value, metric)
+                    for name, metric in plan.by_name.items()
+                },
+            )
+            for first, plan in held
+        ]
         self._newest = held[0][1] if held else None
 
     def consider(self, connection: sqlite3.Connection, plan: Plan) -> None:

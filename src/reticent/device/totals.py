@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from reticent.device import plans
 from reticent.device.clamp import Value, plus, whole
@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 Place = tuple[int, str]
 """A round and a metric."""
 
-Change = tuple[Value, Value, bool]
-"""What happens to a total: an amount, the max_value at which the total stops, and whether the amount replaces it."""
+Mode = Literal["add", "set", "first"]
+"""An amount is added to the total, replaces it, or counts only where there is none yet."""
+
+Change = tuple[Value, Value, Mode]
+"""What happens to a total: an amount, the max_value at which the total stops, and how the two come together."""
 
 Changes = dict[Place, Change]
 
@@ -25,12 +28,12 @@ def then(earlier: Change, later: Change) -> Change:
     """
     Two changes as one.
 
-    >>> then((2, 10, True), (3, 10, False))
-    (5, 10, True)
+    >>> then((2, 10, "set"), (3, 10, "add")), then((2, 10, "first"), (3, 10, "first"))
+    ((5, 10, 'set'), (2, 10, 'first'))
     """
-    amount, max_value, replaces = later
-    if replaces:
-        return later
+    amount, max_value, mode = later
+    if mode != "add":
+        return earlier if mode == "first" else later
     total = earlier[0] + amount
     if type(total) is int:  # nearly always, and thousands of times a second
         return (total if total < max_value else max_value), max_value, earlier[2]
@@ -56,7 +59,7 @@ def write(connection: sqlite3.Connection, changes: Changes) -> int:
         row = connection.execute(
             "SELECT value FROM totals WHERE round = ? AND metric = ?", (round_number, metric)
         ).fetchone()
-        total = then((_number(row[0]) if row else 0, 0, False), change)[0]
+        total = then((_number(row[0]), 0, "set"), change)[0] if row else change[0]
         connection.execute(
             "INSERT OR REPLACE INTO totals (round, metric, value) VALUES (?, ?, ?)",
             (round_number, metric, str(total)),

@@ -159,7 +159,7 @@ class PrivateMetricExporter(MetricExporter):
             scale = scale_from_environment() if scale is None else scale
             device = self._made = device_from_environment()
         self._device = device
-        # A device that DO_NOT_TRACK switched off has no plan, and takes nothing.
+        # A device that is not allowed to record has no plan, and takes nothing.
         self._routes = Routes(device.plan, names, scale) if device.plan else None
         self._named: set[str] = set()
         self._is_shut_down = False

@@ -146,7 +146,7 @@ def device_from_environment() -> Device:
     }
     for name, expected in paths.items():
         if not os.environ.get(name):
-            read = "RETICENT_PLAN, RETICENT_STATE, RETICENT_ENDPOINT, RETICENT_KEY and RETICENT_POLICY"
+            read = "RETICENT_PLAN, RETICENT_STATE, RETICENT_CONSENT, RETICENT_ENDPOINT, RETICENT_KEY, RETICENT_POLICY"
             hint = f"OTEL_METRICS_EXPORTER=reticent reads {read}"
             raise ParameterError(name, f"{expected}, in the environment", "nothing", hint)
     plan = Plan.load(os.environ["RETICENT_PLAN"])
@@ -157,20 +157,22 @@ def device_from_environment() -> Device:
         key=os.environ.get("RETICENT_KEY") or None,
         segment=segment_of(plan, Resource.create()),
         policy=policy_from_environment(),
+        consent=os.environ.get("RETICENT_CONSENT") or "unset",  # type: ignore[arg-type]  # checked there
     )
 
 
 def policy_from_environment() -> Policy:
-    """RETICENT_POLICY: the default limits, but for those named."""
-    limits: dict[str, float] = {}
-    for name, number in _pairs("RETICENT_POLICY", "limit=number"):
-        known = [limit.name for limit in fields(Policy)]
+    """RETICENT_POLICY: the default limits and rules, but for those named."""
+    settings: dict[str, float] = {}
+    known = {field.name: field.type for field in fields(Policy)}
+    for name, value in _pairs("RETICENT_POLICY", "limit=number"):
         try:
-            limits[known[known.index(name)]] = float(number)
-        except ValueError:
-            expected = f"a number for one of {', '.join(known)}"
-            raise ParameterError("RETICENT_POLICY", expected, f"{name}={number}") from None
-    return replace(Policy(), **limits)  # type: ignore[arg-type]
+            is_rule = known[name] == "bool"
+            settings[name] = {"true": True, "false": False}[value] if is_rule else float(value)
+        except (ValueError, KeyError):
+            expected = f"a number, or true or false for a rule, for one of {', '.join(known)}"
+            raise ParameterError("RETICENT_POLICY", expected, f"{name}={value}") from None
+    return replace(Policy(), **settings)  # type: ignore[arg-type]
 
 
 def names_from_environment() -> Names:

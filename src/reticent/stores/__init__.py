@@ -16,7 +16,6 @@ except ImportError as missing:
     raise MissingExtraError("collector", "numpy") from missing
 
 from reticent.stores.id_set import IdSet
-from reticent.stores.keys import ROLES, Key, create_key, hash_of, matches
 from reticent.stores.records import (
     Count,
     CountsByTags,
@@ -35,7 +34,21 @@ from reticent.stores.round_store import (
     Seen,
     Span,
 )
-from reticent.stores.store import Appended, Backend, Keys, RoundInfo, Rounds, RoundWriter, State, Store
+from reticent.stores.store import (
+    ROLES,
+    Appended,
+    Backend,
+    Key,
+    Keys,
+    RoundInfo,
+    Rounds,
+    RoundWriter,
+    State,
+    Store,
+    create_key,
+    hash_of,
+    matches,
+)
 
 if TYPE_CHECKING:
     from reticent.stores.lake import LakeBackend

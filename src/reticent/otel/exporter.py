@@ -28,7 +28,7 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation
 
-from reticent.device import fork
+from reticent.device import process
 from reticent.otel.forks import Inheritance
 from reticent.otel.routes import (
     Names,
@@ -164,7 +164,7 @@ class PrivateMetricExporter(MetricExporter):
         self._named: set[str] = set()
         self._is_shut_down = False
         self._inheritance = Inheritance()
-        fork.watch(self)
+        process.watch(self)
         if self._made is not None:
             self._made.start()
 
@@ -221,6 +221,7 @@ class PrivateMetricExporter(MetricExporter):
         for (use, name), numbers in amounts.items():
             record = self._device.add if use is Use.ADDED else self._device.set
             record(name, together(use, numbers))
+        self._device.save()  # the SDK collects once a minute, and may be about to end the process
 
     def _say_once(self, about: str, message: str) -> None:
         if about not in self._named:
@@ -230,15 +231,18 @@ class PrivateMetricExporter(MetricExporter):
     # Forks; see `forks`
 
     def before_fork(self) -> None:
-        """Called by `fork`."""
+        """Called by `process`."""
         self._inheritance.before_fork(self)
 
     def after_fork_in_parent(self) -> None:
-        """Called by `fork`."""
+        """Called by `process`."""
         self._inheritance.after_fork()
 
     def after_fork_in_child(self) -> None:
-        """Called by `fork`."""
+        """Called by `process`."""
         self._inheritance.after_fork()
         if not self._is_shut_down:
             self._inheritance.begin_as_child(self)
+
+    def before_exit(self) -> None:
+        """Called by `process`; the device writes what it has, and OpenTelemetry shuts the exporter down."""

@@ -19,8 +19,16 @@ from random import Random
 from typing import Any
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import SCALE, Channel, Flip, Number, RandomizedResponse, exact
-from reticent.mechanisms.thresholds import exponential, whole_if_possible
+from reticent.mechanisms import (
+    SCALE,
+    Channel,
+    Flip,
+    Number,
+    RandomizedResponse,
+    exact,
+    exponential,
+    whole_if_possible,
+)
 
 __all__ = ["OUE", "BinFlip", "BinFlipPlus", "Frequencies", "KFlip", "Laplace", "NaiveMemo"]
 

@@ -291,7 +291,6 @@ class Odd:
     [
         ("counter", (10**400, math.inf), 1000),
         ("level", (math.inf, -math.inf), 0),
-        ("gauge", (), 0),
         ("counter", (Odd(), 7 * 10**400), 7),
     ],
 )

@@ -11,7 +11,7 @@ import gzip
 import logging
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from hashlib import blake2b
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BufferedIOBase, BytesIO
@@ -42,55 +42,44 @@ _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
 
 class Streams:
     """
-    The increases of cumulative streams.
+    The increases of streams that are exported as running totals, as most SDKs do.
 
-    Most SDKs export running totals. An increase is the difference to the total seen before. The first total
-    of a stream is an increase if the stream began while this was watching, or if its program was seen before
-    without it; otherwise part of it may have been counted before a restart of the agent, and it is only
-    remembered: at worst too little is counted, never anything twice.
+    An increase is the difference to the total seen before. The first total of a stream is one too if the
+    stream began while this was watching; of an older stream, part may have been counted before the agent was
+    restarted, so that it is only remembered. A total that falls without a new start is only remembered as
+    well: two programs may send as one. So at worst too little is counted, and nothing twice.
     """
 
     def __init__(self) -> None:
         self._since = time.time_ns()
-        self._totals: dict[bytes, tuple[int, list[Number]]] = {}
-        self._programs: set[bytes] = set()
+        self._totals: dict[bytes, list[Number]] = {}
 
-    def increase(
-        self, program: bytes, stream: bytes, start: int, totals: list[Number]
-    ) -> list[Number] | None:
-        """By how much the totals of a stream grew; None for a stream whose first total is only remembered."""
-        if len(self._totals) >= _MOST_STREAMS:
-            self._since = time.time_ns()  # what is forgotten here must not count as new
-            self._totals.clear()
-            self._programs.clear()
-        key = blake2b(program + stream, digest_size=16).digest()
+    def increase(self, stream: bytes, start: int, totals: list[Number]) -> list[Number] | None:
+        """By how much the totals of a stream have grown; None where they are only remembered."""
+        key = blake2b(stream + start.to_bytes(8, "big"), digest_size=16).digest()
         seen = self._totals.get(key)
-        self._totals[key] = start, totals
+        if seen is None and len(self._totals) >= _MOST_STREAMS:
+            self._since = time.time_ns()  # what is forgotten here must not count as new later
+            self._totals.clear()
+        self._totals[key] = totals
         if seen is None:
-            return totals if start >= self._since or program in self._programs else None
-        if seen[0] != start or totals[-1] < seen[1][-1]:
-            return totals  # the program began to count again
-        return [exact(after - before) for after, before in zip(totals, seen[1], strict=True)]
-
-    def remember_programs(self, programs: Iterable[bytes]) -> None:
-        """After a whole export: a stream that one of these programs adds later is new."""
-        self._programs.update(programs)
+            return totals if start >= self._since else None
+        if totals[-1] < seen[-1]:
+            return None
+        return [exact(after - before) for after, before in zip(totals, seen, strict=True)]
 
 
 def readings(request: ExportMetricsServiceRequest, streams: Streams) -> Iterator[Reading]:
     """What an export holds, metric by metric; running totals become increases."""
-    programs = []
     for resource in request.resource_metrics:
-        program = blake2b(resource.resource.SerializeToString(deterministic=True), digest_size=16).digest()
-        programs.append(program)
+        program = resource.resource.SerializeToString(deterministic=True)
         for scope in resource.scope_metrics:
             for metric in scope.metrics:
-                stream = f"{scope.scope.name}\0{scope.scope.version}\0{metric.name}\0{metric.unit}\0"
-                yield _reading(metric, program, stream.encode(), streams)
-    streams.remember_programs(programs)
+                names = (scope.scope.name, scope.scope.version, metric.name, metric.unit)
+                yield _reading(metric, program + repr(names).encode(), streams)
 
 
-def _reading(metric: Metric, program: bytes, stream: bytes, streams: Streams) -> Reading:
+def _reading(metric: Metric, stream: bytes, streams: Streams) -> Reading:
     form = metric.WhichOneof("data")
     data: Any = getattr(metric, form) if form else None
     temporality = getattr(data, "aggregation_temporality", None)
@@ -121,7 +110,7 @@ def _reading(metric: Metric, program: bytes, stream: bytes, streams: Streams) ->
             totals = [exact(getattr(point, point.WhichOneof("value") or "as_int"))]
         if kind in (Kind.INCREASE, Kind.HISTOGRAM) and not is_delta:
             labels = repr(sorted(attributes.items())).encode()
-            grown = streams.increase(program, stream + labels, point.start_time_unix_nano, totals)
+            grown = streams.increase(stream + labels, point.start_time_unix_nano, totals)
             if grown is None:
                 continue
             totals = grown

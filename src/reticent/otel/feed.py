@@ -97,8 +97,10 @@ class Feed:
 
     def _record(self, amounts: Mapping[tuple[Kind, str], list[Number]]) -> None:
         for (kind, metric), numbers in amounts.items():
+            if not numbers:
+                continue  # no data point came this way: nothing was measured
             if kind is Kind.GAUGE:
-                self._device.set(metric, max(numbers, default=Fraction(0)))
+                self._device.set(metric, max(numbers))
             elif kind is Kind.LEVEL:
                 self._device.set(metric, total(numbers))
             else:

@@ -31,8 +31,8 @@ import numpy as np
 from reticent.frames import Arrow, DuckDB, Engine, Spark, count_lake
 from reticent.frames.spark import java_home, session
 from reticent.plan import Plan
-from reticent.stores import RoundKey
-from reticent.stores.lake import Columns, Part, folder_of, open_lake
+from reticent.stores import RoundKey, open_store
+from reticent.stores.lake import Columns, Part, folder_of
 
 PLAN = Plan.from_toml(
     '[plan]\nname = "scale"\nversion = 1\nround = "6h"\n'
@@ -59,7 +59,7 @@ GROUP BY cohort
 
 def make_lake(folder: Path, reports: int, per_file: int = PER_FILE) -> None:
     """A round of so many distinct reports, and then some of each file once more."""
-    store = open_lake(f"lake:///{folder}")
+    store = open_store(f"lake:///{folder}")
     store.register(PLAN)
     store.close()
     columns, draws = Columns(PLAN), np.random.default_rng(1)

@@ -18,24 +18,12 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pkgutil import resolve_name
 
-from paper.claims import (
-    DAY,
-    EPSILONS,
-    Claim,
-    Picture,
-    Progress,
-    Result,
-    Run,
-    Setting,
-    Table,
-    Verdict,
-    quiet,
-)
+from paper.claims import DAY, EPSILONS, Claim, Picture, Result, Run, Setting, Table, Verdict
 from reticent.errors import ParameterError
 
 __all__ = [
@@ -46,14 +34,12 @@ __all__ = [
     "Claim",
     "Experiment",
     "Picture",
-    "Progress",
     "Result",
     "Run",
     "Setting",
     "Table",
     "Verdict",
     "chosen",
-    "quiet",
     "run",
 ]
 
@@ -68,9 +54,9 @@ class Experiment:
     function: str
     about: str
 
-    def run(self, setting: Setting, progress: Progress = quiet) -> Result:
+    def run(self, setting: Setting) -> Result:
         """Run it."""
-        result: Result = resolve_name(f"paper{self.function}")(setting, progress)
+        result: Result = resolve_name(f"paper{self.function}")(setting)
         return result
 
 
@@ -87,21 +73,11 @@ EXPERIMENTS = (
 """In the order in which they are run and reported; those that share values are neighbours."""
 
 
-def tables(setting: Setting, progress: Progress = quiet) -> Result:
+def tables(setting: Setting) -> Result:
     """All tables, part by part."""
     from paper import bounds, losses, memos
 
-    works: tuple[Callable[[], Result], ...] = (
-        losses.run,
-        lambda: bounds.run(setting),
-        lambda: memos.ages(setting),
-        memos.histograms,
-    )
-    parts: list[Result] = []
-    for work in works:
-        progress(len(parts), len(works))
-        parts.append(work())
-    progress(len(works), len(works))
+    parts = losses.run(), bounds.run(setting), memos.ages(setting), memos.histograms()
     return Result(
         name="tables",
         title="Tables: losses, bounds, age in days, remembered histograms",
@@ -126,16 +102,15 @@ def chosen(names: Iterable[str]) -> list[Experiment]:
     return [experiment for experiment in EXPERIMENTS if ALL in wanted or experiment.name in wanted]
 
 
-Watch = Callable[[Experiment], Progress]
-"""Handed each experiment before it starts; what it returns is told how far that one is."""
-
-
-def run(names: Sequence[str], setting: Setting, watch: Watch = lambda _: quiet) -> Run:
-    """Run the experiments of some names, one after the other."""
+def run(
+    names: Iterable[str], setting: Setting, starting: Callable[[Experiment], None] = lambda _: None
+) -> Run:
+    """Run the experiments of some names, one after the other; `starting` is called before each."""
     results, seconds = [], []
     for experiment in chosen(names):
+        starting(experiment)
         start = time.perf_counter()
-        results.append(experiment.run(setting, watch(experiment)))
+        results.append(experiment.run(setting))
         seconds.append(time.perf_counter() - start)
     return Run(setting, tuple(results), tuple(seconds), peak_memory(), versions())
 

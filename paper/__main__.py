@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,9 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from paper import ALL, DAY, EXPERIMENTS, Experiment, Run, Setting, Verdict, quiet, run
-from paper import Progress as Told
+from paper import ALL, DAY, EXPERIMENTS, Run, Setting, Verdict, run
 from reticent.cli.output import as_json, console, plan_file, print_json
 from reticent.cli.root import plain_faults
 from reticent.errors import MissingExtraError
@@ -86,30 +83,14 @@ def reproduce(
     if values is not None:
         recorded = read_values(values, max_value=DAY)
         setting = replace(setting, population=recorded, days=min(setting.days, len(recorded.days)))
-    with bars(hidden=as_json) as watch:
-        done = run(names, setting, watch)
+    screen = Console(stderr=True, quiet=as_json or not sys.stderr.isatty())
+    with screen.status("") as status:
+        done = run(names, setting, lambda own: status.update(f"{own.name}: {own.about}"))
         page = report.write(done, folder)
     if as_json:
         print_json({"page": str(page), **report.to_dict(done)})
     else:
         conclude(console(), done, page)
-
-
-@contextmanager
-def bars(hidden: bool) -> Iterator[Callable[[Experiment], Told]]:
-    """A bar per experiment on standard error, for people only."""
-    screen = Console(stderr=True)
-    if hidden or not screen.is_terminal:
-        yield lambda experiment: quiet
-        return
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=screen) as progress:
-
-        def watch(experiment: Experiment) -> Told:
-            task = progress.add_task(f"{experiment.name}  {experiment.about}", total=1)
-            return lambda done, total: progress.update(task, completed=done, total=total)
-
-        yield watch
 
 
 def conclude(screen: Console, done: Run, page: Path) -> None:

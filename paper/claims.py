@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import wraps
 from inspect import getdoc
-from typing import TYPE_CHECKING, ParamSpec, Protocol
+from typing import TYPE_CHECKING, ParamSpec
 
 from reticent.plots import drawing
 
@@ -281,14 +281,3 @@ class Run:
         """Claims of reticent's own, beside the paper's."""
         claims = [claim for result in self.results for claim in result.claims]
         return [claim for claim in claims if not claim.place.startswith("§")]
-
-
-class Progress(Protocol):
-    """Told how far a run is."""
-
-    def __call__(self, done: float, total: float) -> None:
-        """So much of so much."""
-
-
-def quiet(done: float, total: float) -> None:
-    """Tell nobody."""

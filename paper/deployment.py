@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from paper.claims import DAY, Finding, Progress, Result, Rows, Setting, Table, claim, picture, quiet, table
+from paper.claims import DAY, Finding, Result, Rows, Setting, Table, claim, picture, table
 from paper.losses import DEPLOYED, FLIP, PRINTED_JOINT, PRINTED_ROUND
 from paper.values import generator, rounded_cells
 from reticent.estimates import Estimate, estimate
@@ -184,9 +184,9 @@ class Deployment:
         return float(np.mean(self.moved == 0))
 
 
-def run(setting: Setting, progress: Progress = quiet) -> Result:
+def run(setting: Setting) -> Result:
     """20 apps, one bit each, every 6 hours for a month."""
-    fleet = simulate(max(100, setting.fleets[0] // 3), setting, progress)
+    fleet = simulate(max(100, setting.fleets[0] // 3), setting)
     losses = losses_table()
     return Result(
         "deployment",
@@ -208,11 +208,9 @@ def run(setting: Setting, progress: Progress = quiet) -> Result:
     )
 
 
-def simulate(devices: int, setting: Setting, progress: Progress = quiet) -> Deployment:
+def simulate(devices: int, setting: Setting) -> Deployment:
     """Run the plan, app by app and round by round."""
     plan, rounds = Plan.load(EXAMPLE), setting.days * ROUNDS_PER_DAY
-    total = rounds + len(APPS) * 2
-    progress(0, total)
     used = Usage.draw(devices, setting.days, setting.seed)
     fleet = VectorisedFleet(plan, devices, setting.seed)
     estimates: list[list[Estimate]] = [[] for _ in APPS]
@@ -220,7 +218,6 @@ def simulate(devices: int, setting: Setting, progress: Progress = quiet) -> Depl
         counts = fleet.counts(number, used.of_round(number))[number, ()]
         for place, metric in enumerate(plan.metrics):
             estimates[place].append(estimate(metric, counts[metric.name], CONFIDENCE))  # type: ignore[arg-type]
-        progress(len(APPS) + number + 1, total)
     months, moved = [], np.zeros(devices, dtype=np.int64)
     for place, app in enumerate(APPS):
         seconds = used.seconds[place]
@@ -239,7 +236,6 @@ def simulate(devices: int, setting: Setting, progress: Progress = quiet) -> Depl
                 daily_constant=float((days == days[0]).all(axis=0).mean()),
             )
         )
-        progress(len(APPS) + rounds + place + 1, total)
     fits = all(
         int(used.seconds[:, number].sum(axis=0, dtype=np.int64).max()) <= SIX_HOURS
         for number in range(rounds)

@@ -19,7 +19,7 @@ from math import hypot, log
 import numpy as np
 from numpy.typing import NDArray
 
-from paper.claims import EPSILONS, Claim, Picture, Progress, Result, Setting, judge_points, quiet
+from paper.claims import EPSILONS, Claim, Picture, Result, Setting, judge_points
 from paper.panels import (
     COMPARABLE,
     Line,
@@ -295,9 +295,9 @@ def measure(title: str, days: Days, max_value: int, setting: Setting, name: str)
     return panel(AT_EQUAL_EPSILON, False), panel(AT_EQUAL_LIFETIME, True)
 
 
-def figure_5(setting: Setting, progress: Progress = quiet) -> Result:
+def figure_5(setting: Setting) -> Result:
     """The errors of the paper's mechanisms and of reticent's, on the stand-in data, for three fleet sizes."""
-    pairs = on_usage_data(measure, "fig5", setting, progress)
+    pairs = on_usage_data(measure, "fig5", setting)
     return _result(
         "fig5",
         "usage data",
@@ -313,11 +313,11 @@ def figure_5(setting: Setting, progress: Progress = quiet) -> Result:
     )
 
 
-def figure_7(setting: Setting, progress: Progress = quiet) -> Result:
+def figure_7(setting: Setting) -> Result:
     """The errors on constant, uniform and normal values, beside those of the smallest fleet of Figure 5."""
-    pairs = on_synthetic_data(measure, "fig7", setting, progress)
+    pairs = on_synthetic_data(measure, "fig7", setting)
     panels = [at_epsilon for at_epsilon, _ in pairs]
-    reference, _ = min(on_usage_data(measure, "fig5", setting, quiet), key=lambda pair: pair[0].devices)
+    reference, _ = min(on_usage_data(measure, "fig5", setting), key=lambda pair: pair[0].devices)
     return _result(
         "fig7",
         "synthetic data",

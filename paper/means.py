@@ -25,12 +25,10 @@ from paper.claims import (
     Claim,
     Finding,
     Picture,
-    Progress,
     Result,
     Setting,
     claim,
     judge_points,
-    quiet,
 )
 from paper.panels import (
     COMPARABLE,
@@ -69,9 +67,9 @@ TOLERABLE = 0.1
 """An error is "tolerable" up to a tenth of the mean that is estimated."""
 
 
-def figure_4(setting: Setting, progress: Progress = quiet) -> Result:
+def figure_4(setting: Setting) -> Result:
     """The errors on the stand-in for the paper's data, for three fleet sizes."""
-    panels, population = on_usage_data(measure, "fig4", setting, progress), stand_in(setting)
+    panels, population = on_usage_data(measure, "fig4", setting), stand_in(setting)
     return _result(
         "fig4",
         "usage data",
@@ -87,10 +85,10 @@ def figure_4(setting: Setting, progress: Progress = quiet) -> Result:
     )
 
 
-def figure_6(setting: Setting, progress: Progress = quiet) -> Result:
+def figure_6(setting: Setting) -> Result:
     """The errors on synthetic values, beside those of the smallest fleet of Figure 4."""
-    panels = on_synthetic_data(measure, "fig6", setting, progress)
-    reference = min(on_usage_data(measure, "fig4", setting, quiet), key=lambda panel: panel.devices)
+    panels = on_synthetic_data(measure, "fig6", setting)
+    reference = min(on_usage_data(measure, "fig4", setting), key=lambda panel: panel.devices)
     return _result(
         "fig6",
         "synthetic data",

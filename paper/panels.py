@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from paper.claims import DAY, Claim, Measured, Progress, Setting, Table, judge_points
+from paper.claims import DAY, Claim, Measured, Setting, Table, judge_points
 from paper.values import SYNTHETIC, Days, stand_in, stand_in_days, synthetic_days
 from reticent.estimates import paper_bound
 from reticent.plan import Metric
@@ -82,27 +82,21 @@ Measure = Callable[[str, Days, int, Setting, str], Errors]
 """From title, days, max_value, setting and the name of the random numbers to the errors of all mechanisms."""
 
 
-def on_usage_data(
-    measure: Measure[Errors], name: str, setting: Setting, progress: Progress
-) -> tuple[Errors, ...]:
+def on_usage_data(measure: Measure[Errors], name: str, setting: Setting) -> tuple[Errors, ...]:
     """The errors on the stand-in for the paper's data, by fleet."""
     measured = []
     for devices, days in zip(setting.fleets, stand_in_days(setting), strict=True):
         title = f"n = {devices / 1e6:g} million" if devices >= 100_000 else f"n = {devices:,}"
         measured.append(measure(title, days, stand_in(setting).max_value, setting, f"{name} {title}"))
-        progress(len(measured), len(setting.fleets))
     return tuple(measured)
 
 
-def on_synthetic_data(
-    measure: Measure[Errors], name: str, setting: Setting, progress: Progress
-) -> tuple[Errors, ...]:
+def on_synthetic_data(measure: Measure[Errors], name: str, setting: Setting) -> tuple[Errors, ...]:
     """The errors on each synthetic data set, of the smallest fleet."""
-    measured = []
-    for (title, _), days in zip(SYNTHETIC, synthetic_days(setting), strict=True):
-        measured.append(measure(title, days, DAY, setting, f"{name} {title}"))
-        progress(len(measured), len(SYNTHETIC))
-    return tuple(measured)
+    return tuple(
+        measure(title, days, DAY, setting, f"{name} {title}")
+        for (title, _), days in zip(SYNTHETIC, synthetic_days(setting), strict=True)
+    )
 
 
 def error_table(name: str, title: str, measured: Sequence[Panel], unit: str, abscissa: str = "ε") -> Table:

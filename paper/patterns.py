@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from paper.claims import Finding, Progress, Result, Rows, Setting, claim, picture, quiet, table
+from paper.claims import Finding, Result, Rows, Setting, claim, picture, table
 from paper.values import daily_values, generator, rounded_cells
 from reticent.lab.fleet import FORZA_HORIZON_4, GRAN_TURISMO_SPORT, Population
 from reticent.mechanisms import Grid
@@ -109,16 +109,10 @@ class Case:
         return none, one, more
 
 
-def run(setting: Setting, progress: Progress = quiet) -> Result:
+def run(setting: Setting) -> Result:
     """Patterns of two apps (or of the setting's population) at s = m, m/2 and m/3."""
     apps = APPS if setting.population is None else (setting.population,)
-    total = sum(1 + len(parts_of(app)) * len(NEVER) for app in apps)
-    cases: list[Case] = []
-    progress(0, total)
-    for number, app in enumerate(apps, start=1):
-        for case in cases_of(app, setting):
-            cases.append(case)
-            progress(number + len(cases), total)  # the first case of an app waits for its values too
+    cases = [case for app in apps for case in cases_of(app, setting)]
     plain = [case for case in cases if not case.never]
     return Result(
         "fig3",
@@ -142,7 +136,7 @@ def run(setting: Setting, progress: Progress = quiet) -> Result:
 def cases_of(app: Population, setting: Setting) -> Iterator[Case]:
     """The cases of one app in the largest fleet: by granularity, and by share of never-users."""
     devices = setting.fleets[-1]
-    values = daily_values(app, devices, setting.days, setting.seed)
+    values = daily_values(app, devices, setting.days, setting.seed)  # type: ignore[arg-type]
     draws = generator(setting.seed, "fig3", app.name).integers(0, 2**64, devices, dtype=np.uint64)
     for parts in parts_of(app):
         cells = rounded_cells(values, draws, Grid.even(app.max_value, app.max_value // parts)).T

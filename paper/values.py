@@ -6,7 +6,6 @@ devices round them.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -34,11 +33,6 @@ SYNTHETIC: tuple[tuple[str, Population], ...] = (
 )
 """The three synthetic data sets, with their titles."""
 
-MOST_BYTES = 1 << 30
-"""How much may be kept: two apps of 3 million devices over 31 days are 0.7 GiB."""
-
-_kept: OrderedDict[tuple[object, int, int, int], NDArray[np.int32]] = OrderedDict()
-
 
 def generator(seed: int, *names: str) -> np.random.Generator:
     """
@@ -51,23 +45,16 @@ def generator(seed: int, *names: str) -> np.random.Generator:
     return np.random.default_rng([seed, int.from_bytes(digest, "big")])
 
 
+@lru_cache(maxsize=2)  # two apps of 3 million devices over 31 days are 0.7 GiB
 def daily_values(population: Population, devices: int, days: int, seed: int) -> NDArray[np.int32]:
     """
     The values of a population, int32[days, devices], read-only.
 
     They depend on the population, its size and the seed, not on who asks: figures that share a population
-    share its values. The least recently used arrays are forgotten beyond `MOST_BYTES`.
+    share its values.
     """
-    key = population, devices, days, seed
-    if key in _kept:
-        _kept.move_to_end(key)
-        return _kept[key]
-    # Room is made before the values are drawn: both at once may be more than the machine has.
-    while _kept and 4 * devices * days + sum(values.nbytes for values in _kept.values()) > MOST_BYTES:
-        _kept.popitem(last=False)
     values = population.values(devices, days, generator(seed, "values", population.name))
     values.flags.writeable = False
-    _kept[key] = values
     return values
 
 
@@ -85,7 +72,7 @@ def stand_in_days(setting: Setting) -> tuple[Days, ...]:
     other, and keep their devices from day to day, as in §5 of the paper.
     """
     population, most = stand_in(setting), max(setting.fleets)
-    values = daily_values(population, most, setting.days, setting.seed)
+    values = daily_values(population, most, setting.days, setting.seed)  # type: ignore[arg-type]
     order = generator(setting.seed, "subsets", population.name).permutation(most)
 
     def of_fleet(devices: int) -> Days:

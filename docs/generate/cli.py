@@ -34,7 +34,7 @@ answer take `--json`, for scripts. Errors are a line or two on standard error th
 | 0 | ok |
 | 1 | failure: a file, a store or a network said no |
 | 2 | wrong usage |
-| 3 | a check found problems, or a wish cannot be met |
+| 3 | a check found problems, or a goal cannot be met |
 | 4 | `audit` only: nothing is wrong, but there were too few reports to tell |
 | 130 | stopped by Ctrl-C |
 

@@ -18,7 +18,7 @@ from writing import ROOT, main, table
 from reticent.device.schema import LAYOUT, TABLES
 from reticent.frames import tables
 from reticent.plan import Plan
-from reticent.stores import postgres, sqlite
+from reticent.stores import postgres, sql
 from reticent.stores.lake import FORMAT, Columns
 
 HEAD = """\
@@ -52,20 +52,14 @@ class Table(NamedTuple):
 
 
 def read(statements: Iterable[str]) -> dict[str, Table]:
-    """The tables that statements make; what a column holds stands on its line, or in a COMMENT of its own."""
+    """The tables that statements make; what a column holds stands on its line."""
     found: dict[str, Table] = {}
     for statement in statements:
         if made := re.match(r"\s*CREATE TABLE (\S+) \((.*)\)", statement, re.DOTALL):
-            name, inside = made[1].replace("{}", "N"), made[2]
+            name, inside = made[1].replace("{number}", "N"), made[2]
             about = re.match(r" *-- ([^\n]*)", inside)
             holds = dict(re.findall(r"^ *([a-z_]+) [^\n]*?-- ([^\n]*)$", inside, re.MULTILINE))
             found[name] = Table(name, about[1] if about else "", columns(inside), holds)
-        elif said := re.match(r"\s*COMMENT ON (?:TABLE|COLUMN) ([^\s.]+)(?:\.(\w+))? IS '(.*)'", statement):
-            name, text = said[1].replace("{}", "N"), said[3].replace("''", "'")
-            if said[2]:
-                found[name].holds[said[2]] = text
-            else:
-                found[name] = found[name]._replace(about=text)
     return found
 
 
@@ -95,8 +89,8 @@ def section(name: str, databases: dict[str, Table]) -> str:
 
 def stores() -> str:
     """The tables of a collector, in SQLite and PostgreSQL side by side."""
-    embedded = read([*statements(sqlite.SCHEMA), sqlite.RECORDS])
-    shared = read([*statements(postgres.SCHEMA), *postgres.RECORDS])
+    embedded = read(statements(sql.SCHEMA + sql.RECORDS))
+    shared = read(statements(postgres.TABLES + postgres.RECORDS_TABLE))
     both = {
         name: {"SQLite": embedded[name], "PostgreSQL": each} if name in embedded else {"PostgreSQL": each}
         for name, each in shared.items()
@@ -117,8 +111,7 @@ def page() -> str:
         [
             HEAD,
             "## A collector's database\n",
-            f"Version {sqlite.SCHEMA_VERSION} (SQLite) and {postgres.SCHEMA_VERSION} (PostgreSQL); "
-            "a store of another version is refused.\n",
+            f"Version {sql.SCHEMA_VERSION}; a store of another version is refused.\n",
             stores(),
             "## A lake\n",
             f"Format {FORMAT}, a row per report, here for [examples/plan.toml](../../examples/plan.toml); a "

@@ -14,35 +14,17 @@ A device answers with noisy bits; bits add up to counts; counts, un-biased, are 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from reticent.counts import HistogramCounts, MeanCounts, count_reports
     from reticent.device import Device, Policy, Receipt
     from reticent.errors import ParameterError, PlanError, ReportError, ReticentError, StateError
     from reticent.estimates import Estimate, HistogramEstimate, estimate
     from reticent.plan import Metric, Plan
     from reticent.reports import Report
-
-_HOME = {
-    "Device": "reticent.device",
-    "Estimate": "reticent.estimates",
-    "HistogramCounts": "reticent.counts",
-    "HistogramEstimate": "reticent.estimates",
-    "MeanCounts": "reticent.counts",
-    "Metric": "reticent.plan",
-    "ParameterError": "reticent.errors",
-    "Plan": "reticent.plan",
-    "PlanError": "reticent.errors",
-    "Policy": "reticent.device",
-    "Receipt": "reticent.device",
-    "Report": "reticent.reports",
-    "ReportError": "reticent.errors",
-    "StateError": "reticent.errors",
-    "ReticentError": "reticent.errors",
-    "count_reports": "reticent.counts",
-    "estimate": "reticent.estimates",
-}
 
 __all__ = [
     "Device",
@@ -65,10 +47,29 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'reticent' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+def imported_when_used(package: str, modules: dict[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package, given the names that each of its modules exports, with spaces between."""
+    module_of = {name: f"{package}.{module}" for module, names in modules.items() for name in names.split()}
+
+    def get(name: str) -> Any:
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(module_of[name]), name)
+
+    return get
+
+
+__getattr__ = imported_when_used(
+    "reticent",
+    {
+        "counts": "HistogramCounts MeanCounts count_reports",
+        "device": "Device Policy Receipt",
+        "errors": "ParameterError PlanError ReportError ReticentError StateError",
+        "estimates": "Estimate HistogramEstimate estimate",
+        "plan": "Metric Plan",
+        "reports": "Report",
+    },
+)
 
 
 def __dir__() -> list[str]:

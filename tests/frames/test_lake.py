@@ -29,7 +29,7 @@ from reticent.frames import (
 )
 from reticent.plan import Plan
 from reticent.stores import RoundKey, open_store
-from reticent.stores.lake import Parts, open_lake
+from reticent.stores.lake import Parts
 
 ENGINES: dict[str, Callable[[], Engine]] = {
     "duckdb": DuckDB,
@@ -72,7 +72,7 @@ def test_a_sealed_round_is_what_it_was_sealed_as(
     url = f"lake:///{tmp_path / 'lake'}"
     key = fill(url, plan, reports, group=50)
     before = only(url, key, chosen)
-    store = open_lake(url)
+    store = open_store(url)
     assert before.counts == store.backend.count(key).counts  # the lake's own way, with NumPy
     store.backend.seals.close(key)
     store.backend.seals.frozen(key)
@@ -90,7 +90,7 @@ def test_rounds_are_chosen_by_plan_version_number_and_state(tmp_path: Path) -> N
         for plan in (PLANS["mean"], PLANS["hadamard"])
         for number in (5, 6)
     ]
-    store = open_lake(url)
+    store = open_store(url)
     assert store.seal(keys[0])
     assert lake_rounds(url) == sorted(keys[1:])
     assert lake_rounds(url, sealed=True) == sorted(keys)
@@ -110,7 +110,7 @@ def lake(tmp_path: Path) -> tuple[str, RoundKey, list[Path]]:
     plan = PLANS["segments"]
     url = f"lake:///{tmp_path / 'lake'}"
     key = fill(url, plan, make_reports(plan, 400, 6))
-    return url, key, [tmp_path / "lake" / path for path in open_lake(url).backend.parts(key)]
+    return url, key, [tmp_path / "lake" / path for path in open_store(url).backend.parts(key)]
 
 
 def truncated(path: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_bad_file_is_named_with_the_reason_or_left_out(
 def test_a_file_that_is_no_segment_is_named(lake: tuple[str, RoundKey, list[Path]], chosen: Engine) -> None:
     url, key, paths = lake
     shutil.copy(paths[0], paths[0].with_name("mine.parquet"))
-    with pytest.raises(BadFileError, match=r"mine\.parquet: is not the name of a segment"):
+    with pytest.raises(BadFileError, match=r"mine\.parquet: is not the name of a part"):
         only(url, key, chosen)
 
 
@@ -201,7 +201,7 @@ def test_a_file_that_was_frozen_and_is_gone_is_named(
     lake: tuple[str, RoundKey, list[Path]], chosen: Engine
 ) -> None:
     url, key, paths = lake
-    store = open_lake(url)
+    store = open_store(url)
     store.backend.seals.close(key)
     store.backend.seals.frozen(key)
     paths[2].unlink()
@@ -232,7 +232,7 @@ def test_files_that_are_merged_meanwhile_are_listed_anew(
     """Also when the round is frozen right after: the files of the older list are not missed then."""
     url, key, paths = lake
     expected = only(url, key, chosen)
-    store = open_lake(url)
+    store = open_store(url)
 
     def merge() -> None:
         parts = Parts(store.backend.files, store.backend.columns(key), key)
@@ -256,7 +256,7 @@ def test_a_round_that_is_sealed_meanwhile_is_final(
 ) -> None:
     url, key, _ = lake
     expected = only(url, key, chosen)
-    counted = only(url, key, Meddling(chosen, lambda: open_lake(url).seal(key)))
+    counted = only(url, key, Meddling(chosen, lambda: open_store(url).seal(key)))
     assert (counted.counts, counted.state) == (expected.counts, "sealed")
 
 

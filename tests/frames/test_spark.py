@@ -22,8 +22,8 @@ from reticent.errors import ReticentError
 from reticent.frames import BadFileError, FrameError, Spark, count, count_lake, to_arrow
 from reticent.frames.spark import java_home, session, version_of
 from reticent.plan import Plan
-from reticent.stores import RoundKey
-from reticent.stores.lake import Columns, Part, open_lake
+from reticent.stores import RoundKey, open_store
+from reticent.stores.lake import Columns, Part
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -60,7 +60,7 @@ def _refuses(frame: Any, plan: Plan) -> None:
 
 
 def _names_what_is_damaged(spark: Any, url: str, key: RoundKey) -> None:
-    path = open_lake(url).backend.parts(key)[1]
+    path = open_store(url).backend.parts(key)[1]
     file = Path(url.removeprefix("lake:///")) / path
     data = bytearray(file.read_bytes())
     data[500] ^= 1
@@ -111,7 +111,7 @@ def test_a_worker_is_killed_in_the_middle(cluster: Any, tmp_path: Path) -> None:
 def _large(folder: Path, plan: Plan) -> tuple[str, RoundKey, dict[Any, Any]]:
     """A lake of 12 files of 10,000 reports, of which every fifth file repeats another, and its counts."""
     url, key = f"lake:///{folder}", RoundKey(plan.name, plan.version, 5)
-    store = open_lake(url)
+    store = open_store(url)
     store.register(plan)
     columns, draws = Columns(plan), np.random.default_rng(3)
     parts = []

@@ -6,10 +6,10 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from paper.__main__ import bars, reproduce
+from paper.__main__ import reproduce
 
 import paper
-from paper import EXPERIMENTS, Claim, Experiment, Result, Table, Verdict, quiet
+from paper import EXPERIMENTS, Claim, Experiment, Result, Table, Verdict
 
 
 @pytest.fixture
@@ -18,8 +18,7 @@ def asked(monkeypatch):
     settings = []
 
     class Quick(Experiment):
-        def run(self, setting, progress=quiet):
-            progress(1, 2)
+        def run(self, setting):
             settings.append(setting)
             claims = (
                 Claim("§5", f"{self.name} is good", "1", Verdict.FAILS, "never [at all]", "E22"),
@@ -132,9 +131,3 @@ def test_an_earlier_report_is_written_over(asked, tmp_path):
 def test_the_help_names_every_experiment():
     text = call("--help").output
     assert all(name in text for name in ("all", *(own.name for own in EXPERIMENTS)))
-
-
-def test_bars_are_for_people_only(capsys):
-    with bars(hidden=False) as watch:
-        watch(EXPERIMENTS[0])(1, 2)
-    assert capsys.readouterr().err == "", "standard error is no terminal here"

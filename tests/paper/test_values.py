@@ -27,13 +27,6 @@ class Counting:
         return generator.integers(0, 11, (rounds, devices), dtype=np.int32)
 
 
-@pytest.fixture(autouse=True)
-def _nothing_kept():
-    values._kept.clear()
-    yield
-    values._kept.clear()
-
-
 def test_values_are_drawn_once_per_size_and_seed_and_cannot_be_changed():
     population = Counting("once")
     first = values.daily_values(population, 100, 3, seed=1)
@@ -44,16 +37,6 @@ def test_values_are_drawn_once_per_size_and_seed_and_cannot_be_changed():
     assert not np.array_equal(first, values.daily_values(population, 100, 3, seed=2))
     assert values.daily_values(population, 50, 3, seed=1).shape == (3, 50)
     assert population.drawn == [100, 100, 50]
-
-
-def test_the_oldest_is_forgotten_when_there_is_no_room(monkeypatch):
-    monkeypatch.setattr(values, "MOST_BYTES", 2 * 4 * 300)
-    old, used, new = Counting("old"), Counting("used"), Counting("new")
-    for population in (old, used, used, new, used):
-        values.daily_values(population, 100, 3, seed=1)
-    assert (len(old.drawn), len(used.drawn), len(new.drawn)) == (1, 1, 1)
-    values.daily_values(old, 100, 3, seed=1)
-    assert len(old.drawn) == 2
 
 
 def test_names_have_random_numbers_of_their_own():

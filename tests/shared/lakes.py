@@ -11,8 +11,8 @@ import pytest
 from tests.shared.writers import KEY
 
 from reticent.plan import Plan
-from reticent.stores import RoundStore
-from reticent.stores.lake import Files, LakeBackend, LakeStore, open_lake
+from reticent.stores import RoundStore, open_store
+from reticent.stores.lake import Files, LakeBackend
 
 NEW = range(1000, 1040)
 """What a collector appends while something happens."""
@@ -20,9 +20,9 @@ Step = Callable[[int], None]
 Result = TypeVar("Result")
 
 
-def new_lake(folder: Path, plan: Plan) -> LakeStore:
+def new_lake(folder: Path, plan: Plan) -> RoundStore:
     """A lake in a folder, that knows a plan."""
-    store = open_lake(f"lake:///{folder}")
+    store = open_store(f"lake:///{folder}")
     store.register(plan)
     return store
 
@@ -121,10 +121,10 @@ class Bay:
             self.append(self.store, range(10 * number, 10 * number + 10))
         self.watched.steps = 0
 
-    def other(self) -> LakeStore:
+    def other(self) -> RoundStore:
         return RoundStore(LakeBackend(self.files))
 
-    def append(self, store: LakeStore, numbers: Iterable[int]) -> bool:
+    def append(self, store: RoundStore, numbers: Iterable[int]) -> bool:
         """Append; whether it was accepted, which is remembered."""
         numbers = list(numbers)
         (answer,) = store.append({KEY: mixed_group(numbers)}).values()

@@ -115,7 +115,7 @@ def test_few_devices_that_change_are_covered(
                     week.append(MeanCounts(len(memos), int(bits.sum())))
                 pooled = average(which, week)
                 misses += not pooled.uncut[0] <= 0.5 <= pooled.uncut[1]
-            assert pooled.rule == ("convex-order" if gamma else "wide")
+            assert pooled.rule == "convex-order"
             assert misses <= misses_allowed(200)
 
 

@@ -24,7 +24,7 @@ from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.stores import Appended, LakeBackend, RoundStore, open_store
-from reticent.stores.lake import LakeStore, ObjectFiles, bit_place, open_lake, read_lake, schema
+from reticent.stores.lake import ObjectFiles, bit_place, read_lake, schema
 from reticent.testing import Bench, check_store
 
 _NAMES = count(1)
@@ -41,18 +41,18 @@ class Bucket(MemoryFileSystem):
             super().pipe_file(path, value, mode=mode, **options)
 
 
-def bucket() -> Callable[[], LakeStore]:
+def bucket() -> Callable[[], RoundStore]:
     prefix = f"/bucket-{next(_NAMES)}/lake"
     return lambda: RoundStore(LakeBackend(ObjectFiles(Bucket(), prefix)))
 
 
 @pytest.fixture(params=["folder", "bucket"])
-def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], LakeStore]]:
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], RoundStore]]:
     """Opens the same lake each time."""
-    opened: list[LakeStore] = []
-    make = bucket() if request.param == "bucket" else lambda: open_lake(f"lake:///{tmp_path / 'lake'}")
+    opened: list[RoundStore] = []
+    make = bucket() if request.param == "bucket" else lambda: open_store(f"lake:///{tmp_path / 'lake'}")
 
-    def open_it() -> LakeStore:
+    def open_it() -> RoundStore:
         opened.append(make())
         return opened[-1]
 
@@ -62,11 +62,11 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[]
 
 
 @pytest.fixture
-def store(tmp_path: Path, plan: Plan) -> LakeStore:
+def store(tmp_path: Path, plan: Plan) -> RoundStore:
     return new_lake(tmp_path / "lake", plan)
 
 
-def test_the_law_of_the_store(lake: Callable[[], LakeStore]) -> None:
+def test_the_law_of_the_store(lake: Callable[[], RoundStore]) -> None:
     check_store(lake, readonly=lambda: RoundStore(LakeBackend(lake().backend.files, readonly=True)))
 
 
@@ -92,7 +92,7 @@ def test_other_addresses_are_refused_without_their_password(url: str) -> None:
 def test_another_programs_folder_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "letters.txt").write_text("dear")
     with pytest.raises(StoreError, match="expected a lake or an empty folder"):
-        open_lake(f"lake:///{tmp_path}")
+        open_store(f"lake:///{tmp_path}")
     assert os.listdir(tmp_path) == ["letters.txt"]
     with pytest.raises(StoreError, match="there is no lake"):
         open_store(f"lake:///{tmp_path / 'nothing'}", readonly=True)
@@ -109,7 +109,7 @@ def test_another_programs_folder_stays_as_it_is(tmp_path: Path) -> None:
 )
 def test_a_lake_of_another_format_is_refused(tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "lake.json").write_text(text)
-    for work in (open_lake, read_lake):
+    for work in (open_store, read_lake):
         with pytest.raises(StoreError, match=reason):
             work(f"lake:///{tmp_path}")
 
@@ -122,7 +122,7 @@ def test_only_who_may_read_the_folder_may_read_what_is_in_it(tmp_path: Path, pla
     shared.mkdir()
     shared.chmod(0o750)
     for folder in (private, shared):
-        store = open_lake(f"lake:///{folder}")
+        store = open_store(f"lake:///{folder}")
         store.register(plan)
         store.append({KEY: group(0, 1)})
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
@@ -172,7 +172,7 @@ def test_faults_of_a_bucket_are_store_errors(plan: Plan) -> None:
 
 
 def test_reports_in_any_order_with_duplicates_come_to_the_same_as_in_sqlite(
-    tmp_path: Path, lake: Callable[[], LakeStore]
+    tmp_path: Path, lake: Callable[[], RoundStore]
 ) -> None:
     """Three collectors share a lake; 5 % of reports come twice, to any of them."""
     draw = random.Random(5)
@@ -197,7 +197,7 @@ def test_reports_in_any_order_with_duplicates_come_to_the_same_as_in_sqlite(
     assert bench.states(stores[0]) == {key: ("sealed", 4000)}
 
 
-def test_of_different_reports_with_one_id_the_smallest_counts(lake: Callable[[], LakeStore]) -> None:
+def test_of_different_reports_with_one_id_the_smallest_counts(lake: Callable[[], RoundStore]) -> None:
     """Whichever collector takes which, and whoever counts: only forgery makes such reports."""
     bench = Bench(lake)
     honest = bench.reports(60)
@@ -228,13 +228,13 @@ def test_of_different_reports_with_one_id_the_smallest_counts(lake: Callable[[],
         assert left.counts(key) == bench.expected(moved[2], number)
 
 
-def test_segments_are_parquet_that_duckdb_counts(store: LakeStore, tmp_path: Path) -> None:
+def test_parts_are_parquet_that_duckdb_counts(store: RoundStore, tmp_path: Path) -> None:
     """The schema as the docs tell it: columns, bit places, and one row per id by the smallest."""
     bench = Bench(lambda: store)
     reports = bench.reports(3000)
     key = bench.key(7)
     bench.append(reports[:2000])
-    bench.append(reports[1000:], open_lake(store.url))
+    bench.append(reports[1000:], open_store(store.url))
     expected = count_reports(reports, bench.plan)
     files = f"{tmp_path}/lake/reports/plan={bench.name}/**/*.parquet"
     tags = {segment.name: segment.tags for segment in bench.plan.segments}
@@ -259,14 +259,14 @@ def test_segments_are_parquet_that_duckdb_counts(store: LakeStore, tmp_path: Pat
         assert pq.read_schema(tmp_path / "lake" / path).equals(schema(bench.plan))
 
 
-def test_a_closed_store_says_so(store: LakeStore) -> None:
+def test_a_closed_store_says_so(store: RoundStore) -> None:
     store.close()
     for work in (lambda: store.append({KEY: group(0, 1)}), lambda: store.seal(KEY), store.ping):
         with pytest.raises(StoreError, match="the store was closed"):
             work()
 
 
-def test_a_lake_that_was_taken_away_is_noticed(store: LakeStore, tmp_path: Path) -> None:
+def test_a_lake_that_was_taken_away_is_noticed(store: RoundStore, tmp_path: Path) -> None:
     store.ping()
     shutil.rmtree(tmp_path / "lake")
     with pytest.raises(StoreError, match=r"lake\.json is gone"):
@@ -274,7 +274,7 @@ def test_a_lake_that_was_taken_away_is_noticed(store: LakeStore, tmp_path: Path)
 
 
 def test_a_full_disk_is_a_store_error_and_leaves_nothing(
-    store: LakeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: RoundStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(descriptor: int, data: memoryview) -> int:
         raise OSError(28, "No space left on device")
@@ -288,7 +288,7 @@ def test_a_full_disk_is_a_store_error_and_leaves_nothing(
     assert store.append({KEY: group(0, 3)}) == {KEY: Appended(accepted=3)}
 
 
-def test_reading_a_lake_changes_nothing(store: LakeStore, tmp_path: Path) -> None:
+def test_reading_a_lake_changes_nothing(store: RoundStore, tmp_path: Path) -> None:
     def everything() -> dict[str, bytes | None]:
         return {
             str(path): path.read_bytes() if path.is_file() else None

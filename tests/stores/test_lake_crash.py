@@ -27,10 +27,9 @@ from tests.shared.lakes import (
 )
 from tests.shared.writers import KEY, check_written, killed_writers
 
-import reticent.stores.lake.files as files_module
 from reticent.plan import Plan
-from reticent.stores import LakeBackend
-from reticent.stores.lake import LocalFiles, open_lake
+from reticent.stores import LakeBackend, open_store
+from reticent.stores.lake import LocalFiles
 
 
 def test_dying_anywhere_in_append(plan: Plan) -> None:
@@ -66,7 +65,7 @@ def test_dying_anywhere_in_seal(plan: Plan) -> None:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Merge four segments at a time, so that all steps of it can be tried."""
+    """Merge four parts at a time, so that all steps of it can be tried."""
     monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
     return 4
 
@@ -94,7 +93,7 @@ class Calls:
         self.done: set[str] = set()
         self._die_at = die_at
         for name in self.NAMES:
-            patch.setattr(files_module.os, name, self._watched(name, getattr(os, name)))
+            patch.setattr(os, name, self._watched(name, getattr(os, name)))
 
     def _watched(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*arguments: Any, **options: Any) -> Any:
@@ -134,13 +133,13 @@ def test_a_file_is_synced_before_it_has_its_name_and_its_folder_after(
     ]
 
 
-def test_dying_at_any_call_leaves_whole_segments_only(
+def test_dying_at_any_call_leaves_whole_parts_only(
     tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, died = 0, True
     while died:
         url = f"lake:///{tmp_path / str(place)}"
-        store = open_lake(url)
+        store = open_store(url)
         store.register(plan)
         store.append({KEY._replace(round=6): mixed_group(range(5))})
         with monkeypatch.context() as patch:
@@ -151,7 +150,7 @@ def test_dying_at_any_call_leaves_whole_segments_only(
             except DiedError:
                 died = True
         assert died == ("dead" in calls.made)
-        fresh = open_lake(url)
+        fresh = open_store(url)
         assert fresh.verify() == []
         stored = fresh.load_open_rounds() - 5
         assert stored in ((0, 30) if died else (30,))
@@ -200,4 +199,4 @@ def test_what_was_acknowledged_outlives_kill_9(tmp_path: Path, plan: Plan) -> No
     """A writer is killed at random moments; each group whose append returned is there, and none twice."""
     url = new_lake(tmp_path / "lake", plan).url
     last = killed_writers(url, kills=2, longest=0.3)
-    check_written(open_lake(url), last)
+    check_written(open_store(url), last)

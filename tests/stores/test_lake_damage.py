@@ -12,16 +12,16 @@ from tests.shared.writers import KEY, group
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.stores import Appended, LakeBackend, RoundKey, RoundStore, create_key
-from reticent.stores.lake import LakeStore, Part, folder_of, open_lake, read_lake
+from reticent.stores import Appended, LakeBackend, RoundKey, RoundStore, create_key, open_store
+from reticent.stores.lake import Part, folder_of, read_lake
 
 
 @pytest.fixture
-def store(tmp_path: Path, plan: Plan) -> LakeStore:
+def store(tmp_path: Path, plan: Plan) -> RoundStore:
     return new_lake(tmp_path / "lake", plan)
 
 
-def the_segment(store: LakeStore, folder: Path, key: RoundKey = KEY) -> Path:
+def the_part(store: RoundStore, folder: Path, key: RoundKey = KEY) -> Path:
     (path,) = store.backend.parts(key)
     return folder / "lake" / path
 
@@ -40,14 +40,14 @@ def damaged(path: Path, damage: str) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut off", "a byte was changed", "empty", "not Parquet"])
-def test_a_damaged_segment_is_named_and_never_half_counted(
-    store: LakeStore, tmp_path: Path, damage: str
+def test_a_damaged_part_is_named_and_never_half_counted(
+    store: RoundStore, tmp_path: Path, damage: str
 ) -> None:
     store.append({KEY: group(0, 100)})
-    path = the_segment(store, tmp_path)
-    open_lake(store.url).append({KEY: group(100, 50)})
+    path = the_part(store, tmp_path)
+    open_store(store.url).append({KEY: group(100, 50)})
     damaged(path, damage)
-    fresh = open_lake(store.url)
+    fresh = open_store(store.url)
     for work in (fresh.counts, fresh.backend.count, fresh.seal, fresh.seal):
         with pytest.raises(StoreError, match=f"{path.name}: cannot be read as Parquet: "):
             work(KEY)
@@ -59,31 +59,31 @@ def test_a_damaged_segment_is_named_and_never_half_counted(
     assert (found.reports, list(found.left_out)) == (50, [path.name])
     assert fresh.seal(KEY, skip_bad=True)
     assert fresh.rounds()[-1].reports == 50
-    sealed = open_lake(store.url).backend.final(KEY)
+    sealed = open_store(store.url).backend.final(KEY)
     assert sealed is not None
     assert sealed.left_out == found.left_out
     assert fresh.verify() == []
 
 
-def test_a_damaged_segment_does_not_stop_devices(store: LakeStore, tmp_path: Path) -> None:
+def test_a_damaged_part_does_not_stop_devices(store: RoundStore, tmp_path: Path) -> None:
     store.append({KEY: group(0, 100)})
-    damaged(the_segment(store, tmp_path), "cut off")
-    fresh = open_lake(store.url)
+    damaged(the_part(store, tmp_path), "cut off")
+    fresh = open_store(store.url)
     assert fresh.load_open_rounds() == 0
     assert fresh.append({KEY: group(90, 20)}) == {KEY: Appended(accepted=20)}
 
 
-def test_a_segment_of_another_round_or_plan_is_refused(store: LakeStore, tmp_path: Path, plan: Plan) -> None:
+def test_a_part_of_another_round_or_plan_is_refused(store: RoundStore, tmp_path: Path, plan: Plan) -> None:
     other = Plan.from_toml(plan.text.replace("60", "90").replace("version = 1", "version = 2"))
     store.register(other)
     keys = KEY, KEY._replace(round=8), RoundKey("small", 2, 7)
     for key in keys:
         store.append({key: group(0, 3)})
-    source = the_segment(store, tmp_path, keys[0])
+    source = the_part(store, tmp_path, keys[0])
     for key, reason in zip(
         keys[1:], ("reticent.round: expected 8, got 7", "reticent.version: expected 2, got 1"), strict=True
     ):
-        target = the_segment(store, tmp_path, key)
+        target = the_part(store, tmp_path, key)
         shutil.copy(source, target)
         with pytest.raises(StoreError, match=reason):
             store.backend.count(key)
@@ -93,25 +93,25 @@ def test_a_segment_of_another_round_or_plan_is_refused(store: LakeStore, tmp_pat
         store.backend.count(KEY)
 
 
-def test_files_that_are_no_segments_are_refused_by_name(store: LakeStore, tmp_path: Path) -> None:
+def test_files_that_are_no_parts_are_refused_by_name(store: RoundStore, tmp_path: Path) -> None:
     store.append({KEY: group(0, 3)})
-    folder = the_segment(store, tmp_path).parent
+    folder = the_part(store, tmp_path).parent
     (folder / "_SUCCESS").touch()
     (folder / ".part.crc").touch()
     assert store.backend.count(KEY).reports == 3
     (folder / "part-0001.parquet").touch()
     for work in (store.counts, store.backend.count, store.seal):
-        with pytest.raises(StoreError, match=r"part-0001\.parquet: is not the name of a segment"):
+        with pytest.raises(StoreError, match=r"part-0001\.parquet: is not the name of a part"):
             work(KEY)
-    assert store.verify() == [f"{folder_of(KEY)}/part-0001.parquet: is not the name of a segment"]
+    assert store.verify() == [f"{folder_of(KEY)}/part-0001.parquet: is not the name of a part"]
     assert store.backend.count(KEY, skip_bad=True).left_out == {
-        "part-0001.parquet": "is not the name of a segment"
+        "part-0001.parquet": "is not the name of a part"
     }
 
 
-def test_a_lost_segment_of_a_closing_round_is_missed(store: LakeStore, tmp_path: Path) -> None:
+def test_a_lost_part_of_a_closing_round_is_missed(store: RoundStore, tmp_path: Path) -> None:
     store.append({KEY: group(0, 3)})
-    other = open_lake(store.url)
+    other = open_store(store.url)
     other.append({KEY: group(3, 4)})
     store.backend.seals.close(KEY)
     names = store.backend.seals.frozen(KEY)
@@ -122,7 +122,7 @@ def test_a_lost_segment_of_a_closing_round_is_missed(store: LakeStore, tmp_path:
     assert store.seal(KEY, skip_bad=True)
 
 
-def test_a_segment_that_is_out_of_reach_is_not_left_out(plan: Plan) -> None:
+def test_a_part_that_is_out_of_reach_is_not_left_out(plan: Plan) -> None:
     """A fault of the place is no fault of a file: sealed without its reports, the round would lose them."""
 
     class Unplugged(Memory):
@@ -144,10 +144,10 @@ def test_a_segment_that_is_out_of_reach_is_not_left_out(plan: Plan) -> None:
     assert store.backend.count(KEY).reports == 3
 
 
-def test_what_else_is_damaged_is_said(store: LakeStore, tmp_path: Path, plan: Plan) -> None:
+def test_what_else_is_damaged_is_said(store: RoundStore, tmp_path: Path, plan: Plan) -> None:
     top = tmp_path / "lake"
     sealed = top / f"{folder_of(KEY, 'counts')}.json"
-    frozen = top / folder_of(KEY._replace(round=8), "seals") / "segments.json"
+    frozen = top / folder_of(KEY._replace(round=8), "seals") / "parts.json"
     store.append({KEY: group(0, 3), KEY._replace(round=8): group(0, 3)})
     store.seal(KEY)
     store.backend.seals.close(KEY._replace(round=8))
@@ -173,7 +173,7 @@ def test_what_else_is_damaged_is_said(store: LakeStore, tmp_path: Path, plan: Pl
         "plans/small/v2.toml: holds the text of small version 1",
         "plans/small/v3.toml: holds a plan that cannot be read",
         "is damaged: KeyError",
-        "round 7 of small version 1: minutes: expected the counts of 4 reports, got 3",
+        "round 7 of small version 1: minutes: expected the counts of 4 reports, got those of 3",
         "plan unknown version 1 is not registered",
     ):
         assert problem in told

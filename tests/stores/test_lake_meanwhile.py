@@ -26,8 +26,7 @@ from tests.shared.lakes import (
 from tests.shared.writers import KEY
 
 from reticent.plan import Plan
-from reticent.stores import LakeBackend, RoundStore
-from reticent.stores.lake import LakeStore, open_lake
+from reticent.stores import LakeBackend, RoundStore, open_store
 
 
 def test_a_seal_anywhere_in_append(plan: Plan) -> None:
@@ -53,7 +52,7 @@ def test_half_a_seal_anywhere_in_append(plan: Plan) -> None:
                 if number >= end:
                     raise DiedError
 
-            def seal(watched: Stepping = watched, other: LakeStore = other, dies: Step = dies) -> None:
+            def seal(watched: Stepping = watched, other: RoundStore = other, dies: Step = dies) -> None:
                 watched.step = dies
                 with pytest.raises(DiedError):
                     other.seal(KEY)
@@ -87,7 +86,7 @@ def test_another_seal_anywhere_in_a_seal(plan: Plan) -> None:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Merge four segments at a time, so that all steps of it can be tried."""
+    """Merge four parts at a time, so that all steps of it can be tried."""
     monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
     return 4
 
@@ -105,7 +104,7 @@ def test_a_round_frozen_anywhere_in_a_merge(plan: Plan, few: int) -> None:
         bay = Bay(plan, few - 1)
         other = bay.other()
 
-        def freeze(other: LakeStore = other) -> None:
+        def freeze(other: RoundStore = other) -> None:
             other.backend.seals.close(KEY)
             other.backend.seals.frozen(KEY)
 
@@ -123,7 +122,7 @@ def test_a_merge_anywhere_in_a_seal_or_a_count(plan: Plan, few: int, work: str) 
             bay.append(other, range(100 + 10 * number, 110 + 10 * number))
         bay.watched.steps = 0
 
-        def merge(bay: Bay = bay, other: LakeStore = other, happened: list[bool] = happened) -> None:
+        def merge(bay: Bay = bay, other: RoundStore = other, happened: list[bool] = happened) -> None:
             happened.append(bay.append(other, NEW))
 
         worker = bay.store.backend if work == "count" else bay.store
@@ -141,13 +140,13 @@ def test_appending_and_sealing_at_once(plan: Plan, tmp_path: Path) -> None:
     """Threads with stores of their own on one folder, in whatever order it happens."""
     for turn in range(6):
         url, accepted, lock = f"lake:///{tmp_path / str(turn)}", set[int](), threading.Lock()
-        stores = [open_lake(url) for _ in range(4)]
+        stores = [open_store(url) for _ in range(4)]
         stores[0].register(plan)
         stores[0].append({KEY: mixed_group([0])})
 
         def append(
             place: int,
-            stores: list[LakeStore] = stores,
+            stores: list[RoundStore] = stores,
             accepted: set[int] = accepted,
             lock: threading.Lock = lock,
         ) -> None:
@@ -157,7 +156,7 @@ def test_appending_and_sealing_at_once(plan: Plan, tmp_path: Path) -> None:
                     with lock:
                         accepted.update(numbers)
 
-        def seal(place: int, turn: int = turn, stores: list[LakeStore] = stores) -> None:
+        def seal(place: int, turn: int = turn, stores: list[RoundStore] = stores) -> None:
             threading.Event().wait(0.01 * turn)
             stores[place].seal(KEY)
 

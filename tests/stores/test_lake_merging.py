@@ -1,4 +1,4 @@
-"""Small segments of a writer are merged, and nothing that others have seen changes by it."""
+"""Small parts of a writer are merged, and nothing that others have seen changes by it."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from tests.shared.writers import KEY, group
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.stores import Appended, LakeBackend
-from reticent.stores.lake import LakeStore, Part, open_lake, outermost
+from reticent.stores import Appended, LakeBackend, RoundStore, open_store
+from reticent.stores.lake import Part, outermost
 
 
 @pytest.fixture
-def store(tmp_path: Path, plan: Plan) -> LakeStore:
+def store(tmp_path: Path, plan: Plan) -> RoundStore:
     return new_lake(tmp_path / "lake", plan)
 
 
-def test_small_segments_of_a_writer_are_merged(store: LakeStore) -> None:
+def test_small_parts_of_a_writer_are_merged(store: RoundStore) -> None:
     """64 of them, and 64 of those; other collectors see the same before and after."""
-    other = open_lake(store.url)
+    other = open_store(store.url)
     other.append({KEY: group(10**9, 5)})
     for number in range(LakeBackend.merged_at_once + 3):
         store.append({KEY: group(10 * number, 12)})
         if number in (5, 40, 64):
             assert other.counts(KEY)[()]["minutes"].devices == 10 * number + 12 + 5
-    segments, _ = store.backend.seals.listed(KEY)
-    spans = sorted((each.first, each.last, each.rows) for each in segments)
+    parts, _ = store.backend.seals.listed(KEY)
+    spans = sorted((part.first, part.last, part.rows) for part in parts)
     assert spans == [(1, 1, 5), (1, 64, 642), (65, 65, 10), (66, 66, 10), (67, 67, 10)]
-    assert open_lake(store.url).load_open_rounds() == 677
+    assert open_store(store.url).load_open_rounds() == 677
     assert other.counts(KEY)[()]["minutes"].devices == 677
     assert store.seal(KEY)
     assert store.rounds()[0].reports == 677
 
 
-def test_merged_segments_are_merged_again(store: LakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merged_parts_are_merged_again(store: RoundStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
     for number in range(4**2 + 4 + 1):
         store.append({KEY: group(10 * number, 10)})
@@ -47,9 +47,9 @@ def test_merged_segments_are_merged_again(store: LakeStore, monkeypatch: pytest.
 
 
 def test_nothing_is_merged_across_a_write_that_failed(
-    store: LakeStore, monkeypatch: pytest.MonkeyPatch
+    store: RoundStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The segment of a failed write may be there after all, and another collector may have seen it."""
+    """The part of a failed write may be there after all, and another collector may have seen it."""
     monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
     put, failing = store.backend.files.put, [False]
 
@@ -65,7 +65,7 @@ def test_nothing_is_merged_across_a_write_that_failed(
     with pytest.raises(StoreError, match="the answer was lost"):
         store.append({KEY: group(1000, 10)})
     failing[0] = False
-    other = open_lake(store.url)
+    other = open_store(store.url)
     assert other.append({KEY: group(1000, 10)}) == {KEY: Appended(duplicate=10)}
     for number in range(3, 9):
         store.append({KEY: group(10 * number, 10)})
@@ -75,7 +75,7 @@ def test_nothing_is_merged_across_a_write_that_failed(
     assert store.rounds()[0].reports == 100
 
 
-def test_large_segments_are_left_as_they_are(store: LakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_parts_are_left_as_they_are(store: RoundStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
     monkeypatch.setattr(LakeBackend, "most_rows", 39)
     for number in range(5):
@@ -83,7 +83,7 @@ def test_large_segments_are_left_as_they_are(store: LakeStore, monkeypatch: pyte
     assert len(store.backend.seals.listed(KEY)[0]) == 5
 
 
-def test_outermost_segments_against_comparing_all() -> None:
+def test_outermost_parts_against_comparing_all() -> None:
     draw = random.Random(4)
     for _ in range(50):
         levels = [Part(writer, n, n, 1) for writer in "ab" for n in range(1, 17)]

@@ -13,8 +13,7 @@ from tests.shared.lakes import Memory
 
 from reticent.plan import Plan
 from reticent.stores import Records, RoundKey
-from reticent.stores.lake import Arrow, Columns, Part, Parts, bit_place, schema
-from reticent.stores.lake.counting import distinct
+from reticent.stores.lake import Arrow, Columns, Part, Parts, bit_place, distinct, schema
 
 HEAD = '[plan]\nname = "rows"\nversion = {}\nround = "1h"\n'
 MEAN = '[metrics.m{}]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent.counts import MeanCounts
 from reticent.plan import Plan
-from reticent.stores import Layout, OpenRound, Records, Seen, Span, round_store
+from reticent.stores import Layout, OpenRound, Records, Seen, Span
 
 
 def group(start: int, count: int, bit: int = 1) -> Records:
@@ -23,57 +24,53 @@ def span(first: int, last: int | None = None, writer: str = "") -> Span:
 
 
 def test_groups_are_taken_once_and_reports_too(plan: Plan) -> None:
-    found = OpenRound(Layout(plan))
-    found.take([(span(1), group(0, 10)), (span(2), group(5, 10, bit=0))])
-    found.take([(span(2), group(5, 10, bit=0)), (span(3), group(100, 5))])
-    assert len(found) == 20
-    assert found.counts() == {(): {"minutes": MeanCounts(20, 15)}}
-    assert found.seen.floor("") == 3
+    known = OpenRound(Layout(plan))
+    known.take([(span(1), group(0, 10)), (span(2), group(5, 10, bit=0))])
+    known.take([(span(2), group(5, 10, bit=0)), (span(3), group(100, 5))])
+    assert len(known) == 20
+    assert known.counts() == {(): {"minutes": MeanCounts(20, 15)}}
+    assert known.seen.floor("") == 3
 
 
-def test_answers_that_nobody_asks_for_do_not_pile_up(plan: Plan) -> None:
-    layout, found = Layout(plan), OpenRound(Layout(plan))
+def test_answers_that_nobody_asks_for_do_not_pile_up(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, known = Layout(plan), OpenRound(Layout(plan))
     draws = np.random.default_rng(3)
-    most = round_store._COUNT_AT
-    round_store._COUNT_AT = 10_000
-    try:
-        for _ in range(30):
-            records = draws.integers(0, 256, (1000, layout.width), dtype=np.uint8)
-            found.add(found.missing(records))
-            assert found._waiting_bytes < 10_000 + 1000
-    finally:
-        round_store._COUNT_AT = most
-    assert len(found) == 30_000
-    assert found.counts()[()]["minutes"].devices == 30_000
+    monkeypatch.setattr("reticent.stores.round_store._COUNT_AT", 10_000)
+    for _ in range(30):
+        records = draws.integers(0, 256, (1000, layout.width), dtype=np.uint8)
+        known.add(known.missing(records))
+        assert known._waiting_bytes < 10_000 + 1000
+    assert len(known) == 30_000
+    assert known.counts()[()]["minutes"].devices == 30_000
 
 
 def test_a_released_round_keeps_its_counts_and_takes_nothing_more(plan: Plan) -> None:
-    found = OpenRound(Layout(plan))
-    found.take([(span(1), group(0, 50_000))])
-    before, held = found.counts(), found.nbytes
-    found.release()
-    found.take([(span(2), group(60_000, 10))])
-    assert (found.counts(), len(found)) == (before, 50_000)
-    assert found.nbytes < held / 10
+    known = OpenRound(Layout(plan))
+    known.take([(span(1), group(0, 50_000))])
+    before, held = known.counts(), known.nbytes
+    known.release()
+    known.take([(span(2), group(60_000, 10))])
+    assert (known.counts(), len(known)) == (before, 50_000)
+    assert known.nbytes < held / 10
 
 
 def test_counting_beside_adding_loses_nothing(plan: Plan) -> None:
-    found, done = OpenRound(Layout(plan)), threading.Event()
+    known, done = OpenRound(Layout(plan)), threading.Event()
     seen = []
 
     def ask() -> None:
         while not done.is_set():
-            seen.append(sum(counts["minutes"].devices for counts in found.counts().values()))
+            seen.append(sum(counts["minutes"].devices for counts in known.counts().values()))
 
     asking = threading.Thread(target=ask)
     asking.start()
     for number in range(300):
         records = group(100 * number, 100)
-        found.add(found.missing(records))
+        known.add(known.missing(records))
     done.set()
     asking.join()
     assert seen == sorted(seen)
-    assert found.counts() == {(): {"minutes": MeanCounts(30_000, 30_000)}}
+    assert known.counts() == {(): {"minutes": MeanCounts(30_000, 30_000)}}
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 60), st.integers(0, 5)), max_size=60))

@@ -13,7 +13,7 @@ import pytest
 
 from reticent.errors import StoreError
 from reticent.reports import Report
-from reticent.stores import Appended, RoundStore, open_store, postgres
+from reticent.stores import Appended, RoundStore, open_store
 from reticent.testing import Bench
 
 Open = Callable[[str], RoundStore]
@@ -118,7 +118,8 @@ def test_a_restart_of_the_server_loses_and_doubles_nothing(bench: Bench, postgre
 def test_a_commit_whose_answer_was_lost_counts_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     key, reports = bench.key(7), bench.reports(50)
     bench.append(reports[:10])
-    commit = postgres_connections().commit
+    connections = type(bench.store.backend._writer)
+    commit = connections.commit
 
     def commit_then_break(self: Any, connection: Any) -> None:
         commit(self, connection)
@@ -126,7 +127,7 @@ def test_a_commit_whose_answer_was_lost_counts_once(bench: Bench, monkeypatch: p
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
     with monkeypatch.context() as patch:
-        patch.setattr(postgres_connections(), "commit", commit_then_break)
+        patch.setattr(connections, "commit", commit_then_break)
         with pytest.raises(StoreError, match="server closed the connection"):
             bench.store.append({key: b"".join(map(bench.layout.pack, reports))})
     assert bench.append(reports)[key] == Appended(accepted=40, duplicate=10)
@@ -134,10 +135,6 @@ def test_a_commit_whose_answer_was_lost_counts_once(bench: Bench, monkeypatch: p
     assert bench.store.counts(key) == bench.expected(reports)
     assert bench.store.seal(key)
     assert bench.store.counts(key) == bench.expected(reports)
-
-
-def postgres_connections() -> Any:
-    return postgres._PostgresConnections
 
 
 def test_an_idle_connection_that_died_is_not_noticed(bench: Bench, url: str) -> None:

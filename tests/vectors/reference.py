@@ -123,6 +123,57 @@ SAMPLED_PLANS = [
 ]
 """Plans, and the windows (counted from the first) that they are answered in."""
 
+KINDS = """
+[plan]
+name = "kinds"
+version = 1
+round = "6h"
+
+[metrics.last_command]
+kind = "choice"
+labels = ["build", "test", "run", "format", "a b"]
+mechanism = "hadamard-bit"
+epsilon = 1.0
+flip = 0.2
+
+[metrics.first_command]
+kind = "choice"
+labels = ["build", "test", "run"]
+pick = "first"
+mechanism = "d-bit-flip"
+bits = 2
+epsilon = 1.0
+
+[metrics.crashed]
+kind = "flag"
+epsilon = 1.0
+flip = 0.2
+
+[metrics.start_ms]
+kind = "histogram"
+edges = [0, 100, 1000]
+absent = true
+mechanism = "d-bit-flip"
+epsilon = 0.5
+flip = 0.1
+
+[metrics.size_mb]
+kind = "histogram"
+max_value = 12
+buckets = 6
+absent = true
+mechanism = "hadamard-bit"
+epsilon = 2
+
+[metrics.memory_mb]
+kind = "histogram"
+max_value = 12
+buckets = 6
+mechanism = "hadamard-bit"
+epsilon = 2
+"""
+"""Choices, a flag, and histograms with and without a bucket for no value."""
+
 
 def threshold(epsilon: Fraction) -> int:
     with mpmath.workdps(90):
@@ -212,8 +263,10 @@ def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
     """The integers and rationals behind one metric table."""
     epsilon = number(table["epsilon"])
     flip = ceiling(number(table.get("flip", 0)) * WHOLE)
-    if table["kind"] == "mean":
-        if "grid" in table:
+    if table["kind"] in ("mean", "flag"):
+        if table["kind"] == "flag":
+            points = [Fraction(0), Fraction(1)]
+        elif "grid" in table:
             points = [number(point) for point in table["grid"]]
         else:
             top = number(table["max_value"])
@@ -222,7 +275,9 @@ def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
         low = threshold(epsilon)
         parameters: list[Any] = ["one-bit-mean", str(low), [str(point) for point in points]]
         return {"bits": 1, "low": low, "flip": flip, "points": points, "parameters": parameters}
-    if "edges" in table:
+    if table["kind"] == "choice":
+        edges = [Fraction(place) for place in range(len(table["labels"]) + 1)]
+    elif "edges" in table:
         edges = [number(edge) for edge in table["edges"]]
     else:
         edges = [
@@ -249,7 +304,12 @@ def shape(plan: str, name: str, table: dict[str, Any]) -> dict[str, Any]:
 
 def digest_input(plan: str, name: str, toml: dict[str, Any]) -> list[Any]:
     """The parameters of a metric; with those of its group, where it has one."""
-    parameters: list[Any] = shape(plan, name, toml["metrics"][name])["parameters"]
+    table = toml["metrics"][name]
+    parameters: list[Any] = shape(plan, name, table)["parameters"]
+    if table["kind"] == "choice":
+        return [parameters, "choice", table["labels"], table.get("pick", "last")]
+    if table.get("absent", False):
+        return [parameters, "absent"]
     for group in toml.get("groups", {}).values():
         if name in group["metrics"]:
             tops = [
@@ -264,15 +324,29 @@ def digest_of(parameters: list[Any]) -> bytes:
     return hashlib.sha256(json.dumps(parameters, separators=(",", ":")).encode()).digest()
 
 
-def choose(metric: dict[str, Any], value: Fraction, alpha: int, cohort: int) -> tuple[int, list[int]]:
+def has_absent(table: dict[str, Any]) -> bool:
+    return table["kind"] == "choice" or bool(table.get("absent", False))
+
+
+def measured(table: dict[str, Any], value: str | None) -> Fraction | None:
+    """What a value that was recorded, or None, counts as; None where there is a bucket for no value."""
+    if table["kind"] == "choice":
+        return None if value is None else Fraction(table["labels"].index(value))
+    if value is None:
+        return None if has_absent(table) else Fraction(0)
+    return Fraction(value)
+
+
+def choose(metric: dict[str, Any], value: Fraction | None, alpha: int, cohort: int, absent: bool) -> Any:
     """The class of a value, and the threshold of each of its bits."""
     low, high = metric["low"], WHOLE - metric["low"]
     if "points" in metric:
         points = metric["points"]
-        chosen = cell(points, value, alpha)
+        chosen = cell(points, value or Fraction(0), alpha)
         return chosen, [low + int(points[chosen] * (high - low) // points[-1])]
-    place, edges = bucket(metric["edges"], value), metric["edges"]
-    count = len(edges) - 1
+    edges = metric["edges"]
+    place = len(edges) - 1 if value is None else bucket(edges, value)
+    count = len(edges) - 1 + absent
     if "label" not in metric:
         size = 1
         while size <= count:
@@ -290,7 +364,7 @@ def choose(metric: dict[str, Any], value: Fraction, alpha: int, cohort: int) -> 
 def answer(text: str, secret: bytes, epoch: int, round_number: int, values: dict[str, str]) -> dict[str, Any]:
     toml = tomllib.loads(text, parse_float=Decimal)
     plan, version = toml["plan"]["name"], toml["plan"]["version"]
-    exact = {name: Fraction(values.get(name, "0")) for name in toml["metrics"]}
+    exact: Any = {name: measured(table, values.get(name)) for name, table in toml["metrics"].items()}
     for group in toml.get("groups", {}).values():
         total = sum(exact[name] for name in group["metrics"])
         if total > number(group["max_total"]):
@@ -302,14 +376,15 @@ def answer(text: str, secret: bytes, epoch: int, round_number: int, values: dict
         metric = shape(plan, name, table)
         digest = digest_of(digest_input(plan, name, toml))
         alpha = draws(secret, (plan, name, digest, epoch, "alpha", 0), 1)[0]
-        chosen, limits = choose(metric, exact[name], alpha, cohort)
+        chosen, limits = choose(metric, exact[name], alpha, cohort, has_absent(table))
         memo = draws(secret, (plan, name, digest, epoch, "memo", chosen), metric["bits"])
         flips = draws(secret, (plan, name, digest, epoch, "flip", round_number), metric["bits"])
         remembered = [int(draw < limit) for draw, limit in zip(memo, limits, strict=True)]
         sent = [bit ^ int(draw < metric["flip"]) for bit, draw in zip(remembered, flips, strict=True)]
         bits += sent
         answers[name] = {
-            "value": str(exact[name]), "digest": digest.hex(), "alpha": str(alpha), "class": chosen,
+            "value": None if exact[name] is None else str(exact[name]),
+            "digest": digest.hex(), "alpha": str(alpha), "class": chosen,
             "thresholds": [str(limit) for limit in limits], "remembered": remembered, "sent": sent,
         }  # fmt: skip
     name_of_report = hash_output(
@@ -345,7 +420,7 @@ def sampled_answer(text: str, secret: bytes, epoch: int, window_number: int, val
     places = sorted((rank, place) for place, rank in enumerate(ranks))
     count = toml["answers"].get("metrics", len(names))
     asked = sorted(place for _, place in places[:count])
-    exact = {name: Fraction(values.get(name, "0")) for name in names}
+    exact: Any = {name: measured(table, values.get(name)) for name, table in toml["metrics"].items()}
     for group in toml.get("groups", {}).values():
         total = sum(exact[name] for name in group["metrics"])
         limit = number(group["max_total"])
@@ -360,7 +435,7 @@ def sampled_answer(text: str, secret: bytes, epoch: int, window_number: int, val
             continue
         digest = digest_of(digest_input(plan, name, toml))
         alpha = sampled_draws(secret, (plan, start, name, digest, epoch, "alpha", 0), 1)[0]
-        classes[name], limits = choose(metric, exact[name], alpha, cohort)
+        classes[name], limits = choose(metric, exact[name], alpha, cohort, has_absent(table))
         memo = sampled_draws(
             secret, (plan, start, name, digest, epoch, "memo", classes[name]), metric["bits"]
         )
@@ -425,6 +500,45 @@ def sampled(secrets: list[bytes], histories: list[dict[str, str]]) -> list[dict[
                 devices.append({"secret": secret.hex(), "epoch": epoch, "reports": reports})
         plans.append({"plan": text, "segment": segment, "devices": devices})
     return plans
+
+
+def kinds(secrets: list[bytes]) -> dict[str, Any]:
+    """Choices, flags and values that may be absent; and what several choices of a round come to."""
+    toml = tomllib.loads(KINDS, parse_float=Decimal)
+    histories = [
+        {},
+        {"last_command": "build", "first_command": "run", "crashed": "1", "start_ms": "0", "size_mb": "0"},
+        {
+            "last_command": "a b",
+            "first_command": "build",
+            "start_ms": "1000",
+            "size_mb": "7",
+            "memory_mb": "7",
+        },
+        {"last_command": "run", "crashed": "0", "start_ms": "199/2", "memory_mb": "0"},
+    ]
+    reports = [
+        {"secret": secret.hex(), "epoch": epoch,
+         "reports": [answer(KINDS, secret, epoch, 81652 + place, values) for place, values in enumerate(histories * 2)]}
+        for secret in secrets for epoch in (0, 1)
+    ]  # fmt: skip
+    calls = [
+        {"metric": name, "chosen": chosen, "label": label}
+        for chosen, last, first in (
+            ([], None, None),
+            (["test"], "test", "test"),
+            (["test", "run", "build"], "build", "test"),
+            (["fmt", "run", "Build"], "run", "run"),
+            (["fmt", "absent", ""], None, None),
+        )
+        for name, label in (("last_command", last), ("first_command", first))
+    ]
+    digests = [
+        {"metric": name, "parameters": digest_input("kinds", name, toml),
+         "digest": digest_of(digest_input("kinds", name, toml)).hex()}
+        for name in toml["metrics"]
+    ]  # fmt: skip
+    return {"plan": KINDS, "digests": digests, "devices": reports, "calls": calls}
 
 
 def encode_json(plan: str, version: int, report: dict[str, Any], segment: dict[str, str]) -> str:
@@ -517,6 +631,7 @@ def write() -> dict[str, Any]:
         "plan": PLAN,
         "devices": devices,
         "sampled": sampled(secrets, histories),
+        "kinds": kinds(secrets),
     }  # fmt: skip
 
 

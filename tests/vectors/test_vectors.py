@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from reticent.device import answer
+from reticent.device import Policy, answer
 from reticent.device.prf import SecretDraws, encode
 from reticent.mechanisms import DBitFlip, Flip, Grid, OneBitMean, RandomizedResponse, bucket_window
 from reticent.plan import Plan, Window
 from reticent.reports import from_json, from_packed, to_json, to_packed
+from reticent.testing import sandbox
 
 HERE = Path(__file__).parent
 VECTORS: dict[str, Any] = json.loads((HERE / "device.json").read_text())
@@ -118,6 +119,38 @@ def test_answers_and_bytes_of_reports(device: dict[str, Any]) -> None:
         reports.append(report)
     assert to_packed(reports, PLAN).hex() == device["packed"]
     assert from_packed(bytes.fromhex(device["packed"]), PLAN) == reports
+
+
+def test_choices_flags_and_absent_values() -> None:
+    vectors = VECTORS["kinds"]
+    plan = Plan.from_toml(vectors["plan"])
+    digests = {metric.name: metric.digest.hex() for metric in plan.metrics}
+    assert digests == {vector["metric"]: vector["digest"] for vector in vectors["digests"]}
+    for device in vectors["devices"]:
+        draws = SecretDraws(bytes.fromhex(device["secret"]), plan.name, device["epoch"])
+        for vector in device["reports"]:
+            values = {
+                name: value if plan.by_name[name].labels else Fraction(value)
+                for name, value in vector["values"].items()
+            }
+            report, visited = answer(draws, plan, vector["round"], values)
+            assert visited == {name: memo["class"] for name, memo in vector["answers"].items()}
+            assert (report.id.hex(), report.bits.hex(), report.cohort) == (
+                vector["id"],
+                vector["bits"],
+                vector["cohort"],
+            )
+
+
+def test_which_of_several_choices_counts() -> None:
+    for vector in VECTORS["kinds"]["calls"]:
+        plan = Plan.from_toml(VECTORS["kinds"]["plan"])
+        name = vector["metric"]
+        with sandbox(plan, policy=Policy.unlimited()) as box:
+            for label in vector["chosen"]:
+                box.device.choose(name, label)
+            value = box.values().get(name)
+        assert (None if value is None else plan.by_name[name].labels[int(value)]) == vector["label"], vector
 
 
 @pytest.mark.parametrize("vectors", VECTORS["sampled"], ids=lambda vectors: vectors["plan"][-45:])

@@ -106,6 +106,7 @@ def estimate(store: str | None, counts: Path | None, as_json: bool, **asked: Any
     for result in results:
         for number in getattr(result.estimate, "buckets", [result.estimate]):
             place = "" if number.edges is None else f" [{number.edges[0]:g}, {number.edges[1]:g})"
+            place = f" {number.label}" if number.label else place
             shown.add_row(
                 result.metric.name + place,
                 str(result.round),

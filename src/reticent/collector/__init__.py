@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from reticent import imported_when_used
 
 if TYPE_CHECKING:
     from reticent.collector.access import COOKIE, SESSION_SECONDS, Access
@@ -27,24 +28,6 @@ if TYPE_CHECKING:
     from reticent.collector.seal import Sealer, seal_due
     from reticent.collector.server import is_loopback, make_server, parse_listen
     from reticent.collector.wire import Batch, Wire
-
-_HOME = {
-    "access": ("COOKIE", "SESSION_SECONDS", "Access"),
-    "api": ("SECURITY_HEADERS",),
-    "app": ("Collector", "SteadyClock"),
-    "commit": ("BusyError", "Committer"),
-    "health": ("LATELY_SECONDS", "Health", "KeyTraffic", "Readiness", "Traffic", "render_metrics"),
-    "ingest": ("Ingest", "Limits"),
-    "log": ("log_fault",),
-    "login": ("Pages",),
-    "openapi": ("openapi_document",),
-    "problems": ("DETAILS", "ProblemError"),
-    "protocol": ("CollectorProtocol",),
-    "seal": ("Sealer", "seal_due"),
-    "server": ("is_loopback", "make_server", "parse_listen"),
-    "wire": ("Batch", "Wire"),
-}
-"""The module of each public name."""
 
 __all__ = [
     "COOKIE",
@@ -78,9 +61,22 @@ __all__ = [
     "seal_due",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _HOME.items():
-        if name in names:
-            return getattr(import_module(f"reticent.collector.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = imported_when_used(
+    "reticent.collector",
+    {
+        "access": "COOKIE SESSION_SECONDS Access",
+        "api": "SECURITY_HEADERS",
+        "app": "Collector SteadyClock",
+        "commit": "BusyError Committer",
+        "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic render_metrics",
+        "ingest": "Ingest Limits",
+        "log": "log_fault",
+        "login": "Pages",
+        "openapi": "openapi_document",
+        "problems": "DETAILS ProblemError",
+        "protocol": "CollectorProtocol",
+        "seal": "Sealer seal_due",
+        "server": "is_loopback make_server parse_listen",
+        "wire": "Batch Wire",
+    },
+)

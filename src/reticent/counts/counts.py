@@ -152,7 +152,7 @@ def counts_from_rows(metric: Metric, rows: Iterable[tuple[int, int, int]]) -> Co
             raise ParameterError(f"{metric.name}: row", f"a whole number from 0 to {size - 1}", row)
         reports[row] += row_reports
         ones[row] += row_ones
-    if metric.kind == "mean":
+    if metric.mechanism.kind == "mean":
         return MeanCounts(reports[0], ones[0])
     return HistogramCounts(tuple(reports), tuple(ones), metric.bits)
 

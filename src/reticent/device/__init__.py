@@ -6,7 +6,8 @@ From values to reports, in somebody else's program. Standard library only.
     totals, plans, outbox,         its tables: values, plans and pauses, reports, what was told, faults
     ledger, faults
     policy, receipt                what the host allows; what the person can see
-    transport                      the way to the collector
+    rounds                         which rounds are answered
+    sending, transport             the way to the collector
     engine, device, fork           all of it together, and the quiet shell around it
 
 Importing this loads nothing until a name is used: a guest does not slow down its host's start.
@@ -14,8 +15,9 @@ Importing this loads nothing until a name is used: a guest does not slow down it
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from reticent import imported_when_used
 
 if TYPE_CHECKING:
     from reticent.device.answers import Answer, answer
@@ -27,29 +29,6 @@ if TYPE_CHECKING:
     from reticent.device.receipt import Receipt, Status, Told
     from reticent.device.statefile import StateFile
     from reticent.device.transport import Accepted, HttpTransport, Outcome, Rejected, Retry, Transport
-
-_HOME = {
-    "Accepted": "transport",
-    "Answer": "answers",
-    "Device": "device",
-    "Draws": "prf",
-    "Entry": "ledger",
-    "Epoch": "ledger",
-    "HttpTransport": "transport",
-    "Outcome": "transport",
-    "Policy": "policy",
-    "Receipt": "receipt",
-    "Rejected": "transport",
-    "Retry": "transport",
-    "SecretDraws": "prf",
-    "StateFile": "statefile",
-    "Status": "receipt",
-    "Told": "receipt",
-    "Transport": "transport",
-    "answer": "answers",
-    "clamped": "clamp",
-    "in_range": "clamp",
-}
 
 __all__ = [
     "Accepted",
@@ -74,11 +53,20 @@ __all__ = [
     "in_range",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'reticent.device' has no attribute {name!r}")
-    return getattr(import_module(f"reticent.device.{_HOME[name]}"), name)
+__getattr__ = imported_when_used(
+    "reticent.device",
+    {
+        "answers": "Answer answer",
+        "clamp": "clamped in_range",
+        "device": "Device",
+        "ledger": "Entry Epoch",
+        "policy": "Policy",
+        "prf": "Draws SecretDraws",
+        "receipt": "Receipt Status Told",
+        "statefile": "StateFile",
+        "transport": "Accepted HttpTransport Outcome Rejected Retry Transport",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -42,7 +42,8 @@ def answer(
     Where answers are sampled, the draws are those of the round's window and the round is the one they pick:
     raises `ValueError` for any other.
 
-    Each metric that is asked is answered, with 0 where `values` has nothing for it; silence would be an answer.
+    Each metric that is asked is answered, also where `values` has nothing for it, or None: silence would be an
+    answer. It counts as 0, or as no value where the metric has a bucket for that.
     Every metric costs the same draws whatever its value: one alpha, and per answer bit one memo draw and
     one flip draw, of which
 

@@ -16,12 +16,12 @@ from numbers import Integral, Rational, Real
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from reticent.plan import Plan
+    from reticent.plan import Metric, Plan
 
 Value = int | Fraction
 """A value in range: exact, and an integer where it is one (they compare ten times faster)."""
 
-Kind = Literal["not-a-number", "below-range", "above-range"]
+Kind = Literal["not-a-number", "below-range", "above-range", "unknown-label"]
 """What was wrong with a value."""
 
 _FINEST_DECIMAL = -400  # below the smallest float; a longer denominator would only cost the host memory
@@ -88,23 +88,37 @@ def plus(total: Value, amount: Value, max_value: Value) -> Value:
     return result
 
 
-def in_range(plan: Plan, values: Mapping[str, object]) -> dict[str, Value]:
+def taken(metric: Metric, value: object) -> tuple[Value | None, Kind | None]:
     """
-    One value for each metric of the plan, each clamped, then jointly within each group.
+    What a metric takes for a value, and what was wrong with it, if anything.
+
+    None is for no value, where the metric tells that from 0: what is no number there, and what is no label of
+    a choice.
+    """
+    if metric.labels:
+        known = isinstance(value, str) and value in metric.labels
+        return (metric.labels.index(str(value)), None) if known else (None, "unknown-label")
+    clean, fault = clamped(value, metric.max_value)
+    return (None if fault == "not-a-number" and metric.absent else clean), fault
+
+
+def in_range(plan: Plan, values: Mapping[str, object]) -> dict[str, Value | None]:
+    """
+    What each metric of the plan has: its value, clamped, then jointly within each group; None for no value.
 
     Where the values of a group sum to more than its limit, each is scaled by max_total / sum, exactly.
     """
-    result: dict[str, Value] = {}
-    for name, max_value in plan.max_values.items():
-        value = values.get(name, 0)
-        if type(value) is int and 0 <= value <= max_value:
-            result[name] = value
+    result: dict[str, Value | None] = {}
+    for metric in plan.metrics:
+        value = values.get(metric.name)
+        if type(value) is int and 0 <= value <= metric.max_value:
+            result[metric.name] = value
         else:
-            result[name] = clamped(value, max_value)[0]
+            result[metric.name] = taken(metric, value)[0]
     for group in plan.groups:
-        total = sum(result[name] for name in group.metrics)
+        members = {name: result[name] or 0 for name in group.metrics}
+        total = sum(members.values())
         if total > group.max_total:
             share = Fraction(group.max_total) / total
-            for name in group.metrics:
-                result[name] = whole(result[name] * share)
+            result |= {name: whole(value * share) for name, value in members.items()}
     return result

@@ -119,7 +119,7 @@ class Device:
     @property
     def plan(self) -> Plan | None:
         """The plan this device was made with; from a state file alone, the newest plan in it."""
-        return self._engine.plan if self._engine else None
+        return self._engine.plans.newest if self._engine else None
 
     @property
     def current_round(self) -> int:
@@ -141,6 +141,14 @@ class Device:
     def set(self, metric: str, value: object, *, round: int | None = None) -> None:  # noqa: A002
         """Set a metric's total in a round, the one under way unless another is given."""
         self._record(metric, value, round, replaces=True)
+
+    def choose(self, metric: str, label: str, *, round: int | None = None) -> None:  # noqa: A002
+        """
+        Say which of a choice's labels applies in a round, the one under way unless another is given.
+
+        Of several in a round, the one that the plan picks counts: the last, unless it says the first.
+        """
+        self._record(metric, label, round, replaces=True)
 
     def _record(self, metric: str, amount: object, number: int | None, *, replaces: bool) -> None:
         with self._faults:
@@ -252,8 +260,8 @@ class Device:
         return Status(
             self._name,
             do_not_track=_do_not_track() or self._engine is None,
-            refused=self._engine.refused if self._engine else (),
-            answers=self._engine is not None and self._engine.answers,
+            refused=self._engine.plans.refused if self._engine else (),
+            answers=self._engine is not None and self._engine.plans.answers,
             current_round=self.current_round,
             notes=self._faults.all(None),
             problem=problem,
@@ -315,7 +323,7 @@ class Device:
         if engine is None or self._closed:
             return None
         engine.heed_do_not_track(_do_not_track())
-        return engine if engine.answers and not engine.untracked else None
+        return engine if engine.plans.answers and not engine.untracked else None
 
     def _keep_running(self) -> None:
         """Start the background thread if there should be one and there is none in this process."""

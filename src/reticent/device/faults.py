@@ -2,7 +2,8 @@
 What went wrong, counted by kind. It stays on the device, and no note holds a value or an id.
 
     not-a-number, below-range, above-range    a value that was clamped or counted as 0
-    unknown-metric, bad-round, future-round   a call that could not be followed
+    unknown-metric, unknown-label             a call with a name that the plan does not have
+    bad-round, future-round                   a call for a round that cannot be recorded in
     late-value                                a value for a round already answered
     state-busy, state-full, state-broken      the file was locked, the disk was full, the file failed
     state-lost, state-tightened               the file was replaced; others could read it

@@ -1,4 +1,4 @@
-"""The reports of a device: waiting, or kept as receipts of what it has told."""
+"""The reports of a device: waiting, on their way, or kept as receipts of what it has told."""
 
 from __future__ import annotations
 

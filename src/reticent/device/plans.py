@@ -1,22 +1,28 @@
 """
 Which plan a round is answered under, and which rounds a pause leaves unanswered.
 
-A device answers a round under the version it held when the round began. While a pause lasts nothing is
-recorded or sent, and the rounds it overlaps are never answered.
+A device answers a round under the version it held when the round began. A plan is taken up, from the next
+round on, unless the policy or an earlier version speaks against it. While a pause lasts nothing is recorded or
+sent, and the rounds it overlaps are never answered.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import lru_cache
+from math import floor
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from reticent.device import ledger, windows
+from reticent.device.policy import Policy
+from reticent.device.schema import DeviceRow, device_row
 from reticent.errors import ReticentError
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from reticent.plan import Plan
+    from reticent.plan import Metric, Plan
 
 
 Layout = tuple[tuple[str, int, str], ...]
@@ -162,3 +168,109 @@ def is_paused_in(
         (first if last is None else last, reason, first),
     )
     return bool(overlaps)
+
+
+class HeldPlans:
+    """The plans of one state file: those it holds, and the one that the program came with."""
+
+    def __init__(self, plan: Plan | None, policy: Policy, clock: Callable[[], float]) -> None:
+        self.plan = plan
+        self.policy = policy
+        self._clock = clock
+        self._asked = (plan.version, plan.fingerprint) if plan else None
+        self._timeline: list[tuple[int, Plan]] = []
+        self.refused: tuple[str, ...] = ()
+        """Why the plan was not taken up."""
+        self.answers = True
+        """Whether some plan is held that the policy allows: a refused one changes nothing."""
+
+    @property
+    def newest(self) -> Plan | None:
+        """The plan that the program came with, or the newest that is held."""
+        return self.plan or (self._timeline[0][1] if self._timeline else None)
+
+    def opened(self, connection: sqlite3.Connection) -> None:
+        """The state file was opened: take up the plan, or find out why not."""
+        if self.plan is not None:
+            self.consider(connection, self.plan)
+        # The plans held, newest first, with the round each begins in: to find a metric without the file.
+        rows = connection.execute("SELECT from_round FROM plans ORDER BY version DESC LIMIT 4").fetchall()
+        timeline = [(first, self.plan_for(connection, first)) for (first,) in rows]
+        self._timeline = [(first, plan) for first, plan in timeline if plan is not None]
+
+    def consider(self, connection: sqlite3.Connection, plan: Plan) -> None:
+        """
+        Hold the plan from the next round on, unless something speaks against it.
+
+        A plan that is refused changes nothing: the version held goes on, if the policy allows that one.
+        """
+        me, newest = device_row(connection), latest(connection)
+        problems: list[str] = []
+        if newest is None or plan.version > newest.version:
+            problems = self._take_over(connection, me, plan)
+            newest = latest(connection)
+        elif plan.version < newest.version:
+            problems = [
+                f"version {plan.version} is older than version {newest.version}, which this device holds"
+            ]
+        elif plan.fingerprint != newest.fingerprint:
+            problems = [f"version {plan.version} is not the version {plan.version} this device holds"]
+        else:
+            refresh_text(connection, plan)
+        beyond = self._go_on(connection, me, newest) if newest else []
+        self.refused = tuple(dict.fromkeys([*problems, *beyond]))
+        self.answers = newest is not None and not beyond
+
+    def _go_on(self, connection: sqlite3.Connection, me: DeviceRow, newest: HeldPlan) -> list[str]:
+        """Answer the version held in this epoch; returns what speaks against it: a limit may be lower now."""
+        plan = self.plan_for(connection, newest.from_round)
+        if plan is None:
+            return [f"version {newest.version}, which this device holds, cannot be read any more"]
+        is_counted = ledger.holds(connection, plan, me.epoch)  # not so after `forget`
+        window = 0.0
+        if plan.answers.sampled and windows.free_from(connection) <= self._clock():
+            window = newest.round_loss  # there must be room for the next one
+        lifetime = ledger.lifetime(connection, None if is_counted else plan, me.epoch, window)
+        problems = self.policy.problems(plan, newest.round_loss, lifetime)
+        if not problems and not is_counted:
+            ledger.hold(connection, plan, me.epoch)
+        return problems
+
+    def _take_over(self, connection: sqlite3.Connection, me: DeviceRow, plan: Plan) -> list[str]:
+        """Hold a version that was not held before; returns what speaks against it instead."""
+        from reticent.plan import privacy_card
+
+        first, round_loss = floor(self._clock() / me.round_seconds) + 1, privacy_card(plan).round
+        lifetime = ledger.lifetime(connection, plan, me.epoch, round_loss * plan.answers.sampled)
+        newest = latest(connection)
+        if newest is not None and (newest.window or plan.answers.window):
+            # Another way of answering waits for the end of the window: windows never overlap.
+            first = max(first, newest.from_round)
+            if newest.window != plan.answers.window:
+                first = max(first, -(-windows.free_from(connection) // me.round_seconds))
+        is_change = me.changed_in is not None and asks_anew(connection, plan)
+        problems = self.policy.problems(
+            plan,
+            round_loss,
+            lifetime,
+            first - me.changed_in if is_change and me.changed_in is not None else None,
+        )
+        if not problems:
+            # In one transaction: nothing is ever answered that the ledger does not count.
+            take_up(connection, plan, first, round_loss)
+            ledger.hold(connection, plan, me.epoch)
+        return problems
+
+    def plan_for(self, connection: sqlite3.Connection, number: int) -> Plan | None:
+        """The plan that a round is answered under; None where it is no longer at hand."""
+        held = for_round(connection, number)
+        if held is None:
+            return None
+        return self.plan if held[:2] == self._asked else parse(held.text)
+
+    def metric(self, name: str, number: int) -> Metric | None:
+        """A metric of the plan that a round is answered under."""
+        for first, plan in self._timeline:
+            if first <= number:
+                return plan.by_name.get(name)
+        return self._timeline[-1][1].by_name.get(name) if self._timeline else None

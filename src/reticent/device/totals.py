@@ -15,26 +15,37 @@ if TYPE_CHECKING:
 
 
 class Change(NamedTuple):
-    """What happens to a total: it is set to `amount`, or `amount` is added; it stops at `max_value`."""
+    """
+    What happens to a total: it is set to `amount`, or `amount` is added; it stops at `max_value`.
+
+    With `first` it is set only where there is none yet.
+    """
 
     amount: Value
     max_value: Value
     replaces: bool
+    first: bool = False
 
     def then(self, later: Change) -> Change:
         """
         Both changes as one.
 
         >>> Change(2, 10, replaces=True).then(Change(3, 10, replaces=False))
-        Change(amount=5, max_value=10, replaces=True)
+        Change(amount=5, max_value=10, replaces=True, first=False)
         """
+        if later.first:
+            return self
         if later.replaces:
             return later
-        return Change(plus(self.amount, later.amount, later.max_value), later.max_value, self.replaces)
+        return self._replace(
+            amount=plus(self.amount, later.amount, later.max_value), max_value=later.max_value
+        )
 
-    def applied(self, total: Value) -> Value:
-        """The total afterwards."""
-        return self.amount if self.replaces else plus(total, self.amount, self.max_value)
+    def applied(self, total: Value | None) -> Value:
+        """The total afterwards; None: there was none."""
+        if total is None or (self.replaces and not self.first):
+            return self.amount
+        return total if self.first else plus(total, self.amount, self.max_value)
 
 
 Changes = dict[tuple[int, str], Change]
@@ -102,7 +113,7 @@ def write(connection: sqlite3.Connection, changes: Mapping[tuple[int, str], Chan
         row = connection.execute(
             "SELECT value FROM totals WHERE round = ? AND metric = ?", (round_number, metric)
         ).fetchone()
-        total = change.applied(_number(row[0]) if row else 0)
+        total = change.applied(_number(row[0]) if row else None)
         connection.execute(
             "INSERT OR REPLACE INTO totals (round, metric, value) VALUES (?, ?, ?)",
             (round_number, metric, str(total)),

@@ -33,7 +33,7 @@ from reticent.estimates.interval import (
     reach,
 )
 from reticent.estimates.notebook import plot_rounds
-from reticent.estimates.pooling import average, difference
+from reticent.estimates.pooling import average, difference, expected_average_half_width
 from reticent.estimates.postprocess import Fitted, clip, expectation_maximisation, norm_sub
 from reticent.estimates.table import estimates_to_frame
 
@@ -57,6 +57,7 @@ __all__ = [
     "estimate",
     "estimates_to_frame",
     "expectation_maximisation",
+    "expected_average_half_width",
     "expected_half_width",
     "expected_variance",
     "norm_sub",

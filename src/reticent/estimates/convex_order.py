@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
+from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import gammaln, xlog1py, xlogy
 
 from reticent.estimates.interval import Floats
@@ -84,9 +85,10 @@ class Law(NamedTuple):
 def convolved(one: Law, other: Law) -> Law:
     """The law of the sum of two independent numbers on the same grid."""
     size = len(one.chances) + len(other.chances) - 1
-    padded = 1 << (size - 1).bit_length()
-    product = np.fft.rfft(one.chances, padded) * np.fft.rfft(other.chances, padded)
-    chances = np.maximum(np.fft.irfft(product, padded)[:size], 0.0)
+    padded = next_fast_len(size, real=True)
+    wave = rfft(one.chances, padded)
+    product = wave * (wave if other is one else rfft(other.chances, padded))
+    chances = np.maximum(irfft(product, padded)[:size], 0.0)
     first = int(np.argmax(np.cumsum(chances) > CUT))
     last = size - int(np.argmax(np.cumsum(chances[::-1]) > CUT))
     kept = chances[first:last].copy()

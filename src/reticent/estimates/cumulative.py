@@ -9,17 +9,14 @@ from math import e, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtrc, bdtrik
 
 from reticent.counts import Counts, HistogramCounts
 from reticent.errors import ParameterError
-from reticent.estimates.estimator import HistogramEstimate, estimate
-from reticent.estimates.interval import Floats, binomial_limits
+from reticent.estimates.estimator import estimate
+from reticent.estimates.interval import Floats, Integers, binomial_limits
 from reticent.mechanisms import Flip, Mechanism
 from reticent.plan import Metric
-
-Integers = NDArray[np.int64]
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,6 +70,9 @@ class CumulativeEstimate:
 
     `values` are unbiased and need not increase; `lower` and `upper` do. A value is nan (null in JSON) where
     buckets on both sides of the edge had no report.
+
+    Of a histogram with a bucket for devices without a value, it is about the devices that have one: values are
+    ratios of unbiased estimates, and nan where none may have a value.
     """
 
     edges: tuple[float, ...]
@@ -154,10 +154,17 @@ def cumulative(metric: Metric, counts: Counts, confidence: float = 0.95) -> Cumu
     mean 0 and variance v that show b at most: b with chance v/(v + b²), and -v/b otherwise.
 
     This holds for given devices as well. For given devices and dBitFlip with d < k, coverage is measured.
+
+    *Where some devices have no value*, C at an edge is the share of all devices that have a value below it, and
+    C at the top the share that has one, c. The band [L, U] holds all of C, hence for F = C/c
+
+        L / U(top)  ≤  F  ≤  U / L(top),
+
+    at all edges at once and with the same confidence; F is 1 at the top.
     """
+    if metric.kind != "histogram" or not isinstance(counts, HistogramCounts):
+        raise ParameterError(metric.name, "a histogram", f"a {metric.kind}")
     histogram = estimate(metric, counts, confidence)
-    if not (isinstance(histogram, HistogramEstimate) and isinstance(counts, HistogramCounts)):
-        raise ParameterError(metric.name, "a histogram", "a mean")
     tail = (1 - confidence) / 2 / max(len(histogram.buckets) - 1, 1)
     limits = _limits_by_bucket if metric.mechanism.rows_are_buckets else _limits_by_report
     values, lower, upper = (
@@ -165,6 +172,8 @@ def cumulative(metric: Metric, counts: Counts, confidence: float = 0.95) -> Cumu
     )
     upper = np.minimum.accumulate(np.clip(upper, 0, 1)[::-1])[::-1]
     lower = np.minimum(np.maximum.accumulate(np.clip(lower, 0, 1)), upper)
+    if metric.absent:
+        values, lower, upper = _of_present(*(band[:-1] for band in (values, lower, upper)))
     return CumulativeEstimate(
         edges=histogram.edges,
         values=tuple(values.tolist()),
@@ -178,6 +187,16 @@ def cumulative(metric: Metric, counts: Counts, confidence: float = 0.95) -> Cumu
 
 Limits = tuple[Floats, Floats, Floats]
 """Values, lower and upper limits at the inner edges."""
+
+
+def _of_present(values: Floats, lower: Floats, upper: Floats) -> Limits:
+    """The same, at all edges, as shares of the devices that have a value: those below the last edge."""
+    known = values / values[-1] if values[-1] > 0 else np.full_like(values, np.nan)
+    low = lower / upper[-1] if upper[-1] > 0 else np.zeros_like(lower)
+    high = np.minimum(upper / lower[-1], 1.0) if lower[-1] > 0 else np.ones_like(upper)
+    known[0], low[0], high[0] = 0.0, 0.0, 0.0
+    known[-1], low[-1], high[-1] = 1.0, 1.0, 1.0
+    return known, low, high
 
 
 def _limits_by_bucket(

@@ -8,12 +8,11 @@ from math import isnan, sqrt
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reticent.counts import Counts, HistogramCounts, MeanCounts, zero
 from reticent.errors import ParameterError
-from reticent.estimates.interval import clopper_pearson, digits, paper_bound, reach
-from reticent.plan import Metric
+from reticent.estimates.interval import Floats, Integers, clopper_pearson, digits, paper_bound, reach
+from reticent.plan import Metric, MetricKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +60,11 @@ class Estimate:
     together: int = 1
     """So many intervals, this one among them, hold at once with probability `confidence`."""
     edges: tuple[float, float] | None = None
-    """The bucket, for an estimate of the share of devices in one."""
+    """The bucket, for an estimate of the share of devices in one between two numbers."""
+    label: str = ""
+    """The bucket, for one that has a name: a label of a choice, or "absent"."""
+    kind: MetricKind = "mean"
+    """What was asked."""
     rule: str = "clopper-pearson"
     """Where the interval comes from: "clopper-pearson", or for several rounds what `pooling` says."""
 
@@ -142,7 +145,8 @@ class Estimate:
             "consistent": self.consistent,
             "rule": self.rule,
         }
-        return plain if self.edges is None else {"edges": list(self.edges), **plain}
+        bucket = {"label": self.label} if self.label else {"edges": list(self.edges)} if self.edges else {}
+        return bucket | plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,17 +171,22 @@ class HistogramEstimate:
 
     @property
     def edges(self) -> tuple[float, ...]:
-        """The k + 1 edges of the k buckets."""
+        """The k + 1 edges of the k buckets between numbers; none for a choice."""
         pairs = [bucket.edges for bucket in self.buckets if bucket.edges is not None]
-        return (*(left for left, _ in pairs), pairs[-1][1])
+        return (*(left for left, _ in pairs), *(right for _, right in pairs[-1:]))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each bucket is called: its label, or its range with the unit."""
+        unit, top = f" {self.unit}" if self.unit else "", self.edges[-1:]
+        ranges = ((bucket.label, bucket.edges or (0.0, 1.0)) for bucket in self.buckets)
+        return tuple(
+            label or f"[{left:g}, {right:g}{']' if (right,) == top else ')'}{unit}"
+            for label, (left, right) in ranges
+        )
 
     def __str__(self) -> str:
-        unit = f" {self.unit}" if self.unit else ""
-        top = self.edges[-1]
-        return "\n".join(
-            f"[{left:g}, {right:g}{']' if right == top else ')'}{unit}: {bucket}"
-            for left, right, bucket in zip(self.edges, self.edges[1:], self.buckets, strict=False)
-        )
+        return "\n".join(f"{name}: {bucket}" for name, bucket in zip(self.names, self.buckets, strict=True))
 
     def _repr_html_(self) -> str:
         from reticent.estimates.notebook import histogram_html
@@ -237,83 +246,108 @@ def estimate(metric: Metric, counts: Counts, confidence: float = 0.95) -> Estima
     [8, 16) hour: 0.00 ± 0.17 (95%, n=1,000)
     [16, 24] hour: 0.09 ± 0.17 (95%, n=1,000)
     """
-    _check(metric, counts)
-    if isinstance(counts, MeanCounts):
-        hits, reports = metric.mechanism.hits([counts.reports], [counts.ones])
-        return _estimates(metric, hits, reports, counts, confidence)[0]
-    hits, reports = metric.mechanism.hits(counts.reports, counts.ones)
-    buckets = _estimates(metric, hits, reports, counts, confidence)
-    return HistogramEstimate(tuple(buckets), counts.devices, confidence, metric.unit)
+    hits, reports = (rows[:, 0] for rows in counted(metric, [counts]))
+    lower, upper = clopper_pearson(hits, reports, confidence, metric.mechanism.intervals)
+    return estimates(metric, shares(hits, reports), (lower, upper), reports, counts.devices, confidence)
 
 
-def _estimates(
-    metric: Metric, hits: NDArray[np.int64], reports: NDArray[np.int64], counts: Counts, confidence: float
-) -> list[Estimate]:
-    """One estimate per entry of `hits` and `reports`."""
+def counted(metric: Metric, rounds: Sequence[Counts]) -> tuple[Integers, Integers]:
+    """
+    The hits, and the reports they are among: [0, round] of a mean, [bucket, round] of a histogram.
+
+    Raises `ParameterError` for counts of another metric, and for those without reports.
+    """
+    expected = _shape(zero(metric))
+    for counts in rounds:
+        if (given := _shape(counts)) != expected:
+            raise ParameterError(f"counts of {metric.name}", expected, given)
+        if counts.devices == 0:
+            raise ParameterError(
+                f"counts of {metric.name}",
+                "at least one report",
+                0,
+                "a round nobody answered has no estimate",
+            )
+    rows = metric.mechanism.row_count
+    reports, ones = (
+        np.array([getattr(counts, name) for counts in rounds], dtype=np.int64).reshape(-1, rows).T
+        for name in ("reports", "ones")
+    )
+    return metric.mechanism.hits(reports, ones)
+
+
+def shares(hits: Integers, reports: Integers) -> Floats:
+    """The share of hits; nan where there is no report."""
+    return np.where(reports > 0, hits / np.maximum(reports, 1), np.nan)
+
+
+def estimates(
+    metric: Metric,
+    share: Floats,
+    ends: tuple[Floats, Floats],
+    reports: Integers,
+    devices: int,
+    confidence: float,
+    leverage: Floats | None = None,
+    rule: str = "clopper-pearson",
+) -> Estimate | HistogramEstimate:
+    """
+    The estimate behind shares of hits and the ends of their intervals: of a mean, or of each bucket.
+
+    Where there is no report, the interval is the whole range. `leverage` is the number of devices for each
+    report; a liar who picks the cohort has so many times the weight of an honest device.
+    """
     mechanism, channel = metric.mechanism, metric.channel
-    highest, together = mechanism.top, mechanism.intervals
-    lower, upper = (
-        highest * channel.truth(share) for share in clopper_pearson(hits, reports, confidence, together)
+    top, asked = mechanism.top, reports > 0
+    value = top * channel.truth(share)
+    lower = np.where(asked, top * channel.truth(ends[0]), 0.0)
+    upper = np.where(asked, top * channel.truth(ends[1]), top)
+    noise, sampling = mechanism.variances(metric.flip, np.clip(np.where(asked, value / top, 0.5), 0.0, 1.0))
+    columns = zip(
+        value.tolist(),
+        np.clip(lower, 0.0, top).tolist(),
+        np.clip(upper, 0.0, top).tolist(),
+        reports.tolist(),
+        zip(lower.tolist(), upper.tolist(), strict=True),
+        (noise / (noise + sampling)).tolist(),
+        (
+            reach(metric) * (devices / np.where(asked, reports, devices) if leverage is None else leverage)
+        ).tolist(),
+        strict=True,
     )
-    asked = reports > 0
-    value = np.where(asked, highest * channel.truth(hits / np.maximum(reports, 1)), np.nan)
-    lower, upper = np.where(asked, lower, 0.0), np.where(asked, upper, highest)
-    noise, sampling = mechanism.variances(
-        metric.flip, np.clip(np.where(asked, value / highest, 0.5), 0.0, 1.0)
-    )
-    leverage = np.where(asked, counts.devices / np.maximum(reports, 1), 1.0)
-    columns = (
-        value,
-        np.clip(lower, 0.0, highest),
-        np.clip(upper, 0.0, highest),
-        reports,
-        lower,
-        upper,
-        noise / (noise + sampling),
-        reach(metric) * leverage,
-    )
-    bound = paper_bound(metric, counts.devices, confidence)
-    buckets: list[tuple[float, float] | None] = [None]
-    if metric.kind == "histogram":
-        buckets = list(pairwise(float(edge) for edge in mechanism.points))
-    return [
+    bound = paper_bound(metric, devices, confidence)
+    ranges = [*pairwise(map(float, mechanism.points))]
+    places = [
+        (label, None if label or mechanism.buckets is None else ranges[place])
+        for place, label in enumerate(metric.bucket_labels)
+    ]
+    numbers = [
         Estimate(
-            value=row_value,
-            lower=row_lower,
-            upper=row_upper,
+            value=number,
+            lower=low,
+            upper=high,
             confidence=confidence,
-            reports=row_reports,
-            devices=counts.devices,
-            unit="" if edges else metric.unit,
-            span=(0.0, highest),
-            uncut=(uncut_lower, uncut_upper),
+            reports=count,
+            devices=devices,
+            unit="" if mechanism.buckets else metric.unit,
+            span=(0.0, top),
+            uncut=uncut,
             noise_share=noise_share,
             paper_bound=bound,
             manipulation=manipulation,
-            together=together,
+            together=mechanism.intervals,
             edges=edges,
+            label=label,
+            kind=metric.kind,
+            rule=rule,
         )
-        for edges, (
-            row_value,
-            row_lower,
-            row_upper,
-            row_reports,
-            uncut_lower,
-            uncut_upper,
-            noise_share,
-            manipulation,
-        ) in zip(buckets, zip(*(column.tolist() for column in columns), strict=True), strict=True)
+        for (label, edges), (number, low, high, count, uncut, noise_share, manipulation) in zip(
+            places, columns, strict=True
+        )
     ]
-
-
-def _check(metric: Metric, counts: Counts) -> None:
-    expected, given = _shape(zero(metric)), _shape(counts)
-    if expected != given:
-        raise ParameterError(f"counts of {metric.name}", expected, given)
-    if counts.devices == 0:
-        raise ParameterError(
-            f"counts of {metric.name}", "at least one report", 0, "a round nobody answered has no estimate"
-        )
+    if mechanism.buckets is None:
+        return numbers[0]
+    return HistogramEstimate(tuple(numbers), devices, confidence, metric.unit)
 
 
 def _shape(counts: Counts) -> str:

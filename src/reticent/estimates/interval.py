@@ -13,6 +13,7 @@ from reticent.errors import ParameterError
 from reticent.plan import Metric
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 def clopper_pearson(ones: Any, reports: Any, confidence: float, together: int = 1) -> tuple[Floats, Floats]:
@@ -102,7 +103,7 @@ def paper_bound(metric: Metric, devices: int, confidence: float = 0.95) -> float
     delta = 1 - confidence
     mechanism = metric.mechanism
     contrast = float(metric.flip.channel(mechanism.paper_response).contrast)
-    if metric.kind == "mean":
+    if mechanism.kind == "mean":
         return mechanism.top / sqrt(2 * devices) / contrast * sqrt(log(2 / delta))
     count = mechanism.intervals
     return sqrt(5 * count / (devices * mechanism.bits)) / contrast * sqrt(log(6 * count / delta))

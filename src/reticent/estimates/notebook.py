@@ -55,19 +55,20 @@ def estimate_html(estimate: Estimate) -> Safe:
             f"{shown(estimate.manipulation_bound(LIARS))}{unit} at most",
         ],
     ]
-    title = str(estimate) if estimate.edges is None else f"{bucket_name(*estimate.edges)}: {estimate}"
+    name = estimate.label or (bucket_name(*estimate.edges) if estimate.edges else "")
+    title = f"{name}: {estimate}" if name else str(estimate)
     return page(table(title, [], rows), *_doubts([estimate]))
 
 
 def histogram_html(histogram: HistogramEstimate) -> Safe:
     """A row per bucket: its share, its interval, and both as a bar."""
-    buckets, edges = histogram.buckets, histogram.edges
+    buckets = histogram.buckets
     numbers = [number for bucket in buckets for number in (bucket.value, bucket.lower, bucket.upper)]
     scale = float(np.nanmin(numbers)), float(np.nanmax(numbers))
     uneven = len({bucket.reports for bucket in buckets}) > 1
     rows = (
         [
-            bucket_name(left, right, closed=right == edges[-1]),
+            name.removesuffix(f" {histogram.unit}"),
             f"{bucket.value:,.{digits(bucket.half_width)}f} ± {bucket.half_width:,.{digits(bucket.half_width)}f}"
             if bucket.reports
             else "unknown",
@@ -75,7 +76,7 @@ def histogram_html(histogram: HistogramEstimate) -> Safe:
             bar(bucket.value, bucket.lower, bucket.upper, scale),
             *([f"{bucket.reports:,}"] if uneven else []),
         ]
-        for left, right, bucket in zip(edges, edges[1:], buckets, strict=False)
+        for name, bucket in zip(histogram.names, buckets, strict=True)
     )
     interval = f"{_level(histogram.confidence)} interval"
     return page(
@@ -168,8 +169,8 @@ def plot_estimate(estimate: Estimate, axes: Axes | None = None, truth: float | N
     if truth is not None:
         drawn.axvline(truth, color=_TRUTH, linestyle="--", label="truth")
     what = estimate.unit or "value"
-    if estimate.edges is not None:
-        what = f"share of devices in {bucket_name(*estimate.edges)}"
+    if estimate.label or estimate.edges:
+        what = f"share of devices in {estimate.label or bucket_name(*(estimate.edges or (0, 0)))}"
     drawn.set(title=str(estimate), xlabel=what, ylim=(-1, 1), yticks=[])
     drawn.xaxis.set_major_formatter(_COMMAS)
     drawn.margins(x=0.15)
@@ -192,7 +193,12 @@ def plot_histogram(
         shares = _as_long("truth", truth, len(buckets), "buckets")
         drawn.hlines(shares, places - 0.45, places + 0.45, color=_TRUTH, linewidth=2, label="truth", zorder=3)
     drawn.axhline(0, color="#888888", linewidth=0.8)
-    _label_edges(drawn, histogram.edges)
+    edges, named = histogram.edges, [place for place, bucket in enumerate(buckets) if bucket.label]
+    step = max(1, -(-(len(edges) - 1) // _MOST_LABELS))  # all edges between the bars, or every so many
+    drawn.set_xticks(
+        [*(np.arange(len(edges))[::step] - 0.5), *named],
+        [*(f"{edge:,g}" for edge in edges[::step]), *(buckets[place].label for place in named)],
+    )
     drawn.set(
         title=f"Share of devices per bucket (n={histogram.reports:,})",
         xlabel=histogram.unit or "value",
@@ -285,13 +291,6 @@ def _interval(estimates: Sequence[Estimate]) -> tuple[Any, Any]:
 
 def _interval_label(confidence: float) -> str:
     return f"{100 * confidence:g} % interval"
-
-
-def _label_edges(axes: Any, edges: Sequence[float]) -> None:
-    """The edges between the bars: all of them, or every so many."""
-    step = max(1, -(-(len(edges) - 1) // _MOST_LABELS))
-    shown = edges[::step]
-    axes.set_xticks(np.arange(len(edges))[::step] - 0.5, [f"{edge:,g}" for edge in shown])
 
 
 def _as_long(name: str, numbers: Sequence[float], count: int, of: str = "estimates") -> list[float]:

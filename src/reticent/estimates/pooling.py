@@ -34,11 +34,9 @@ population's change. Different devices, such as two segments of one round, are i
 *convex-order*, for a difference of two periods: upper means add under any dependence, so those of the two
 averages do.
 
-*wide*: the ends of the rounds' intervals are averaged, or subtracted crosswise. Since sd(average) ≤ average
-of sds and sd(a - b) ≤ sd(a) + sd(b) whatever the dependence, it holds for many devices, and exactly for an
-average of devices that keep their class; for few devices that change it is measured, not proved. It is used
-where it is narrower, which the numbers of reports and rounds and γ decide, never the answers: averages with a
-flip of about 0.1 or less.
+Averaging the ends of the rounds' own intervals, or subtracting them crosswise, would be narrower by a sixth
+where there is no flip. It holds for ever more devices, since sd(a + b) ≤ sd(a) + sd(b), but quantiles do not
+add like that and few devices that change can break it; so it is not offered.
 
 **Sampled answers** are fresh draws: the *counts* of all rounds add up and Clopper-Pearson is exact for them
 (*clopper-pearson*). The figure is the mean over reports, so a round with more reports weighs more. The
@@ -61,8 +59,8 @@ import numpy as np
 from reticent.counts import Counts, HistogramCounts, MeanCounts
 from reticent.errors import ParameterError
 from reticent.estimates.convex_order import average_excess, average_interval, difference_excess
-from reticent.estimates.estimator import Estimate, HistogramEstimate, estimate
-from reticent.estimates.interval import Floats, binomial_limits
+from reticent.estimates.estimator import Estimate, HistogramEstimate, counted, estimate, estimates, shares
+from reticent.estimates.interval import Floats, binomial_limits, expected_half_width
 from reticent.plan import Answers, Metric
 
 REMEMBERED = Answers()
@@ -103,10 +101,19 @@ def average(
     """
     if not rounds:
         raise ParameterError("rounds", "the counts of at least one round", 0)
-    if answers.sampled:
+    if answers.sampled or len(rounds) == 1:
         return estimate(metric, reduce(add, rounds), confidence)
-    period = _Period(metric, rounds, confidence)
-    return period.shaped([_average(metric, numbers) for numbers in period.numbers])
+    bits = _Bits(metric, rounds, confidence)
+    return estimates(
+        metric,
+        bits.share,
+        bits.interval(bits.tail),
+        bits.reports,
+        bits.smallest,
+        confidence,
+        bits.leverage,
+        rule="convex-order",
+    )
 
 
 @overload
@@ -147,106 +154,107 @@ def difference(
     of the devices that answered. For devices that did not change, the noise cancels and the interval is far
     wider than the error, which nobody can know from counts alone.
     """
-    periods = []
-    for rounds in (later, earlier):
-        counts = [*rounds] if isinstance(rounds, Sequence) else [rounds]
-        if not counts:
-            raise ParameterError("rounds", "the counts of at least one round", 0)
-        periods.append(_Period(metric, [reduce(add, counts)] if answers.sampled else counts, confidence))
-    pairs = zip(periods[0].numbers, periods[1].numbers, strict=True)
-    rule = _square_and_add if answers.sampled else _change
-    return periods[0].shaped([rule(metric, after, before) for after, before in pairs])
+    periods = [[*rounds] if isinstance(rounds, Sequence) else [rounds] for rounds in (later, earlier)]
+    after, before = (average(metric, rounds, confidence, answers) for rounds in periods)
+    pairs = [*zip(_numbers(after), _numbers(before), strict=True)]
+    if answers.sampled:
+        numbers = [_subtracted(*pair, _square_and_add(*pair), "square-and-add") for pair in pairs]
+    else:
+        new, old = (_Bits(metric, rounds, confidence) for rounds in periods)
+        excess = _excess_of_rounds if new.single and old.single else _excess_of_periods
+        tail, spent = (1 - SPENT_ON_NUISANCE) * new.tail, SPENT_ON_NUISANCE * new.tail / 2
+        boxes = new.interval(spent), old.interval(spent)
+        scale = metric.mechanism.top / float(metric.channel.contrast)
+        numbers = []
+        for place, pair in enumerate(pairs):
+            ends = (0.0, 0.0)
+            if new.reports[place] and old.reports[place]:
+                later_box, earlier_box = ((low[place], high[place]) for low, high in boxes)
+                ends = (
+                    scale * excess(new, later_box, old, earlier_box, place, tail),
+                    scale * excess(old, earlier_box, new, later_box, place, tail),
+                )
+            numbers.append(_subtracted(*pair, ends, "convex-order"))
+    if isinstance(after, Estimate):
+        return numbers[0]
+    return replace(after, buckets=tuple(numbers), reports=min(after.reports, before.reports))
 
 
-Rounds = tuple[Estimate, ...]
-"""One number, or one bucket, in each round of a period."""
+def expected_average_half_width(
+    metric: Metric, devices: int, rounds: int, confidence: float = 0.95, answers: Answers = REMEMBERED
+) -> float:
+    """
+    The half-width to expect of an average over rounds, at the worst truth.
+
+    The same rules as `average`: `devices` answer every round with remembered answers, or each one round of
+    every window with sampled ones.
+
+    >>> from reticent.mechanisms import Flip, OneBitMean
+    >>> part = Metric("part", OneBitMean(epsilon=1, max_value=1), Flip("1/5"))
+    >>> [round(expected_average_half_width(part, 100_000, rounds), 4) for rounds in (1, 28, 1460)]
+    [0.0112, 0.0083, 0.0081]
+    >>> part = Metric("part", OneBitMean(epsilon=1, max_value=1))
+    >>> weekly = Answers(window=28)
+    >>> [round(expected_average_half_width(part, 100_000, rounds, 0.95, weekly), 4) for rounds in (1, 28, 1460)]
+    [0.0358, 0.0067, 0.0009]
+    """
+    if answers.sampled:
+        return expected_half_width(metric, max(1, devices * rounds // answers.window), confidence)
+    if rounds == 1:
+        return expected_half_width(metric, devices, confidence)
+    mechanism, flip = metric.mechanism, float(metric.flip.probability)
+    reports = max(1, int(devices * mechanism.least_share))
+    if mechanism.intervals > 1:
+        reports = _rounded_down(reports)
+    tail = (1 - confidence) / mechanism.intervals / 2
+    lower, upper = average_interval(np.array(0.5), reports, rounds if flip else 1, flip, tail)
+    return mechanism.top * float(upper - lower) / 2 / float(metric.channel.contrast)
 
 
-class _Period:
-    """The rounds of a period, number by number."""
-
-    def __init__(self, metric: Metric, rounds: Sequence[Counts], confidence: float) -> None:
-        self.estimates = [estimate(metric, counts, confidence) for counts in rounds]
-        parts = [
-            number.buckets if isinstance(number, HistogramEstimate) else (number,)
-            for number in self.estimates
-        ]
-        self.numbers: list[Rounds] = [*zip(*parts, strict=True)]
-
-    def shaped(self, numbers: list[Estimate]) -> Estimate | HistogramEstimate:
-        """The numbers as what the metric is: one of them, or a histogram."""
-        first = self.estimates[0]
-        if isinstance(first, Estimate):
-            return numbers[0]
-        fewest = min(number.reports for number in self.estimates)
-        return replace(first, buckets=tuple(numbers), reports=fewest)
-
-
-def _average(metric: Metric, rounds: Rounds) -> Estimate:
-    """The average of one number over rounds, by the narrower rule for so many reports, rounds and flips."""
-    if len(rounds) == 1:
-        return rounds[0]
-    wide = _averaged(rounds)
-    if not (wide.reports and metric.flip.threshold):
-        return wide
-    bits = _Bits(metric, rounds)
-    if bits.excess(np.array(0.5), bits.tail) >= _wide_at_half(rounds):
-        return wide
-    ends = metric.mechanism.top * metric.channel.truth(np.array(bits.interval(bits.tail)))
-    return _with_ends(wide, float(ends[0]), float(ends[1]), "convex-order")
-
-
-def _change(metric: Metric, later: Rounds, earlier: Rounds) -> Estimate:
-    """The change of one number, by the narrower rule for so many reports, rounds and flips."""
-    wide = _subtracted(_averaged(later), _averaged(earlier))
-    if not wide.reports:
-        return wide
-    new, old = _Bits(metric, later), _Bits(metric, earlier)
-    single, tail = len(later) == len(earlier) == 1, (1 - SPENT_ON_NUISANCE) * new.tail
-    excess = _excess_of_rounds if single else _excess_of_periods
-    half = (0.5, 0.5)
-    if excess(new, half, old, half, tail) >= _wide_at_half(later) + _wide_at_half(earlier):
-        return wide
-    new_box, old_box = (bits.interval(SPENT_ON_NUISANCE * bits.tail / 2) for bits in (new, old))
-    scale = metric.mechanism.top / float(metric.channel.contrast)
-    up = scale * excess(new, new_box, old, old_box, tail)
-    down = scale * excess(old, old_box, new, new_box, tail)
-    return _with_ends(wide, wide.value - up, wide.value + down, "convex-order")
+def _numbers(number: Estimate | HistogramEstimate) -> tuple[Estimate, ...]:
+    return (number,) if isinstance(number, Estimate) else number.buckets
 
 
 class _Bits:
-    """The bits behind one number in the rounds of a period: how many, with what share of ones."""
+    """The bits behind a mean, or behind each bucket, in the rounds of a period: how many, with what share of ones."""
 
-    def __init__(self, metric: Metric, rounds: Rounds) -> None:
-        self.rounds = rounds
+    def __init__(self, metric: Metric, rounds: Sequence[Counts], confidence: float) -> None:
+        hits, reports = counted(metric, rounds)
+        devices = np.array([counts.devices for counts in rounds])
         self.flip = float(metric.flip.probability)
-        self.bounds = (self.flip, 1 - self.flip)
-        shares = [metric.channel.share(number.value / metric.mechanism.top) for number in rounds]
-        self.share = float(np.mean(shares))
-        self.reports = min(number.reports for number in rounds)
-        self.tail = _tail(rounds[0])
-        # Rounding down widens the interval by 1.6 % at most; it lets the buckets of a histogram share laws.
-        self.devices = _rounded_down(self.reports) if rounds[0].together > 1 else self.reports
+        self.single = len(rounds) == 1
+        # Without flips the sum over R rounds of a device that never changes is R times one bit: one round's law.
+        self.rounds = len(rounds) if self.flip else 1
+        self.tail = (1 - confidence) / metric.mechanism.intervals / 2
+        self.together = metric.mechanism.intervals > 1
+        self.smallest = int(devices.min())
+        self.reports = reports.min(axis=1)
+        self.share: Floats = shares(hits, reports).mean(axis=1)
+        self.leverage: Floats = (devices / np.where(reports, reports, devices)).mean(axis=1)
+        # Rounding down widens an interval by 1.6 % at most; it lets the buckets of a histogram share laws.
+        self.devices = [_rounded_down(count) if self.together else count for count in self.reports.tolist()]
 
-    def excess(self, share: Floats, tail: float) -> Floats:
-        """How far above its mean the average may be; `share` is that mean."""
-        return average_excess(share, self.devices, len(self.rounds), self.flip, tail)
+    def excess(self, place: int, means: Floats, tail: float) -> float:
+        """How far the average at `place` may be above its mean, at most, where that is one of `means`."""
+        return float(average_excess(means, self.devices[place], self.rounds, self.flip, tail).max())
 
-    def interval(self, tail: float) -> tuple[float, float]:
-        """Where the mean is: each end is wrong with chance `tail` at most."""
-        if len(self.rounds) == 1:
-            hits = round(self.share * self.reports)
-            lower, upper = binomial_limits(hits, self.reports, tail)
-        else:
-            share = np.array(self.share)
-            lower, upper = average_interval(share, self.devices, len(self.rounds), self.flip, tail)
-        return float(np.clip(lower, *self.bounds)), float(np.clip(upper, *self.bounds))
+    def interval(self, tail: float) -> tuple[Floats, Floats]:
+        """Where each mean is: each end is wrong with chance `tail` at most; nothing where there is no report."""
+        lower, upper = np.full((2, len(self.share)), np.nan)
+        if self.single:
+            lower, upper = binomial_limits(np.nan_to_num(self.share) * self.reports, self.reports, tail)
+        for devices in () if self.single else {*self.devices} - {0}:
+            alike = np.array(self.devices) == devices
+            lower[alike], upper[alike] = average_interval(
+                self.share[alike], devices, self.rounds, self.flip, tail
+            )
+        return np.clip(lower, self.flip, 1 - self.flip), np.clip(upper, self.flip, 1 - self.flip)
 
 
 Box = tuple[float, float]
 
 
-def _excess_of_rounds(later: _Bits, new: Box, earlier: _Bits, old: Box, tail: float) -> float:
+def _excess_of_rounds(later: _Bits, new: Box, earlier: _Bits, old: Box, place: int, tail: float) -> float:
     """
     How far the change of the share of ones may be above its mean, for two rounds.
 
@@ -255,73 +263,45 @@ def _excess_of_rounds(later: _Bits, new: Box, earlier: _Bits, old: Box, tail: fl
     buckets share laws.
     """
     widest = [min(max(0.5, low), high) for low, high in (new, old)]
-    if later.rounds[0].together > 1:
+    if later.together:
         widest = [_nearer_to_half(share) for share in widest]
-    excess = difference_excess(widest[0], later.devices, widest[1], earlier.devices, tail)
-    return (1 + 1 / min(later.devices, earlier.devices)) * excess
+    counts = later.devices[place], earlier.devices[place]
+    return (1 + 1 / min(counts)) * difference_excess(widest[0], counts[0], widest[1], counts[1], tail)
 
 
-def _excess_of_periods(later: _Bits, new: Box, earlier: _Bits, old: Box, tail: float) -> float:
+def _excess_of_periods(later: _Bits, new: Box, earlier: _Bits, old: Box, place: int, tail: float) -> float:
     """The same for two averages: upper means add, whatever the dependence."""
-    rises = later.excess(np.linspace(*new, 65), tail).max()
-    falls = earlier.excess(1 - np.linspace(*old, 65), tail).max()
-    return float(rises + falls)
+    rises, falls = np.linspace(*new, 65), 1 - np.linspace(*old, 65)
+    return later.excess(place, rises, tail) + earlier.excess(place, falls, tail)
 
 
-def _square_and_add(metric: Metric, later: Rounds, earlier: Rounds) -> Estimate:
-    """The change of one number between independent reports."""
-    (after,), (before,) = later, earlier
-    wide = _subtracted(after, before)
-    if not wide.reports:
-        return wide
+def _square_and_add(after: Estimate, before: Estimate) -> tuple[float, float]:
+    """How far a change may be below and above, between independent reports."""
     down = hypot(after.value - after.uncut[0], before.uncut[1] - before.value)
-    up = hypot(after.uncut[1] - after.value, before.value - before.uncut[0])
-    return _with_ends(wide, wide.value - down, wide.value + up, "square-and-add")
+    return down, hypot(after.uncut[1] - after.value, before.value - before.uncut[0])
 
 
-def _averaged(rounds: Rounds) -> Estimate:
-    return _combined(rounds, [1 / len(rounds)] * len(rounds), rounds[0].span)
-
-
-def _subtracted(later: Estimate, earlier: Estimate) -> Estimate:
-    low, high = later.span
-    return _combined((later, earlier), [1.0, -1.0], (low - high, high - low))
-
-
-def _combined(numbers: Rounds, weights: list[float], span: tuple[float, float]) -> Estimate:
-    """Σ weight · estimate, by the wide rule."""
-    pairs = [*zip(weights, numbers, strict=True)]
-    ends = [sorted(weight * end for end in number.uncut) for weight, number in pairs]
-    squares = [abs(weight) * number.half_width**2 for weight, number in pairs]
-    noise = sum(square * number.noise_share for square, number in zip(squares, numbers, strict=True))
-    combined = replace(
-        numbers[0],
-        value=sum(weight * number.value for weight, number in pairs),
-        reports=min(number.reports for number in numbers),
-        devices=min(number.devices for number in numbers),
-        span=span,
+def _subtracted(after: Estimate, before: Estimate, reach: tuple[float, float], rule: str) -> Estimate:
+    """The change of one number, which may be so far below and above its value; else anything is possible."""
+    squares = after.half_width**2, before.half_width**2
+    noise = squares[0] * after.noise_share + squares[1] * before.noise_share
+    value, most = after.value - before.value, after.span[1] - after.span[0]
+    known = after.reports and before.reports
+    uncut = (value - reach[0], value + reach[1]) if known else (-most, most)
+    return replace(
+        after,
+        value=value,
+        lower=min(max(uncut[0], -most), most),
+        upper=min(max(uncut[1], -most), most),
+        reports=min(after.reports, before.reports),
+        devices=min(after.devices, before.devices),
+        span=(-most, most),
+        uncut=uncut,
         noise_share=noise / sum(squares),
-        paper_bound=sum(abs(weight) * number.paper_bound for weight, number in pairs),
-        manipulation=sum(abs(weight) * number.manipulation for weight, number in pairs),
+        paper_bound=after.paper_bound + before.paper_bound,
+        manipulation=after.manipulation + before.manipulation,
+        rule=rule,
     )
-    return _with_ends(combined, sum(low for low, _ in ends), sum(high for _, high in ends), "wide")
-
-
-def _with_ends(number: Estimate, lower: float, upper: float, rule: str) -> Estimate:
-    low, high = number.span
-    cut = [min(max(end, low), high) for end in (lower, upper)]
-    return replace(number, uncut=(lower, upper), lower=cut[0], upper=cut[1], rule=rule)
-
-
-def _wide_at_half(rounds: Rounds) -> float:
-    """The average half-width of the rounds' shares of ones, if each were one half."""
-    reports = np.array([number.reports for number in rounds])
-    lower, upper = binomial_limits(reports / 2, reports, _tail(rounds[0]))
-    return float((upper - lower).mean()) / 2
-
-
-def _tail(number: Estimate) -> float:
-    return (1 - number.confidence) / number.together / 2
 
 
 def _rounded_down(count: int) -> int:

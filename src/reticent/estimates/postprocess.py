@@ -123,8 +123,8 @@ class _Fit:
 
     @classmethod
     def of(cls, metric: Metric, counts: HistogramCounts) -> _Fit:
-        if metric.kind == "mean":
-            raise ParameterError(metric.name, "a histogram", "a mean")
+        if metric.mechanism.kind == "mean":
+            raise ParameterError(metric.name, "a histogram or a choice", f"a {metric.kind}")
         channel = metric.flip.channel(metric.mechanism.response)
         chance = np.asarray(channel.share(metric.mechanism.yes()), dtype=np.float64)
         ones = np.array(counts.ones, dtype=np.float64)

@@ -34,7 +34,7 @@ COLUMNS = (
     Column("plan", "string", "the plan's name"),
     Column("version", "int64", "its version"),
     Column("metric", "string", "the metric's name"),
-    Column("kind", "string", "mean or histogram"),
+    Column("kind", "string", "mean, histogram, choice or flag"),
     Column("unit", "string", "of a mean, or of a bucket's ends; shares have none"),
     Column("round", "int64", "the round's number"),
     Column("start", "int64", "when the round began, unix seconds"),
@@ -62,6 +62,7 @@ COLUMNS = (
     Column("noise_share", "float64", "the share of the variance that privacy costs"),
     Column("together", "int64", "so many intervals hold at once with this confidence"),
     Column("rule", "string", "where the interval comes from"),
+    Column("label", "string", "the bucket's name, of a choice; absent for devices without a value"),
 )
 """All columns, in their order; new ones go to the end."""
 ABOUT = ("plan", "version", "metric", "round", "start", "end", "state", "segment")
@@ -111,7 +112,7 @@ def _number_rows(
         low, high = number.edges or (None, None)
         known = {
             **about,
-            "kind": "mean" if number.edges is None else "histogram",
+            "label": number.label or None,
             "unit": estimate.unit,
             "bucket": None if buckets is None else place,
             "bucket_low": low,

@@ -234,6 +234,8 @@ def _number(row: Mapping[str, Any], unit: str) -> Estimate:
         **{name: row[name] for name in same},
         **{name: int(row[name]) for name in ("reports", "devices", "together")},
         rule=row["rule"],
+        kind=row["kind"],
+        label=row["label"] or "",
         unit=unit,
         span=(row["span_lower"], row["span_upper"]),
         uncut=(row["uncut_lower"], row["uncut_upper"]),

@@ -218,10 +218,10 @@ class DBitFlip(Mechanism):
 
     def extremes(self, cohort: int) -> tuple[Value, Value] | None:
         """Two values: in the first two buckets of its window, or one inside and one outside."""
-        edges, window = self.buckets.edges, self.window(cohort)
+        window = self.window(cohort)
         outside = next((bucket for bucket in range(len(self.buckets)) if bucket not in window), None)
         second = window[1] if len(window) > 1 else outside
-        return None if second is None else (edges[window[0]], edges[second])
+        return None if second is None else (self.buckets.value_in(window[0]), self.buckets.value_in(second))
 
 
 @lru_cache(maxsize=64)

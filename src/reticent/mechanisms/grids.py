@@ -90,14 +90,17 @@ class Buckets:
     """
     [e₀, e₁), [e₁, e₂), …, [e_{k-1}, e_k]: the last one holds the top of the range too.
 
-    >>> hours = Buckets.even(max_value=24, count=3)
-    >>> [hours.index(value) for value in (0, 7, 8, 24)]
-    [0, 0, 1, 2]
+    With `absent`, one more bucket follows, for devices that have no value.
+
+    >>> hours = Buckets.even(max_value=24, count=3, absent=True)
+    >>> [hours.index(value) for value in (0, 7, 8, 24, None)]
+    [0, 0, 1, 2, 3]
     """
 
     edges: tuple[int | Fraction, ...]
+    absent: bool
 
-    def __init__(self, edges: Iterable[Number]) -> None:
+    def __init__(self, edges: Iterable[Number], absent: bool = False) -> None:
         given = tuple(edges)
         exact_edges = tuple(whole_if_possible(exact(edge, "edges")) for edge in given)
         increasing = all(a < b for a, b in pairwise(exact_edges))
@@ -108,28 +111,35 @@ class Buckets:
                 [str(edge) for edge in given],
             )
         object.__setattr__(self, "edges", exact_edges)
+        object.__setattr__(self, "absent", absent)
 
     @classmethod
-    def even(cls, max_value: Number, count: int) -> Buckets:
+    def even(cls, max_value: Number, count: int, absent: bool = False) -> Buckets:
         """`count` buckets of one width."""
         top = exact(max_value, "max_value")
         if top <= 0:
             raise ParameterError("max_value", "a number > 0", max_value)
         if not isinstance(count, int) or count < 2:
             raise ParameterError("buckets", "a whole number >= 2", count)
-        return cls(top * edge / count for edge in range(count + 1))
+        return cls((top * edge / count for edge in range(count + 1)), absent)
 
     def __len__(self) -> int:
-        return len(self.edges) - 1
+        return len(self.edges) - 1 + self.absent
 
     @property
     def max_value(self) -> int | Fraction:
         """The last edge."""
         return self.edges[-1]
 
-    def index(self, value: int | Fraction) -> int:
-        """The bucket that holds `value`, which must lie in the range."""
-        return min(place_among(self.edges, value), len(self)) - 1
+    def index(self, value: int | Fraction | None) -> int:
+        """The bucket that holds `value`, which must lie in the range; None is for no value."""
+        if value is None:
+            return len(self.edges) - 1 if self.absent else 0
+        return min(place_among(self.edges, value), len(self.edges) - 1) - 1
+
+    def value_in(self, bucket: int) -> int | Fraction | None:
+        """A value that lies in a bucket: its lower edge, and None in the bucket for no value."""
+        return self.edges[bucket] if bucket < len(self.edges) - 1 else None
 
 
 def place_among(points: tuple[int | Fraction, ...], value: int | Fraction) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from reticent.mechanisms.thresholds import SCALE, Number
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 
 def hadamard_sign(row: Any, column: Any) -> Any:
@@ -42,6 +41,8 @@ def walsh_hadamard(signal: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     H · signal for the Sylvester matrix H, in K log₂ K additions; the length K is a power of two.
 
+    Several signals, along the first axis of an array, are transformed side by side.
+
     >>> import numpy as np
     >>> walsh_hadamard(np.array([1, 0, 0, 2])).tolist()
     [3, -1, -1, 3]
@@ -49,10 +50,10 @@ def walsh_hadamard(signal: NDArray[np.int64]) -> NDArray[np.int64]:
     import numpy as np
 
     result = np.array(signal, dtype=np.int64)
-    half = 1
+    shape, half = result.shape, 1
     while half < len(result):
-        pairs = result.reshape(-1, 2, half)
-        result = np.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), axis=1).ravel()
+        pairs = result.reshape(-1, 2, half, *shape[1:])
+        result = np.stack((pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]), axis=1).reshape(shape)
         half *= 2
     return result
 
@@ -155,9 +156,7 @@ class HadamardBit(Mechanism):
         """What the answer bit's draw is compared with."""
         return (self.response.low if memo_class else self.response.high,)
 
-    def hits(
-        self, reports: Sequence[int], ones: Sequence[int]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def hits(self, reports: ArrayLike, ones: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """
         Per bucket, how many reports agree with its column, (n + W_v)/2, among all n.
 
@@ -176,10 +175,11 @@ class HadamardBit(Mechanism):
         """
         import numpy as np
 
-        answers, devices = np.array(reports, dtype=np.int64), sum(reports)
+        answers = np.array(reports, dtype=np.int64)
+        devices = answers.sum(axis=0)
         transform = walsh_hadamard(2 * np.array(ones, dtype=np.int64) - answers)
         agreeing: NDArray[np.int64] = (devices + transform[1 : len(self.buckets) + 1]) // 2
-        return agreeing, np.full(len(self.buckets), devices)
+        return agreeing, np.broadcast_to(devices, agreeing.shape)
 
     def channel(self, flip: Flip) -> Channel:
         """

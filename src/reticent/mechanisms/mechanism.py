@@ -20,7 +20,7 @@ from reticent.mechanisms.response import Channel, Flip, RandomizedResponse
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 COHORTS = 256
 """
@@ -31,7 +31,8 @@ in every round: it tells the collector 8 bits about which device this is, for ev
 """
 
 Kind = Literal["mean", "histogram"]
-Value = int | Fraction
+Value = int | Fraction | None
+"""What a device has measured, exactly; None: nothing, which buckets may have a place for."""
 
 
 class Table(Protocol):
@@ -133,14 +134,14 @@ class Mechanism(ABC):
         return self.response.epsilon
 
     @property
-    def points(self) -> tuple[Value, ...]:
+    def points(self) -> tuple[int | Fraction, ...]:
         """The points of the grid, or the edges of the buckets: from 0 to `max_value`."""
         if self.grid is not None:
             return self.grid.points
         return self.buckets.edges if self.buckets is not None else ()
 
     @property
-    def max_value(self) -> Value:
+    def max_value(self) -> int | Fraction:
         """The top of the range."""
         return self.points[-1]
 
@@ -162,7 +163,7 @@ class Mechanism(ABC):
     def memo_class(self, value: Value, alpha: int, cohort: int = 0) -> int:
         """Which remembered answer a value in range calls for."""
         if self.grid is not None:
-            return self.grid.cell(value, alpha)
+            return self.grid.cell(value or 0, alpha)
         return int(self.bucket_class(self.buckets.index(value), cohort)) if self.buckets is not None else 0
 
     def bucket_class(self, bucket: Any, cohort: Any) -> Any:
@@ -232,12 +233,14 @@ class Mechanism(ABC):
     @property
     def intervals(self) -> int:
         """How many intervals hold at once: one for a mean, one per bucket for a histogram."""
-        return len(self.points) - 1 if self.grid is None else 1
+        return 1 if self.buckets is None else len(self.buckets)
 
-    def hits(
-        self, reports: Sequence[int], ones: Sequence[int]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Per interval, from the counts of all rows: the hits, and the reports they are among."""
+    def hits(self, reports: ArrayLike, ones: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """
+        Per interval, from the counts of all rows: the hits, and the reports they are among.
+
+        `reports[row]` and `ones[row]` are numbers, or arrays of the same size, such as the counts of rounds.
+        """
         import numpy as np
 
         return np.array(ones, dtype=np.int64), np.array(reports, dtype=np.int64)
@@ -289,17 +292,19 @@ def _coverage(mechanism: Mechanism) -> tuple[float, ...]:
 @lru_cache(maxsize=4096)
 def _farthest(mechanism: Mechanism, cohort: int) -> tuple[Value, Value] | None:
     """The bucket likeliest to answer 1 in the first bit, and the one whose answers differ most from its."""
-    laws = {
-        edge: mechanism.thresholds(mechanism.memo_class(edge, 0, cohort), cohort)
-        for edge in mechanism.points[:-1]
-    }
-    first = max(laws, key=lambda edge: laws[edge][0])
+    buckets = mechanism.buckets or ()
+    laws = [
+        mechanism.thresholds(mechanism.bucket_class(place, cohort), cohort) for place in range(len(buckets))
+    ]
+    first = max(range(len(laws)), key=lambda bucket: laws[bucket][0])
 
-    def distance(edge: Value) -> int:
-        return sum(abs(one - other) for one, other in zip(laws[first], laws[edge], strict=True))
+    def distance(bucket: int) -> int:
+        return sum(abs(one - other) for one, other in zip(laws[first], laws[bucket], strict=True))
 
-    second = max(laws, key=distance)
-    return (first, second) if distance(second) else None
+    second = max(range(len(laws)), key=distance)
+    if mechanism.buckets is None or not distance(second):
+        return None
+    return mechanism.buckets.value_in(first), mechanism.buckets.value_in(second)
 
 
 MECHANISMS: dict[str, type[Mechanism]] = {}

@@ -7,11 +7,18 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
+from typing import Literal
 
-from reticent.mechanisms import Channel, Flip, Kind, Mechanism
+from reticent.errors import ParameterError
+from reticent.mechanisms import Buckets, Channel, Flip, Mechanism
+
+MetricKind = Literal["mean", "histogram", "choice", "flag"]
+Pick = Literal["last", "first"]
 
 OTHER = "other"
 """The tag of a device whose own tag is not in the plan's closed set."""
+ABSENT = "absent"
+"""The name of the bucket of devices that have no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +33,15 @@ class JointLimit:
 @dataclass(frozen=True)
 class Metric:
     """
-    One counter: its name, unit, range and the mechanism that answers for it.
+    One question: its name, unit, range and the mechanism that answers it.
 
-    Everything that a remembered answer depends on is inside `mechanism` and `joint_limit`; `flip` is drawn
-    anew each round.
+    A choice is a histogram whose buckets are its labels, and one more for nothing chosen. A flag is a mean of
+    zeros and ones. Everything that a remembered answer depends on is inside `mechanism`, `joint_limit`, `labels`
+    and `pick`; `flip` is drawn anew each round.
+
+    >>> from reticent.mechanisms import Buckets, HadamardBit
+    >>> Metric("command", HadamardBit(1, Buckets(range(3), absent=True)), labels=("build", "test")).bucket_labels
+    ('build', 'test', 'absent')
     """
 
     name: str
@@ -39,11 +51,36 @@ class Metric:
     description: str = ""
     joint_limit: JointLimit | None = None
     """The limit of the group that the metric is in; a `Plan` fills it in from its groups."""
+    labels: tuple[str, ...] = ()
+    """What a choice is made from: label i is the value i."""
+    pick: Pick = "last"
+    """Which of several choices in a round counts."""
+    is_flag: bool = False
+    """Whether it is asked if something happened at all: the share of devices with a 1."""
+
+    def __post_init__(self) -> None:
+        if self.labels and self.mechanism.buckets != Buckets(range(len(self.labels) + 1), absent=True):
+            raise ParameterError("labels", "a bucket for each, and one for nothing chosen", self.labels)
+        if self.is_flag and (self.mechanism.grid is None or self.mechanism.points != (0, 1)):
+            raise ParameterError("is_flag", "a mean of values from 0 to 1", self.mechanism.title)
 
     @property
-    def kind(self) -> Kind:
-        """What is asked about the counter: its "mean" or its "histogram"."""
-        return self.mechanism.kind
+    def kind(self) -> MetricKind:
+        """What is asked: a "mean", a "histogram", a "choice" or a "flag"."""
+        if self.labels:
+            return "choice"
+        return "flag" if self.is_flag else self.mechanism.kind
+
+    @property
+    def absent(self) -> bool:
+        """Whether a device without a value says so; otherwise it counts as 0."""
+        return self.mechanism.buckets is not None and self.mechanism.buckets.absent
+
+    @property
+    def bucket_labels(self) -> tuple[str, ...]:
+        """What each bucket is called, in order; empty for a bucket between two numbers, and for a mean."""
+        ranges = self.labels or ("",) * (self.mechanism.intervals - self.absent)
+        return (*ranges, *[ABSENT] * self.absent)
 
     @property
     def bits(self) -> int:
@@ -64,9 +101,14 @@ class Metric:
         description, date or unit in it, and not the flip probability, whose noise is fresh every round.
 
         A joint limit is in it: values are scaled to it before they are rounded, so another limit moves a
-        value that has not changed to another remembered answer.
+        value that has not changed to another remembered answer. So are the labels of a choice and which one
+        counts, and whether there is a bucket for no value.
         """
         parameters = self.mechanism.parameters
+        if self.labels:
+            parameters = [parameters, "choice", list(self.labels), self.pick]
+        elif self.absent:
+            parameters = [parameters, ABSENT]
         if self.joint_limit is not None:
             members = [[name, str(max_value)] for name, max_value in self.joint_limit.max_values]
             parameters = [parameters, str(self.joint_limit.max_total), members]

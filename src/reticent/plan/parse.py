@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
@@ -15,13 +15,14 @@ from reticent.errors import ParameterError, PlanError, Problem
 from reticent.mechanisms import COHORTS, MECHANISMS, Buckets, Flip, Grid, Mechanism, exact
 from reticent.mechanisms.thresholds import whole_if_possible
 from reticent.plan.answers import Answers
-from reticent.plan.metric import OTHER, Group, Metric, Segment
+from reticent.plan.metric import ABSENT, OTHER, Group, Metric, Segment
 
 MAX_TEXT = 1 << 20
 MAX_METRICS = 1000
 MAX_STEPS = 1024
 MAX_SEGMENTS = 4
 MAX_TAGS = 254
+MAX_LABELS = 254
 MAX_NUMBER = Fraction(10**15)
 MIN_NUMBER = Fraction(1, 10**9)
 
@@ -86,8 +87,8 @@ def _head(head: TomlTable) -> dict[str, Any]:
 
 def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
     _check_name(table, name)
-    table.require("kind", '"mean" or "histogram"')
-    kind = table.choice("kind", ["mean", "histogram"])
+    table.require("kind", " or ".join(f'"{kind}"' for kind in _SCALES))
+    kind = table.choice("kind", list(_SCALES))
     table.require("epsilon", "a number from 0.001 to 20")
     epsilon = table.number(
         "epsilon",
@@ -104,15 +105,29 @@ def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
         "at 1/2 nothing could be estimated; 0.2 is what Windows used (section 6 of the paper)",
     )
     unit, description = table.text("unit"), table.text("description")
+    if kind is None:
+        return None
+    labels = _labels(table) if kind == "choice" else ()
+    pick = table.choice("pick", ["last", "first"], "last") if kind == "choice" else "last"
     mechanism: Mechanism | None = None
     try:
-        if kind is not None:
-            mechanism = _mechanism(table, kind, epsilon, label=f"{plan}/{name}")
+        scale = Buckets(range(len(labels) + 1), absent=True) if labels else _SCALES[kind](table)
+        mechanism = _mechanism(table, _ANSWERED_AS.get(kind, kind), epsilon, scale, label=f"{plan}/{name}")
     except ParameterError as error:
         table.problem(error.name, "parameter", f"expected {error.expected}, got {error.got}.", error.hint)
-    if kind is not None:
-        table.finish()
-    return Metric(name, mechanism, Flip(gamma or 0), unit, description) if mechanism else None
+    table.finish()
+    if mechanism is None or (kind == "choice" and not labels):
+        return None
+    return Metric(
+        name,
+        mechanism,
+        Flip(gamma or 0),
+        unit,
+        description,
+        labels=labels,
+        pick="first" if pick == "first" else "last",
+        is_flag=kind == "flag",
+    )
 
 
 def _check_name(table: TomlTable, name: str, key: str = "") -> None:
@@ -124,25 +139,23 @@ def _top(table: TomlTable) -> Fraction | None:
     return table.number("max_value", "a number from 1e-9 to 1e15", MIN_NUMBER, MAX_NUMBER)
 
 
-def _check_last(table: TomlTable, key: str, last: int | Fraction, top: Fraction | None, called: str) -> None:
-    """The last of a list of numbers is the top of the range, and within what a range may be."""
-    if (top or last) != last:
-        table.expect("max_value", f"{called} ({last})", rule="conflict")
-    if not MIN_NUMBER <= last <= MAX_NUMBER:
+def _listed(table: TomlTable, key: str, instead_of: str, most: int) -> list[Fraction] | None:
+    """Every point of a grid, or every edge of the buckets; the last one is the top of the range."""
+    numbers, top = table.numbers(key, most), _top(table)
+    if instead_of in table:
+        table.expect(instead_of, f"either {instead_of} or {key}, not both", rule="conflict")
+        table.get(instead_of)
+    if numbers and (top or numbers[-1]) != numbers[-1]:
+        table.expect("max_value", f"the last of {key} ({numbers[-1]})", rule="conflict")
+    if numbers and not MIN_NUMBER <= numbers[-1] <= MAX_NUMBER:
         table.problem(key, "range", "expected a last number from 1e-9 to 1e15.")
+    return numbers
 
 
 def _grid(table: TomlTable) -> Grid | None:
     if "grid" in table:
-        points, top = table.numbers("grid", MAX_STEPS + 1), _top(table)
-        if "step" in table:
-            table.expect("step", "either step or grid, not both", rule="conflict")
-            table.get("step")
-        if not points:
-            return None
-        grid = Grid(points)
-        _check_last(table, "grid", grid.max_value, top, "the last point of grid")
-        return grid
+        points = _listed(table, "grid", "step", MAX_STEPS + 1)
+        return Grid(points) if points else None
     table.require("max_value", "a number > 0")
     top = _top(table)
     step = table.number("step", "a number > 0 that divides max_value", MIN_NUMBER, MAX_NUMBER)
@@ -153,25 +166,52 @@ def _grid(table: TomlTable) -> Grid | None:
 
 
 def _buckets(table: TomlTable) -> Buckets | None:
+    absent = table.truth("absent")
     if "edges" in table:
-        edges, top = table.numbers("edges", COHORTS + 1), _top(table)
-        if "buckets" in table:
-            table.expect("buckets", "either buckets or edges, not both", rule="conflict")
-            table.get("buckets")
-        if not edges:
-            return None
-        buckets = Buckets(edges)
-        _check_last(table, "edges", buckets.max_value, top, "the last edge")
-        return buckets
+        edges = _listed(table, "edges", "buckets", COHORTS + 1)
+        return Buckets(edges, absent) if edges else None
     table.require("max_value", "a number > 0")
     table.require("buckets", f"a whole number from 2 to {COHORTS}, or edges = [0, ...]")
     top, count = _top(table), table.integer("buckets", 2, COHORTS)
-    return Buckets.even(top, count) if top and count else None
+    return Buckets.even(top, count, absent) if top and count else None
 
 
-def _mechanism(table: TomlTable, kind: str, epsilon: Fraction | None, label: str) -> Mechanism | None:
+_SCALES: Mapping[str, Callable[[TomlTable], Grid | Buckets | None]] = {
+    "mean": _grid,
+    "histogram": _buckets,
+    "choice": lambda _: None,  # one bucket per label, where the labels can be read
+    "flag": lambda _: Grid.even(1),
+}
+"""What values of each kind are rounded to, or sorted into."""
+_ANSWERED_AS = {"choice": "histogram", "flag": "mean"}
+"""Which mechanisms answer the kinds that have none of their own."""
+
+
+def _labels(table: TomlTable) -> tuple[str, ...]:
+    """The labels of a choice; none after a problem was noted."""
+    expected = f"a list of 2 to {MAX_LABELS} different texts"
+    labels = table.texts("labels") if table.require("labels", expected) else []
+    if "labels" not in table:
+        return ()
+    if not 2 <= len(labels) <= MAX_LABELS or len(set(labels)) != len(labels):
+        table.expect("labels", expected)
+        return ()
+    for label in labels:
+        if not re.fullmatch(_TAG, label) or label == ABSENT:
+            table.problem(
+                "labels",
+                "name",
+                "expected labels of letters, digits, space and _ . + - (32 at most).",
+                f'"{ABSENT}" is the bucket of devices that chose nothing',
+            )
+            return ()
+    return tuple(labels)
+
+
+def _mechanism(
+    table: TomlTable, kind: str, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
+) -> Mechanism | None:
     """The mechanism of a metric; its name may be left out where there is one only for the kind."""
-    scale = _grid(table) if kind == "mean" else _buckets(table)
     known = {name: added for name, added in MECHANISMS.items() if added.kind == kind}
     name: str | None = next(iter(known))
     if len(known) > 1:
@@ -207,7 +247,7 @@ def _groups(root: TomlTable, known: Mapping[str, Metric], declared: set[str]) ->
                 table.problem(
                     "metrics",
                     "group-kind",
-                    f'"{member}" is a histogram; only means can share a limit.',
+                    f'"{member}" is a {known[member].kind}; only means can share a limit.',
                     "the bound for a joint limit is a bound for 1BitMean",
                 )
         if total:
@@ -368,6 +408,13 @@ class TomlTable:
             self.expect(key, f"a list of 2 to {most} numbers")
             return None
         return numbers
+
+    def truth(self, key: str) -> bool:
+        """True or false; false when absent."""
+        value = self.get(key)
+        if value is not None and type(value) is not bool:
+            self.expect(key, "true or false (no quotes)")
+        return value is True
 
     def texts(self, key: str) -> list[str]:
         """A list of texts; empty when it is none, which is for the caller to judge."""

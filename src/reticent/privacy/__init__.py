@@ -18,29 +18,28 @@ Each says for which pairs of histories, which observer and how many rounds it ho
 cover. Each figure is a float that is never below the true value, neither that of the formula nor that of the
 integers a device compares its draws with. All of them need the standard library alone.
 
-How many devices share a behaviour pattern (`supports`, `patterns_of`) needs NumPy, which is loaded when one of
-these names is used.
+`supports` and `patterns_of` need NumPy. A module is loaded when one of its names is used: a device needs two of them.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from reticent.privacy.claims import CLAIMS, MEANING, NOT_COVERED, YEAR, Claim, Losses, losses
-from reticent.privacy.histories import SwitchLoss, loss_of_any_histories, loss_of_switch
-from reticent.privacy.joint import joint_limit_loss, paper_joint_limit_loss
-from reticent.privacy.loss import (
-    change_odds,
-    loss_of_constant_device,
-    loss_of_moved_change,
-    loss_per_round,
-)
-from reticent.privacy.patterns import lifetime_loss, loss_by_width, pattern, width, width_bound
-from reticent.privacy.tracking import Tracking, tracking
-from reticent.privacy.upward import compose, decimal, precise, printed, upward
-from reticent.privacy.windows import loss_of_window
+from reticent import imported_when_used
 
 if TYPE_CHECKING:
+    from reticent.privacy.claims import CLAIMS, MEANING, NOT_COVERED, YEAR, Claim, Losses, losses
+    from reticent.privacy.histories import SwitchLoss, loss_of_any_histories, loss_of_switch
+    from reticent.privacy.joint import joint_limit_loss, paper_joint_limit_loss
+    from reticent.privacy.loss import (
+        change_odds,
+        loss_of_constant_device,
+        loss_of_moved_change,
+        loss_per_round,
+    )
+    from reticent.privacy.matching import Tracking, tracking
     from reticent.privacy.pattern_supports import Supports, patterns_of, supports
+    from reticent.privacy.patterns import lifetime_loss, loss_by_width, pattern, width, width_bound
+    from reticent.privacy.rounding import compose, decimal, precise, printed, upward
+    from reticent.privacy.windows import loss_of_window
 
 __all__ = [
     "CLAIMS",
@@ -77,8 +76,17 @@ __all__ = [
     "width_bound",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name in ("Supports", "patterns_of", "supports"):
-        return getattr(import_module("reticent.privacy.pattern_supports"), name)
-    raise AttributeError(f"module 'reticent.privacy' has no attribute {name!r}")
+__getattr__ = imported_when_used(
+    "reticent.privacy",
+    {
+        "claims": "CLAIMS MEANING NOT_COVERED YEAR Claim Losses losses",
+        "histories": "SwitchLoss loss_of_any_histories loss_of_switch",
+        "joint": "joint_limit_loss paper_joint_limit_loss",
+        "loss": "change_odds loss_of_constant_device loss_of_moved_change loss_per_round",
+        "matching": "Tracking tracking",
+        "pattern_supports": "Supports patterns_of supports",
+        "patterns": "lifetime_loss loss_by_width pattern width width_bound",
+        "rounding": "compose decimal precise printed upward",
+        "windows": "loss_of_window",
+    },
+)

@@ -15,7 +15,7 @@ from reticent.mechanisms import Flip, Mechanism
 from reticent.privacy.histories import loss_of_any_histories
 from reticent.privacy.loss import loss_of_moved_change, loss_per_round
 from reticent.privacy.patterns import lifetime_loss
-from reticent.privacy.upward import printed, upward
+from reticent.privacy.rounding import printed, upward
 
 MEANING = (
     "A loss L between two cases: whatever is sent is at most e^L times as likely in one as in the other."

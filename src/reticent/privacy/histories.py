@@ -11,7 +11,7 @@ from itertools import product
 from reticent.errors import ParameterError
 from reticent.mechanisms import SCALE, Flip, Mechanism
 from reticent.privacy.loss import change_odds, loss_of_constant_device
-from reticent.privacy.upward import decimal, precise, upward
+from reticent.privacy.rounding import decimal, precise, upward
 
 _Row = tuple[Decimal, ...]
 """P(1) of each remembered answer bit of one class."""

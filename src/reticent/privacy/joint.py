@@ -12,7 +12,7 @@ from typing import Literal
 from reticent.errors import ParameterError
 from reticent.mechanisms import Flip, Mechanism, Number, exact
 from reticent.privacy.loss import bit_loss
-from reticent.privacy.upward import decimal, precise, upward
+from reticent.privacy.rounding import decimal, precise, upward
 
 Rounds = Literal["one", "all"]
 

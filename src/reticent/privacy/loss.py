@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import Flip, Mechanism
-from reticent.privacy.upward import decimal, precise, upward
+from reticent.privacy.rounding import decimal, precise, upward
 
 
 def loss_per_round(mechanism: Mechanism, flip: Flip) -> float:

@@ -10,7 +10,7 @@ from math import comb
 from reticent.mechanisms import Flip, Mechanism, Number
 from reticent.privacy.joint import joint_limit_loss
 from reticent.privacy.loss import loss_per_round
-from reticent.privacy.upward import compose
+from reticent.privacy.rounding import compose
 
 MOST_SUBSETS = 256
 """Most subsets of a group of unlike counters for which the loss is computed one by one."""

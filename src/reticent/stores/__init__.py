@@ -5,9 +5,9 @@ them, `memory` for tests.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from reticent import imported_when_used
 from reticent.errors import MissingExtraError, StoreError
 
 try:
@@ -16,7 +16,6 @@ except ImportError as missing:
     raise MissingExtraError("collector", "numpy") from missing
 
 from reticent.stores.id_set import IdSet
-from reticent.stores.keys import ROLES, Key, create_key, hash_of, matches
 from reticent.stores.records import (
     Count,
     CountsByTags,
@@ -35,7 +34,21 @@ from reticent.stores.round_store import (
     Seen,
     Span,
 )
-from reticent.stores.store import Appended, Backend, Keys, RoundInfo, Rounds, RoundWriter, State, Store
+from reticent.stores.store import (
+    ROLES,
+    Appended,
+    Backend,
+    Key,
+    Keys,
+    RoundInfo,
+    Rounds,
+    RoundWriter,
+    State,
+    Store,
+    create_key,
+    hash_of,
+    matches,
+)
 
 if TYPE_CHECKING:
     from reticent.stores.lake import LakeBackend
@@ -79,14 +92,11 @@ __all__ = [
 
 _LAKES = ("lake:///", "lake+", "s3://", "s3a://", "gs://", "gcs://", "abfs://", "abfss://", "az://")
 """Object stores need no `lake+` before their address: no other store is in one."""
-_BACKENDS = {"SqliteBackend": "sqlite", "PostgresBackend": "postgres", "LakeBackend": "lake"}
 
-
-def __getattr__(name: str) -> Any:
-    """A backend, whose libraries are imported when it is asked for."""
-    if name in _BACKENDS:
-        return getattr(import_module(f"reticent.stores.{_BACKENDS[name]}"), name)
-    raise AttributeError(name)
+__getattr__ = imported_when_used(
+    "reticent.stores", {"sqlite": "SqliteBackend", "postgres": "PostgresBackend", "lake": "LakeBackend"}
+)
+"""A backend's libraries are imported with it."""
 
 
 def open_store(url: str, *, readonly: bool = False) -> RoundStore[Any]:

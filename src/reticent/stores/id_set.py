@@ -113,7 +113,7 @@ class IdSet:
         return slots, steps
 
     def _contains(self, hashes: Words, first: Words, second: Words) -> NDArray[np.bool_]:
-        found = np.zeros(len(first), dtype=np.bool_)
+        contained = np.zeros(len(first), dtype=np.bool_)
         waiting = np.arange(len(first))
         slots, steps = self._slots(hashes)
         last = (1 << self._bits) - 1
@@ -123,11 +123,11 @@ class IdSet:
             equal = np.flatnonzero(on & (resting == first))
             if len(equal):
                 equal = equal[self._second[slots[equal]] == second[equal]]
-                found[waiting[equal]] = True
+                contained[waiting[equal]] = True
                 on[equal] = False
             waiting, first, second, steps = waiting[on], first[on], second[on], steps[on]
             slots = (slots[on] + steps) & last
-        return found
+        return contained
 
     def _insert(self, hashes: Words, first: Words, second: Words) -> None:
         """Ids that are not in the table and differ from each other; of those after one slot, one gets it."""

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from reticent.errors import MissingExtraError, StoreError
 from reticent.stores.pool import Connections, Row, Transaction
-from reticent.stores.sql import SqlBackend, other_version
+from reticent.stores.sql import RECORDS, SCHEMA, SCHEMA_VERSION, SqlBackend, other_version
 
 try:
     import psycopg
@@ -20,73 +20,40 @@ try:
 except ImportError as missing:
     raise MissingExtraError("postgres", "psycopg") from missing
 
-SCHEMA_VERSION = 1
-SCHEMA = """
-CREATE TABLE plan (
-    name    TEXT NOT NULL,
-    version BIGINT NOT NULL,
-    text    TEXT NOT NULL,
-    PRIMARY KEY (name, version)
+_TYPES = {
+    "INTEGER PRIMARY KEY": "BIGSERIAL PRIMARY KEY",
+    "INTEGER": "BIGINT",
+    "BLOB": "BYTEA",
+    " WITHOUT ROWID": "",
+}
+
+
+def _translated(script: str) -> str:
+    """Tables of `reticent.stores.sql` as PostgreSQL has them; what a line says of a column is its COMMENT."""
+    statements, table = [script], ""
+    for line in script.splitlines():
+        code, _, comment = line.partition("-- ")
+        words = code.split()
+        table = words[2] if words[:2] == ["CREATE", "TABLE"] else table
+        if comment:
+            place = f"TABLE {table}" if words[0] == "CREATE" else f"COLUMN {table}.{words[0]}"
+            text = comment.replace("'", "''")
+            statements.append(f"COMMENT ON {place} IS '{text}';")
+    translated = "\n".join(statements)
+    for ours, theirs in _TYPES.items():
+        translated = translated.replace(ours, theirs)
+    return translated
+
+
+TABLES = _translated(
+    f"""{SCHEMA}
+CREATE TABLE reticent_schema (   -- one row: which version of these tables this is
+    version INTEGER NOT NULL       -- another version than reticent knows is refused
 );
-COMMENT ON TABLE plan IS 'Every plan ever served, as it was written';
-COMMENT ON COLUMN plan.name IS 'plan.name';
-COMMENT ON COLUMN plan.version IS 'plan.version';
-COMMENT ON COLUMN plan.text IS 'plan.toml';
-CREATE TABLE round (
-    id      BIGSERIAL PRIMARY KEY,
-    plan    TEXT NOT NULL,
-    version BIGINT NOT NULL,
-    round   BIGINT NOT NULL,
-    state   TEXT NOT NULL,
-    reports BIGINT NOT NULL,
-    UNIQUE (plan, version, round)
-);
-COMMENT ON TABLE round IS 'Rounds that got at least one report';
-COMMENT ON COLUMN round.id IS 'Names the table of its records, which exists until it is sealed';
-COMMENT ON COLUMN round.plan IS 'plan.name';
-COMMENT ON COLUMN round.version IS 'plan.version';
-COMMENT ON COLUMN round.round IS 'Unix seconds / round length';
-COMMENT ON COLUMN round.state IS 'open, closing (being counted), sealed';
-COMMENT ON COLUMN round.reports IS 'Distinct reports, once sealed; 0 before';
-CREATE TABLE counts (
-    round_id BIGINT NOT NULL REFERENCES round (id),
-    tags     TEXT NOT NULL,
-    metric   TEXT NOT NULL,
-    reports  TEXT NOT NULL,
-    ones     TEXT NOT NULL,
-    PRIMARY KEY (round_id, tags, metric)
-);
-COMMENT ON TABLE counts IS 'Sealed rounds; never changed';
-COMMENT ON COLUMN counts.round_id IS 'round.id';
-COMMENT ON COLUMN counts.tags IS 'JSON list, one public tag per segment of the plan';
-COMMENT ON COLUMN counts.metric IS 'The metric''s name in the plan';
-COMMENT ON COLUMN counts.reports IS 'JSON list per row: reports that speak of it';
-COMMENT ON COLUMN counts.ones IS 'JSON list per row: how many of them said 1';
-CREATE TABLE key (
-    id         TEXT PRIMARY KEY,
-    role       TEXT NOT NULL,
-    hash       BYTEA NOT NULL,
-    label      TEXT NOT NULL,
-    created_at BIGINT NOT NULL,
-    revoked_at BIGINT
-);
-COMMENT ON TABLE key IS 'Who may write, read or administer';
-COMMENT ON COLUMN key.id IS 'Public part of the key';
-COMMENT ON COLUMN key.role IS 'ingest, reader, admin';
-COMMENT ON COLUMN key.hash IS 'SHA-256 of the whole key';
-COMMENT ON COLUMN key.label IS 'A note for people';
-COMMENT ON COLUMN key.created_at IS 'Unix seconds';
-COMMENT ON COLUMN key.revoked_at IS 'Unix seconds, or NULL while it is active';
-CREATE TABLE reticent_schema (version BIGINT NOT NULL);
-COMMENT ON TABLE reticent_schema IS 'One row: which version of these tables this is';
-COMMENT ON COLUMN reticent_schema.version IS 'Another version than reticent knows is refused';
 """
-RECORDS = (
-    "CREATE TABLE records_{} (number BIGSERIAL PRIMARY KEY, records BYTEA NOT NULL)",
-    "ALTER TABLE records_{} ALTER COLUMN records SET STORAGE EXTERNAL",
-    "COMMENT ON TABLE records_{} IS 'The reports of one open round'",
-    "COMMENT ON COLUMN records_{}.number IS 'Of the commit group; in order of arrival per collector'",
-    "COMMENT ON COLUMN records_{}.records IS 'Reports end to end, of fixed width: id, cohort, tags, bits'",
+)
+RECORDS_TABLE = (
+    _translated(RECORDS) + "\nALTER TABLE records_{number} ALTER COLUMN records SET STORAGE EXTERNAL;"
 )
 """The bits are noise: stored as they are, since compressing them would be for nothing."""
 
@@ -130,7 +97,7 @@ class PostgresBackend(SqlBackend):
     statement_seconds: ClassVar[float] = 10.0
     """That a statement may take. The server is told, and taken for gone when it does not keep to it."""
 
-    records_table = RECORDS
+    records_table = RECORDS_TABLE
 
     def __init__(self, url: str, *, readonly: bool = False) -> None:
         super().__init__()
@@ -154,7 +121,7 @@ class PostgresBackend(SqlBackend):
                         "  Hint: reticent serve and reticent keys create make them"
                     )
                 if version is None:
-                    transaction.execute(SCHEMA)
+                    transaction.execute(TABLES)
                     transaction.execute("INSERT INTO reticent_schema (version) VALUES (?)", SCHEMA_VERSION)
                 elif version != SCHEMA_VERSION:
                     raise StoreError(other_version(self.url, SCHEMA_VERSION, version))
@@ -172,7 +139,11 @@ class PostgresBackend(SqlBackend):
         try:
             yield
         except psycopg.Error as error:
-            raise StoreError(f"{self.url}: {doing}{_reason(error)}") from None
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
+                # An address that cannot be read is not shown: it may hold a password.
+                reason = "expected postgresql://user:password@host/database, with special characters percent-encoded"
+            raise StoreError(f"{self.url}: {doing}{reason}") from None
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
@@ -309,14 +280,6 @@ class _PostgresTransaction(Transaction):
         query: Any = sql.replace("%", "%%").replace("?", "%s") if parameters else sql
         cursor = self._connection.execute(query, parameters or None, binary=bool(parameters))
         return cursor.fetchall() if cursor.description else []
-
-
-def _reason(error: psycopg.Error) -> str:
-    """What went wrong, in one line; not what an address that cannot be read looked like."""
-    if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
-        return "expected postgresql://user:password@host/database, with special characters percent-encoded"
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def _without_password(url: str) -> str:

@@ -179,3 +179,21 @@ def reports_of(plan: Plan, counts: CountsByTags) -> int:
     if plan.asked_bytes:
         return sum(map(sum, by_segment)) // plan.asked
     return sum(max(devices, default=0) for devices in by_segment)
+
+
+def misfits(plan: Plan, count: Count) -> Iterator[str]:
+    """
+    What is wrong with the counts of a sealed round, a sentence each.
+
+    All its reports answer every metric; where answers are sampled, each answers `plan.asked` of them.
+    """
+    if plan.asked_bytes:
+        devices = {"": reports_of(plan, count.counts)}
+    else:
+        devices = {
+            f"{metric}: ": sum(kept[metric].devices for kept in count.counts.values() if metric in kept)
+            for metric in plan.by_name
+        }
+    for metric, reports in devices.items():
+        if reports != count.reports:
+            yield f"{metric}expected the counts of {count.reports} reports, got those of {reports}"

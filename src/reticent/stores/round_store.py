@@ -19,17 +19,8 @@ import numpy as np
 from reticent.errors import PlanError, StoreError
 from reticent.plan import Plan
 from reticent.stores.id_set import IdSet
-from reticent.stores.keys import Key
-from reticent.stores.records import (
-    Answers,
-    CountsByTags,
-    Layout,
-    Records,
-    RoundKey,
-    add_counts,
-    batches,
-)
-from reticent.stores.store import Appended, Backend, RoundInfo, State
+from reticent.stores.records import Answers, CountsByTags, Layout, Records, RoundKey, add_counts, batches
+from reticent.stores.store import Appended, Backend, Key, RoundInfo, State
 
 _COUNT_AT = 1 << 25
 """Bytes of answers that may wait to be counted until somebody asks."""

@@ -8,14 +8,63 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import ClassVar
 
-from reticent.errors import ParameterError, StoreError
+from reticent.errors import ParameterError, PlanError, StoreError
 from reticent.plan import Plan
-from reticent.stores.keys import Key
 from reticent.stores.pool import Row, Transaction
-from reticent.stores.records import Count, Layout, Records, RoundKey, counts_in_rows, counts_of_rows
+from reticent.stores.records import (
+    Count,
+    CountsByTags,
+    Layout,
+    Records,
+    RoundKey,
+    counts_in_rows,
+    counts_of_rows,
+    misfits,
+)
 from reticent.stores.round_store import OpenRound, RoundGoneError, Seen, Span, not_registered, read_plan
-from reticent.stores.store import RoundInfo, State
-from reticent.stores.verify import problems_of
+from reticent.stores.store import Key, RoundInfo, State
+
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE plan (                -- every plan ever served, as it was written
+    name    TEXT NOT NULL,         -- plan.name
+    version INTEGER NOT NULL,      -- plan.version
+    text    TEXT NOT NULL,         -- plan.toml
+    PRIMARY KEY (name, version)
+);
+CREATE TABLE round (               -- rounds that got at least one report
+    id      INTEGER PRIMARY KEY,   -- names the table of its records, which exists until it is sealed
+    plan    TEXT NOT NULL,         -- plan.name
+    version INTEGER NOT NULL,      -- plan.version
+    round   INTEGER NOT NULL,      -- unix seconds / round length
+    state   TEXT NOT NULL,         -- open, closing (being counted), sealed
+    reports INTEGER NOT NULL,      -- distinct reports, once sealed; 0 before
+    UNIQUE (plan, version, round)
+);
+CREATE TABLE counts (              -- sealed rounds; never changed
+    round_id INTEGER NOT NULL REFERENCES round (id), -- round.id
+    tags     TEXT NOT NULL,        -- JSON list, one public tag per segment of the plan
+    metric   TEXT NOT NULL,        -- the metric's name in the plan
+    reports  TEXT NOT NULL,        -- JSON list per row: reports that speak of it
+    ones     TEXT NOT NULL,        -- JSON list per row: how many of them said 1
+    PRIMARY KEY (round_id, tags, metric)
+) WITHOUT ROWID;
+CREATE TABLE key (                 -- who may write, read or administer
+    id         TEXT PRIMARY KEY,   -- public part of the key
+    role       TEXT NOT NULL,      -- ingest, reader, admin
+    hash       BLOB NOT NULL,      -- SHA-256 of the whole key
+    label      TEXT NOT NULL,      -- a note for people
+    created_at INTEGER NOT NULL,   -- unix seconds
+    revoked_at INTEGER             -- unix seconds, or NULL while it is active
+);
+"""
+RECORDS = """
+CREATE TABLE records_{number} (          -- the reports of one open round
+    number  INTEGER PRIMARY KEY,   -- of the commit group; in order of arrival per collector
+    records BLOB NOT NULL          -- reports end to end, of fixed width: id, cohort, tags, bits
+);
+"""
+"""Of each open round, with its number for {number}. Each column says what it holds; PostgreSQL keeps that too."""
 
 LATEST_ROUNDS = """
 SELECT plan, version, round, state, reports FROM (
@@ -36,8 +85,8 @@ class SqlBackend(ABC):
     to itself and that is dropped when it is sealed.
     """
 
-    records_table: ClassVar[tuple[str, ...]]
-    """Statements that make the table of an open round, with {} for its number."""
+    records_table: ClassVar[str]
+    """The statement that makes the table of an open round, with its number for {number}."""
 
     def __init__(self) -> None:
         self._layouts: dict[tuple[str, int], Layout] = {}
@@ -152,8 +201,8 @@ class SqlBackend(ABC):
                 " ON CONFLICT DO NOTHING RETURNING id",
                 *key,
             )
-            for statement in self.records_table if made else ():
-                transaction.execute(statement.format(made[0][0]))
+            if made:
+                transaction.execute(self.records_table.format(number=made[0][0]))
             row = self._row(transaction, key)
         return row[0] if row and row[1] == "open" else None
 
@@ -192,24 +241,21 @@ class SqlBackend(ABC):
         with self.reading() as transaction:
             rows = transaction.execute(LATEST_ROUNDS, plan or "", plan or "", 2**53 if last is None else last)
         infos = []
-        for row in rows:
-            info = RoundInfo(RoundKey(*row[:3]), *row[3:])
-            if info.state != "sealed":
-                info = self._stored(info.key)
+        for *key_parts, state, reports in rows:
+            info = RoundInfo(RoundKey(*key_parts), state, reports)
+            if state != "sealed":
+                width = self.layout(info.key).width
+                # In a transaction of its own, which holds its row: by now it may be sealed, and its table gone.
+                with self.reading() as transaction:
+                    number, *now = self._row(transaction, info.key) or (0, "sealed", 0)
+                    if now[0] != "sealed":
+                        ((stored,),) = transaction.execute(
+                            f"SELECT COALESCE(SUM(length(records)), 0) FROM records_{number}"  # noqa: S608
+                        )
+                        now[1] = int(stored) // width
+                info = RoundInfo(info.key, *now)
             infos.append(info)
         return infos
-
-    def _stored(self, key: RoundKey) -> RoundInfo:
-        """A round that was not sealed just now, with the reports in its table."""
-        width = self.layout(key).width
-        with self.reading() as transaction:
-            number, state, reports = self._row(transaction, key) or (0, "sealed", 0)
-            if state != "sealed":
-                ((stored,),) = transaction.execute(
-                    f"SELECT COALESCE(SUM(length(records)), 0) FROM records_{number}"  # noqa: S608
-                )
-                reports = int(stored) // width
-        return RoundInfo(key, state, reports)
 
     def unsealed(self) -> list[RoundKey]:
         """The rounds that are open or closing."""
@@ -284,7 +330,33 @@ class SqlBackend(ABC):
     def verify(self) -> list[str]:
         """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""
         with self.reading() as transaction:
-            return problems_of(transaction, self.record_tables(transaction))
+            return list(self._problems(transaction))
+
+    def _problems(self, transaction: Transaction) -> Iterator[str]:
+        plans: dict[tuple[str, int], Plan] = {}
+        for name, version, text in transaction.execute("SELECT name, version, text FROM plan"):
+            try:
+                plan = plans[name, version] = Plan.from_toml(text)
+            except PlanError as error:
+                yield f"plan {name} version {version} cannot be read: {str(error).splitlines()[0]}"
+                continue
+            if (plan.name, plan.version) != (name, version):
+                yield f"plan {name} version {version} holds the text of {plan.name} {plan.version}"
+        rows = transaction.execute("SELECT id, plan, version, round, state, reports FROM round ORDER BY id")
+        tables = self.record_tables(transaction)
+        for number in sorted(tables - {number for number, *_ in rows}):
+            yield f"records_{number} belongs to no round"
+        for number, name, version, place, state, reports in rows:
+            where = f"round {place} of {name} version {version}: "
+            known = plans.get((name, version))
+            if known is None:
+                yield f"{where}its plan is not registered"
+            elif state not in ("open", "closing", "sealed"):
+                yield f"{where}state: expected open, closing or sealed, got {state}"
+            else:
+                there = number in tables
+                for problem in _problems_of_round(transaction, number, known, state, reports, there):
+                    yield where + problem
 
 
 def other_version(url: str, expected: int, version: int) -> str:
@@ -293,6 +365,41 @@ def other_version(url: str, expected: int, version: int) -> str:
     return (
         f"{url}: expected schema version {expected}, got {version}.\n  Hint: {age} reticent made it; use that"
     )
+
+
+def _problems_of_round(
+    transaction: Transaction, number: int, plan: Plan, state: State, reports: int, has_table: bool
+) -> Iterator[str]:
+    """Of a sealed one: its table is gone, its counts fit together. Of others: its table has whole records."""
+    if state != "sealed":
+        if not has_table:
+            yield f"records_{number} is missing, and the reports with it"
+            return
+        width = Layout(plan).width
+        ((groups, broken),) = transaction.execute(
+            "SELECT count(*), sum(CASE WHEN length(records) = 0 OR length(records) % ? <> 0 THEN 1 ELSE 0 END)"  # noqa: S608
+            f" FROM records_{number}",
+            width,
+        )
+        if not groups:
+            yield f"records_{number} is empty"
+        if broken:
+            yield f"{broken} of {groups} groups are not whole records of {width} bytes"
+        return
+    if has_table:
+        yield f"records_{number} is still there"
+    counts: CountsByTags = {}
+    for tags, metric, row_reports, row_ones in transaction.execute(
+        "SELECT tags, metric, reports, ones FROM counts WHERE round_id = ? ORDER BY tags, metric", number
+    ):
+        try:
+            row = json.loads(tags), metric, json.loads(row_reports), json.loads(row_ones)
+            for names, kept in counts_of_rows(plan, [row]).items():
+                counts.setdefault(names, {}).update(kept)
+        except (ParameterError, ValueError, TypeError, KeyError) as error:
+            yield f"the counts of {metric} cannot be read: {str(error).splitlines()[0]}"
+            return
+    yield from misfits(plan, Count(reports, counts))
 
 
 def _unseen(transaction: Transaction, table: str, seen: Seen) -> list[Row]:

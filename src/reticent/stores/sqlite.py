@@ -12,52 +12,11 @@ from urllib.parse import quote
 
 from reticent.errors import StoreError
 from reticent.stores.pool import Connections, Row, Transaction
-from reticent.stores.sql import SqlBackend, other_version
+from reticent.stores.sql import RECORDS, SCHEMA, SCHEMA_VERSION, SqlBackend, other_version
 
 APPLICATION_ID = 0x2E71CE01
 OLDEST_SQLITE = (3, 35, 0)
 """The first one with RETURNING."""
-
-SCHEMA_VERSION = 1
-SCHEMA = """
-CREATE TABLE plan (                -- every plan ever served, as it was written
-    name    TEXT NOT NULL,         -- plan.name
-    version INTEGER NOT NULL,      -- plan.version
-    text    TEXT NOT NULL,         -- plan.toml
-    PRIMARY KEY (name, version)
-);
-CREATE TABLE round (               -- rounds that got at least one report
-    id      INTEGER PRIMARY KEY,   -- names the table of its records, which exists until it is sealed
-    plan    TEXT NOT NULL,         -- plan.name
-    version INTEGER NOT NULL,      -- plan.version
-    round   INTEGER NOT NULL,      -- unix seconds / round length
-    state   TEXT NOT NULL,         -- open, closing (being counted), sealed
-    reports INTEGER NOT NULL,      -- distinct reports, once sealed; 0 before
-    UNIQUE (plan, version, round)
-);
-CREATE TABLE counts (              -- sealed rounds; never changed
-    round_id INTEGER NOT NULL REFERENCES round (id),
-    tags     TEXT NOT NULL,        -- JSON list, one public tag per segment of the plan
-    metric   TEXT NOT NULL,        -- the metric's name in the plan
-    reports  TEXT NOT NULL,        -- JSON list per row: reports that speak of it
-    ones     TEXT NOT NULL,        -- JSON list per row: how many of them said 1
-    PRIMARY KEY (round_id, tags, metric)
-) WITHOUT ROWID;
-CREATE TABLE key (                 -- who may write, read or administer
-    id         TEXT PRIMARY KEY,   -- public part of the key
-    role       TEXT NOT NULL,      -- ingest, reader, admin
-    hash       BLOB NOT NULL,      -- SHA-256 of the whole key
-    label      TEXT NOT NULL,      -- a note for people
-    created_at INTEGER NOT NULL,   -- unix seconds
-    revoked_at INTEGER             -- unix seconds, or NULL while it is active
-);
-"""
-RECORDS = """
-CREATE TABLE records_{} (          -- the reports of one open round
-    number  INTEGER PRIMARY KEY,   -- of the commit group, in order of arrival
-    records BLOB NOT NULL          -- reports end to end, of fixed width: id, cohort, tags, bits
-)
-"""
 
 PRAGMAS = (
     "synchronous = FULL",
@@ -83,7 +42,7 @@ class SqliteBackend(SqlBackend):
     the first use of a little room is to empty the log into the file, and from then on the log is kept short.
     """
 
-    records_table = (RECORDS,)
+    records_table = RECORDS
 
     def __init__(self, path: str, *, readonly: bool = False) -> None:
         super().__init__()
@@ -120,7 +79,7 @@ class SqliteBackend(SqlBackend):
             with self._writer.transaction() as transaction:
                 # Make the tables of an empty file, unless another process was quicker.
                 if not _described(transaction.execute)[2]:
-                    for statement in _statements(SCHEMA):
+                    for statement in SCHEMA.split(";\n"):
                         transaction.execute(statement)
                     transaction.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                     transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -312,17 +271,6 @@ def _described(execute: Callable[[str], list[Row]]) -> tuple[int, int, int]:
     ((application,),) = execute("PRAGMA application_id")
     ((tables,),) = execute("SELECT count(*) FROM sqlite_master")
     return version, application, tables
-
-
-def _statements(script: str) -> Iterator[str]:
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-    if statement.strip():
-        yield statement
 
 
 def _make_file(path: Path) -> None:

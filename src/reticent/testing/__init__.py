@@ -7,8 +7,9 @@ all that reticent relies on, on a store of your own; it needs what the collector
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from reticent import imported_when_used
 from reticent.testing.device import ManualClock, RecordingTransport, Sandbox, sandbox
 
 if TYPE_CHECKING:
@@ -25,14 +26,10 @@ __all__ = [
     "sandbox",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "check_store":
-        from reticent.testing.store import check_store
-
-        return check_store
-    if name in ("Bench", "BrokenLawError"):
-        from reticent.testing import store_bench
-
-        return getattr(store_bench, name)
-    raise AttributeError(name)
+__getattr__ = imported_when_used(
+    "reticent.testing",
+    {
+        "store": "check_store",
+        "store_bench": "Bench BrokenLawError",
+    },
+)

@@ -134,13 +134,13 @@ def all_at_once(*work: Callable[[], None]) -> None:
     """Run all at once; the first exception of any is raised here."""
     failed: list[BaseException] = []
 
-    def guarded(each: Callable[[], None]) -> None:
+    def guarded(job: Callable[[], None]) -> None:
         try:
-            each()
+            job()
         except BaseException as error:
             failed.append(error)
 
-    threads = [threading.Thread(target=guarded, args=(each,), daemon=True) for each in work]
+    threads = [threading.Thread(target=guarded, args=(job,), daemon=True) for job in work]
     for thread in threads:
         thread.start()
     for thread in threads:

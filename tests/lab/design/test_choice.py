@@ -8,7 +8,7 @@ from math import atanh, log, sqrt
 
 import pytest
 
-from reticent.lab.design import Candidate, Wish, candidates, choose
+from reticent.lab.design import Candidate, Goal, candidates, choose
 
 RUNGS = [
     Fraction(digits, 10 ** (2 - decade)) for decade in (-3, -2, -1, 0) for digits in range(100, 1000)
@@ -22,7 +22,7 @@ RUNGS = [
 def test_the_mean_agrees_with_the_normal_approximation(devices: int, flip: str, half_width: int) -> None:
     """H = z m coth(ε/2) / (2 (1-2γ) √n), solved for ε, to the next number of three digits."""
     contrast = 1.959964 * 21_600 / (2 * sqrt(devices) * half_width * (1 - 2 * float(flip)))
-    found = choose(Wish(max_value=21_600, devices=devices, half_width=half_width, flip=flip, epsilon=20))
+    found = choose(Goal(max_value=21_600, devices=devices, half_width=half_width, flip=flip, epsilon=20))
     assert found.met == (contrast < 1)
     if found.met:
         assert float(found.chosen.epsilon) == pytest.approx(2 * atanh(contrast), rel=0.012)
@@ -33,7 +33,7 @@ def test_the_mean_agrees_with_the_normal_approximation(devices: int, flip: str, 
     ("devices", "half_width", "flip"), [(1000, 4, 0.1), (10**5, "0.3", 0.2), (50, 11, 0)]
 )
 def test_the_mean_has_the_very_first_epsilon_that_will_do(by_hand, devices, half_width, flip) -> None:
-    found = choose(Wish(max_value=24, devices=devices, half_width=half_width, flip=flip, epsilon=20))
+    found = choose(Goal(max_value=24, devices=devices, half_width=half_width, flip=flip, epsilon=20))
     expected = next(e for e in RUNGS if by_hand.mean(24, devices, float(e), flip) <= Fraction(half_width))
     assert found.met
     assert found.chosen.epsilon == expected
@@ -60,7 +60,7 @@ def test_the_histogram_is_the_one_that_loses_least_for_life(by_hand, buckets: in
             losses[way] = factor * RUNGS[place]
     best = min(losses.values())
     found = choose(
-        Wish(max_value=24, devices=devices, half_width=half_width, flip=flip, buckets=buckets, lifetime=1000)
+        Goal(max_value=24, devices=devices, half_width=half_width, flip=flip, buckets=buckets, lifetime=1000)
     )
     chosen = found.chosen.candidate
     assert found.met
@@ -70,8 +70,8 @@ def test_the_histogram_is_the_one_that_loses_least_for_life(by_hand, buckets: in
 
 def test_one_hadamard_bit_for_many_buckets_and_none_for_two() -> None:
     """n·Var at worst: c² for Hadamard, k c²/4 for one bit of dBitFlip."""
-    many = choose(Wish(max_value=24, devices=10**6, half_width="0.02", buckets=32))
-    two = choose(Wish(max_value=24, devices=10**6, half_width="0.02", buckets=2))
+    many = choose(Goal(max_value=24, devices=10**6, half_width="0.02", buckets=32))
+    two = choose(Goal(max_value=24, devices=10**6, half_width="0.02", buckets=2))
     assert many.chosen.candidate == Candidate("hadamard-bit")
     assert two.chosen.candidate.mechanism == "d-bit-flip"
 
@@ -80,7 +80,7 @@ def test_the_table_of_equal_longitudinal_budgets() -> None:
     """MATHS.md 9: k = 32, light buckets; at E = 2 and 8 one Hadamard bit is best, at 16 it is 2BitFlipPM."""
     best = {
         lifetime: choose(
-            Wish(max_value=24, devices=10**6, lifetime=lifetime, flip=0, buckets=32, expected="1/32")
+            Goal(max_value=24, devices=10**6, lifetime=lifetime, flip=0, buckets=32, expected="1/32")
         ).chosen.candidate
         for lifetime in (2, 8, 16)
     }
@@ -96,16 +96,16 @@ def test_what_is_for_comparison_is_never_chosen() -> None:
     for buckets in (None, 2, 8, 256):
         top = 24 if buckets is None else 1
         for part in range(20, 300, 40):
-            wish = Wish(max_value=24, devices=10**6, half_width=Fraction(top * part, 1000), buckets=buckets)
-            assert not choose(wish).chosen.candidate.for_comparison
-            assert any(each.for_comparison for each in candidates(wish))
+            goal = Goal(max_value=24, devices=10**6, half_width=Fraction(top * part, 1000), buckets=buckets)
+            assert not choose(goal).chosen.candidate.for_comparison
+            assert any(each.for_comparison for each in candidates(goal))
 
 
 def test_an_even_limit_is_used_to_the_full() -> None:
     """0.3 is not a float, and 2 · 0.3 rounded up is above 0.6 as a float: the limit must not lose by that."""
-    assert choose(Wish(max_value=24, devices=1000, epsilon="0.3")).chosen.epsilon == Fraction(3, 10)
-    assert choose(Wish(max_value=24, devices=1000, lifetime="0.6")).chosen.epsilon == Fraction(3, 10)
-    assert choose(Wish(max_value=24, devices=1000, epsilon="0.29999")).chosen.epsilon == Fraction("0.299")
+    assert choose(Goal(max_value=24, devices=1000, epsilon="0.3")).chosen.epsilon == Fraction(3, 10)
+    assert choose(Goal(max_value=24, devices=1000, lifetime="0.6")).chosen.epsilon == Fraction(3, 10)
+    assert choose(Goal(max_value=24, devices=1000, epsilon="0.29999")).chosen.epsilon == Fraction("0.299")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_an_even_limit_is_used_to_the_full() -> None:
     ],
 )
 def test_the_least_flip_that_hides_a_change(limit: str, flip: str, fewer: str) -> None:
-    found = choose(Wish(max_value=24, devices=1000, epsilon=1, change_time=limit)).chosen
+    found = choose(Goal(max_value=24, devices=1000, epsilon=1, change_time=limit)).chosen
     assert found.flip == Fraction(flip)
     odds = [log((1 - float(gamma)) / float(gamma)) for gamma in (flip, fewer)]
     assert odds[0] <= float(limit) < odds[1]
@@ -126,18 +126,18 @@ def test_the_least_flip_that_hides_a_change(limit: str, flip: str, fewer: str) -
 
 def test_many_bits_need_more_flips_for_the_same_limit() -> None:
     """d answer bits lose d·Λ per round: γ = 1/(1 + e^(X/d)), in three digits."""
-    wish = Wish(max_value=24, devices=1000, epsilon=1, change_time=2, buckets=8)
-    flips = [Candidate("d-bit-flip", bits).flip(wish) for bits in (1, 2, 4)]
+    goal = Goal(max_value=24, devices=1000, epsilon=1, change_time=2, buckets=8)
+    flips = [Candidate("d-bit-flip", bits).flip(goal) for bits in (1, 2, 4)]
     assert [float(flip) for flip in flips] == [0.120, 0.269, 0.378]
 
 
 def test_an_expected_mean_is_taken_at_its_word() -> None:
     """m² c² P(1-P)/n: near the ends of the range less ε will do than at the worst mean."""
-    wishes = [
-        Wish(max_value=24, devices=10**6, half_width="0.04", flip=0, epsilon=20, expected=at)
+    goals = [
+        Goal(max_value=24, devices=10**6, half_width="0.04", flip=0, epsilon=20, expected=at)
         for at in (0, 6, 12, None)
     ]
-    found = [choose(wish).chosen for wish in wishes]
+    found = [choose(goal).chosen for goal in goals]
     assert found[0].epsilon < found[1].epsilon < found[2].epsilon == found[3].epsilon
     low = 1 / (2.718281828459045 ** float(found[0].epsilon) + 1)
     normal = 1.959964 * 24 * sqrt(low * (1 - low)) / (1 - 2 * low) / 1000
@@ -145,15 +145,15 @@ def test_an_expected_mean_is_taken_at_its_word() -> None:
     assert found[0].worst_half_width > found[0].half_width
 
 
-def test_without_a_wish_for_precision_the_narrowest_within_the_limit(by_hand) -> None:
-    found = choose(Wish(max_value=24, devices=10_000, lifetime=1, flip="0.1"))
+def test_without_a_goal_for_precision_the_narrowest_within_the_limit(by_hand) -> None:
+    found = choose(Goal(max_value=24, devices=10_000, lifetime=1, flip="0.1"))
     assert found.met
     assert found.chosen.epsilon == Fraction(1, 2)
     assert found.chosen.half_width == pytest.approx(by_hand.mean(24, 10_000, 0.5, 0.1), rel=1e-9)
 
 
 def test_segments_are_fleets_of_their_own() -> None:
-    parts = choose(Wish(max_value=24, devices=90_000, half_width="0.5", segments=3))
-    alone = choose(Wish(max_value=24, devices=30_000, half_width="0.5"))
+    parts = choose(Goal(max_value=24, devices=90_000, half_width="0.5", segments=3))
+    alone = choose(Goal(max_value=24, devices=30_000, half_width="0.5"))
     assert parts.chosen.metric == alone.chosen.metric
     assert parts.chosen.half_width == alone.chosen.half_width

@@ -5,16 +5,16 @@ from math import sqrt, tanh
 
 import pytest
 
-from reticent.lab.design import Neighbour, Wish, choose, neighbours
+from reticent.lab.design import Goal, Neighbour, choose, neighbours
 from reticent.privacy import losses
 
-MEAN = Wish(max_value=24, devices=10**6, epsilon=1, flip="0.2")
-SHARES = Wish(max_value=24, devices=10**6, epsilon=1, flip="0.2", buckets=32)
+MEAN = Goal(max_value=24, devices=10**6, epsilon=1, flip="0.2")
+SHARES = Goal(max_value=24, devices=10**6, epsilon=1, flip="0.2", buckets=32)
 
 
-def around(wish: Wish) -> dict[str, list[Neighbour]]:
+def around(goal: Goal) -> dict[str, list[Neighbour]]:
     found: dict[str, list[Neighbour]] = {}
-    for each in neighbours(choose(wish)):
+    for each in neighbours(choose(goal)):
         found.setdefault(each.label, []).append(each)
     return found
 
@@ -45,8 +45,8 @@ def test_each_differs_in_what_its_label_says() -> None:
 def test_finer_steps_buy_nothing() -> None:
     """The same half-width at the same ε (Theorem 3), more loss for life; so less precise at the same loss."""
     (finer,) = around(MEAN)["10 steps"]
-    wish = Wish(max_value=24, devices=10**6, epsilon=finer.design.epsilon, flip="0.2")
-    coarse = choose(wish).chosen
+    goal = Goal(max_value=24, devices=10**6, epsilon=finer.design.epsilon, flip="0.2")
+    coarse = choose(goal).chosen
     assert coarse.epsilon == finer.design.epsilon
     assert finer.design.half_width == coarse.half_width
     assert finer.design.losses.lifetime > 2.9 * coarse.losses.lifetime
@@ -67,9 +67,9 @@ def test_other_mechanisms_lose_as_much_for_life_and_are_wider() -> None:
 
 
 def test_what_a_plan_could_not_have_is_left_out() -> None:
-    extremes = around(Wish(max_value=24, devices=1, epsilon="0.001", flip="0.45"))
+    extremes = around(Goal(max_value=24, devices=1, epsilon="0.001", flip="0.45"))
     assert {"epsilon / 2", "more flips", "devices / 2"}.isdisjoint(extremes)
-    assert around(Wish(max_value=24, devices=10, epsilon="0.003", flip=0))["epsilon / 2"]
+    assert around(Goal(max_value=24, devices=10, epsilon="0.003", flip=0))["epsilon / 2"]
 
 
 def test_figures_are_those_of_the_metric() -> None:

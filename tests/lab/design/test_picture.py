@@ -6,20 +6,19 @@ from pathlib import Path
 import pytest
 
 from reticent import plots
-from reticent.lab.design import Wish, choose
-from reticent.lab.design.picture import curves, draw
+from reticent.lab.design import Goal, choose, curves, draw
 
-MEAN = Wish(
+MEAN = Goal(
     max_value=21_600, devices=100_000, half_width=240, epsilon=1, unit="second", name="editor_seconds"
 )
-SHARES = Wish(max_value=24, devices=9000, half_width="0.2", buckets=32, segments=3)
+SHARES = Goal(max_value=24, devices=9000, half_width="0.2", buckets=32, segments=3)
 
 
-@pytest.mark.parametrize("wish", [MEAN, SHARES])
-def test_every_curve_falls_as_more_is_lost(wish: Wish) -> None:
-    for curve in curves(choose(wish)):
-        assert len(curve.lifetimes) == 25
-        assert all(left < right for left, right in pairwise(curve.lifetimes))
+@pytest.mark.parametrize("goal", [MEAN, SHARES])
+def test_every_curve_falls_as_more_is_lost(goal: Goal) -> None:
+    for curve in curves(choose(goal)):
+        assert len(curve.losses) == 25
+        assert all(left < right for left, right in pairwise(curve.losses))
         assert all(left >= right for left, right in pairwise(curve.half_widths))
 
 
@@ -27,11 +26,11 @@ def test_the_choice_lies_on_its_curve() -> None:
     """The middle of the curve of its own flip: 25 points from an eighth to eight times the loss."""
     found = choose(MEAN)
     own = next(curve for curve in curves(found) if curve.label == "flip 0.2")
-    assert own.lifetimes[12] == pytest.approx(found.chosen.losses.lifetime, rel=1e-6)
+    assert own.losses[12] == pytest.approx(found.chosen.losses.lifetime, rel=1e-6)
     assert own.half_widths[12] == pytest.approx(found.chosen.half_width, rel=1e-6)
 
 
-def test_the_picture_shows_the_wish_the_choice_and_the_fleet() -> None:
+def test_the_picture_shows_the_goal_the_choice_and_the_fleet() -> None:
     (axes,) = draw(choose(MEAN)).axes
     assert axes.get_title() == "editor_seconds: mean from 100,000 devices"
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
@@ -40,7 +39,7 @@ def test_the_picture_shows_the_wish_the_choice_and_the_fleet() -> None:
     assert labels == [
         *(f"flip {flip}" for flip in ("0", "0.1", "0.2", "0.3", "0.4")),
         "flip 0.2, 10 steps",
-        "the wish",
+        "the goal",
         "nearest: epsilon 1",
     ]
     lines = {(tuple(line.get_xdata()), tuple(line.get_ydata())) for line in axes.lines[-3:]}
@@ -62,10 +61,10 @@ def test_the_picture_of_a_histogram(tmp_path: Path) -> None:
 
 
 def test_at_the_ends_of_what_a_plan_takes() -> None:
-    for wish in (
-        Wish(max_value=1, devices=10**12, epsilon="0.001", flip=0),
-        Wish(max_value=1, devices=1, lifetime=10_000, buckets=256),
-        Wish(max_value=1, devices=10**12, half_width="0.49", change_time="0.00401"),
+    for goal in (
+        Goal(max_value=1, devices=10**12, epsilon="0.001", flip=0),
+        Goal(max_value=1, devices=1, lifetime=10_000, buckets=256),
+        Goal(max_value=1, devices=10**12, half_width="0.49", change_time="0.00401"),
     ):
-        (axes,) = draw(choose(wish)).axes
+        (axes,) = draw(choose(goal)).axes
         assert axes.lines

@@ -7,17 +7,17 @@ from fractions import Fraction
 
 import pytest
 
-from reticent.lab.design import Wish, choose, ways_out
+from reticent.lab.design import Goal, choose, ways_out
 
-MEAN = Wish(max_value=24, devices=10_000, half_width="0.7", epsilon=1, flip="0.3")
-SHARES = Wish(max_value=24, devices=64_000, half_width="0.1", lifetime=2, flip="0.4", buckets=8)
-
-
-def instead(wish: Wish) -> dict[str, Fraction | int | None]:
-    return {way.part: way.instead for way in ways_out(choose(wish))}
+MEAN = Goal(max_value=24, devices=10_000, half_width="0.7", epsilon=1, flip="0.3")
+SHARES = Goal(max_value=24, devices=64_000, half_width="0.1", lifetime=2, flip="0.4", buckets=8)
 
 
-def test_a_wish_that_is_met_has_nothing_to_give_up() -> None:
+def instead(goal: Goal) -> dict[str, Fraction | int | None]:
+    return {way.part: way.instead for way in ways_out(choose(goal))}
+
+
+def test_a_goal_that_is_met_has_nothing_to_give_up() -> None:
     assert ways_out(choose(replace(MEAN, half_width=Fraction(6)))) == ()
     assert ways_out(choose(replace(MEAN, half_width=None))) == ()
 
@@ -64,7 +64,7 @@ def test_a_change_time_is_given_up_as_such(by_hand) -> None:
 
 
 def test_the_usual_limit_is_named_when_there_is_none(by_hand) -> None:
-    wish = replace(MEAN, epsilon=None, half_width=Fraction("0.3"))
-    limit = next(way for way in ways_out(choose(wish)) if way.part == "epsilon")
-    assert (limit.wished, limit.instead) == (4, None)
+    goal = replace(MEAN, epsilon=None, half_width=Fraction("0.3"))
+    limit = next(way for way in ways_out(choose(goal)) if way.part == "epsilon")
+    assert (limit.wanted, limit.instead) == (4, None)
     assert by_hand.mean(24, 10_000, 20, 0.3) > 0.3

@@ -23,7 +23,8 @@ from reticent.plan import Plan
 from reticent.reports import from_json, to_json
 from reticent.testing import ManualClock, RecordingTransport
 
-Values = Mapping[str, int | Fraction]
+Values = Mapping[str, int | Fraction | str]
+"""What a device records in a round: numbers, and the labels of choices."""
 
 _SUFFIXES = ("", "-wal", "-shm")
 """A state file, and what SQLite keeps beside it."""
@@ -185,7 +186,7 @@ class SdkParticipant:
             return None if report is None else to_json(report)
         self._clock.now = float(span.start)
         for name, value in values.items():
-            self._device.set(name, value)
+            self._device.choose(name, value) if isinstance(value, str) else self._device.set(name, value)
         self._clock.now = float(span.end)
         before = len(self._transport.bodies)
         self._device.flush()
@@ -310,7 +311,12 @@ class CommandParticipant:
     def answer(self, round_number: int, values: Values) -> bytes | None:
         """Ask for the report of a round."""
         plain = {
-            name: value.numerator if value.denominator == 1 else str(value) for name, value in values.items()
+            name: value
+            if isinstance(value, str)
+            else value.numerator
+            if value.denominator == 1
+            else str(value)
+            for name, value in values.items()
         }
         line = self.client.ask(
             {"do": "answer", "device": self.number, "round": round_number, "values": plain}

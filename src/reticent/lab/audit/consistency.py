@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from reticent.lab.audit.clients import Client, Participant, SdkParticipant, Values
 from reticent.lab.audit.enumeration import Check
-from reticent.lab.audit.scenarios import parsed
+from reticent.lab.audit.scenarios import as_recorded, parsed
 from reticent.plan import Plan
 
 PATH = (0, 0, 1, 0)
@@ -97,12 +97,12 @@ def _one_device(
 
 def _values(plan: Plan, number: int) -> Values:
     """Values for a device: ends of the range, those that answer most differently, and some in between."""
-    chosen: dict[str, int | Fraction] = {}
+    chosen: dict[str, int | Fraction | None] = {}
     for place, metric in enumerate(plan.metrics):
         pair = metric.mechanism.extremes(number % 256) or (metric.max_value, 0)
         between = Fraction(metric.max_value) * (number % 7) / 7
         chosen[metric.name] = between if number % 3 == 2 else pair[(number + place) % 2]
-    return chosen
+    return as_recorded(plan, chosen)
 
 
 def _is_well_formed(plan: Plan, round_number: int, sent: bytes) -> bool:

@@ -56,12 +56,21 @@ class World:
         return np.asarray(moved % len(self.states), np.int16).reshape(2 * pairs, self.rounds)[:devices]
 
 
-def resolved(mechanism: Mechanism, aim: Aim, cohort: int) -> Value:
-    """The value that an aim stands for; 0 where no two values differ."""
+def resolved(mechanism: Mechanism, aim: Aim, cohort: int) -> Value | None:
+    """The value that an aim stands for; 0 where no two values differ, None for no value."""
     if not isinstance(aim, str):
         return aim.numerator if aim.denominator == 1 else aim
     pair = mechanism.extremes(cohort)
     return 0 if pair is None else pair[aim == "second"]
+
+
+def as_recorded(plan: Plan, values: Mapping[str, Value | None]) -> Values:
+    """Values as a program records them: a choice by its label, and nothing where there is no value."""
+    return {
+        name: plan.by_name[name].labels[int(value)] if plan.by_name[name].labels else value
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def informative(mechanism: Mechanism) -> NDArray[np.bool_]:
@@ -232,7 +241,7 @@ def collect(
     cohorts = np.zeros(devices, np.uint8)
     faults: dict[str, int] = {}
     values: dict[int, list[Values]] = {}
-    nothing = dict.fromkeys(plan.by_name, 0)
+    nothing = {metric.name: 0 for metric in plan.metrics if not metric.labels}
     for device in range(devices):
         participant = client.start(plan, first_round)
         cohort = 0
@@ -244,10 +253,13 @@ def collect(
                 cohorts[device] = cohort = shown.cohort
         if cohort not in values:
             values[cohort] = [
-                {
-                    metric.name: resolved(metric.mechanism, aims[metric.name], cohort)
-                    for metric in plan.metrics
-                }
+                as_recorded(
+                    plan,
+                    {
+                        metric.name: resolved(metric.mechanism, aims[metric.name], cohort)
+                        for metric in plan.metrics
+                    },
+                )
                 for aims in world.states
             ]
         lived = values[cohort]

@@ -1,34 +1,42 @@
 """
-From a wish to a plan: which mechanism, epsilon and flip are precise enough, and what they cost a device.
+From a goal to a plan: which mechanism, epsilon and way of answering are precise enough, and what they cost a device.
 
-    Wish       range, fleet, wanted half-width, and what may be lost
-    choose     Wish -> Choice: the design that meets it at the least same-pattern loss, or the nearest there is
+    Goal       range, fleet, wanted half-width, the promise to devices and what may be lost
+    choose     Goal -> Choice: the design that meets it at the least loss, or the nearest there is
     Design     one metric, its losses and its half-width: the figures of `reticent plan check`
-    WayOut     what to give up when a wish cannot be met, and by how much
+    both_ways  the design with remembered and with sampled answers
+    WayOut     what to give up when a goal cannot be met, and by how much
 
-Every figure comes from `reticent.privacy.losses` and `reticent.estimates.expected_half_width`; here they are only
-searched, among numbers of three significant digits.
+Every figure comes from `privacy_card` and `reticent.estimates.expected_half_width`; here they are only searched,
+among numbers of three significant digits.
 """
 
-from reticent.lab.design.alternatives import Neighbour, WayOut, neighbours, ways_out
+from reticent.lab.design.alternatives import Neighbour, Way, WayOut, both_ways, neighbours, reason, ways_out
 from reticent.lab.design.choice import Candidate, Choice, Design, candidates, choose
+from reticent.lab.design.goal import MOST_BUCKETS, MOST_EPSILON, Goal
+from reticent.lab.design.picture import curves, draw
 from reticent.lab.design.section import check_command, file_name, plan_text, section
-from reticent.lab.design.wish import MOST_BUCKETS, Wish
 
 __all__ = [
     "MOST_BUCKETS",
+    "MOST_EPSILON",
     "Candidate",
     "Choice",
     "Design",
+    "Goal",
     "Neighbour",
+    "Way",
     "WayOut",
-    "Wish",
+    "both_ways",
     "candidates",
     "check_command",
     "choose",
+    "curves",
+    "draw",
     "file_name",
     "neighbours",
     "plan_text",
+    "reason",
     "section",
     "ways_out",
 ]

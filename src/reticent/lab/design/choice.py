@@ -1,4 +1,4 @@
-"""The ways to ask about a counter, and the one that meets a wish or comes nearest to it."""
+"""The ways to ask about a counter, and the one that meets a goal or comes nearest to it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from math import ceil, floor, log10
 from typing import Literal, TypeVar
 
 from reticent.estimates import expected_half_width
-from reticent.lab.design.wish import LEAST_EPSILON, MOST_BUCKETS, MOST_EPSILON, MOST_FLIP, Wish
+from reticent.lab.design.goal import LEAST_EPSILON, MOST_BUCKETS, MOST_EPSILON, MOST_FLIP, WEEK, Goal
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from reticent.plan import Metric
-from reticent.privacy import Losses, loss_by_width, loss_of_moved_change, losses, upward
+from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
+from reticent.privacy import Losses, lifetime_loss, loss_of_moved_change, loss_of_window, upward
 
 Rung = TypeVar("Rung")
 
@@ -98,58 +98,59 @@ class Candidate:
         """Whether it is shown only."""
         return self.steps > 1 or self.variant == "paper"
 
-    def metric(self, wish: Wish, epsilon: Fraction, flip: Fraction) -> Metric:
+    def metric(self, goal: Goal, epsilon: Fraction, flip: Fraction) -> Metric:
         """The metric a plan would have."""
-        return Metric(wish.name, self._build(wish, epsilon), Flip(flip), wish.unit)
+        return Metric(goal.name, self._build(goal, epsilon), Flip(flip), goal.unit)
 
-    def lifetime(self, wish: Wish, epsilon: Fraction) -> float:
-        """The same-pattern loss at an epsilon; flips do not change it."""
-        mechanism = self._build(wish, epsilon)
-        return loss_by_width(mechanism, mechanism.classes)
+    def loss(self, goal: Goal, epsilon: Fraction) -> float:
+        """The loss behind the promise at an epsilon: of the same pattern, whatever the flip, or of one window."""
+        mechanism = self._build(goal, epsilon)
+        return loss_of_window([mechanism], [], asked=1) if goal.sampled else lifetime_loss(mechanism)
 
-    def most_epsilon(self, wish: Wish, limit: Fraction) -> Fraction | None:
+    def most_epsilon(self, goal: Goal, limit: Fraction) -> Fraction | None:
         """
-        The largest epsilon whose same-pattern loss is within a limit; None when the least is too much.
+        The largest epsilon whose loss behind the promise is within a limit; None when the least is too much.
 
         Losses are floats rounded up, and so is the limit they are compared with: 2 · 0.3 is within 0.6.
 
-        >>> wish = Wish(max_value=24, devices=1000, lifetime=1, buckets=32)
-        >>> Candidate("d-bit-flip", bits=4).most_epsilon(wish, wish.limit)
+        >>> goal = Goal(max_value=24, devices=1000, lifetime=1, buckets=32)
+        >>> Candidate("d-bit-flip", bits=4).most_epsilon(goal, goal.limit)
         Fraction(1, 4)
         """
         most = upward(limit)
-        return last(EPSILONS, lambda epsilon: self.lifetime(wish, epsilon) <= most)
+        return last(EPSILONS, lambda epsilon: self.loss(goal, epsilon) <= most)
 
-    def flip(self, wish: Wish) -> Fraction | None:
+    def flip(self, goal: Goal) -> Fraction | None:
         """The flip that was asked for, or the least that hides a change well enough; None when none does."""
-        if wish.change_time is None:
-            return wish.flip
-        most = upward(wish.change_time)
-        return first(FLIPS, lambda gamma: self.change_time(wish, gamma) <= most)
+        if goal.change_time is None:
+            return goal.flip
+        most = upward(goal.change_time)
+        return first(FLIPS, lambda gamma: self.change_time(goal, gamma) <= most)
 
-    def change_time(self, wish: Wish, flip: Fraction) -> float:
+    def change_time(self, goal: Goal, flip: Fraction) -> float:
         """What is lost per round by which a change is moved; epsilon does not change it."""
-        return loss_of_moved_change(self._build(wish, MOST_EPSILON), Flip(flip))
+        return loss_of_moved_change(self._build(goal, MOST_EPSILON), Flip(flip))
 
-    def _build(self, wish: Wish, epsilon: Fraction) -> OneBitMean | DBitFlip | HadamardBit:
-        if wish.buckets is None:
-            return OneBitMean(epsilon, wish.max_value, wish.max_value / self.steps)
-        buckets = _even(wish.max_value, wish.buckets)
+    def _build(self, goal: Goal, epsilon: Fraction) -> OneBitMean | DBitFlip | HadamardBit:
+        if goal.buckets is None:
+            return OneBitMean(epsilon, goal.max_value, goal.max_value / self.steps)
+        buckets = _even(goal.max_value, goal.buckets)
         if self.mechanism == "hadamard-bit":
             return HadamardBit(epsilon, buckets)
-        return DBitFlip(epsilon, buckets, self.bits, self.variant, f"{wish.name}/{wish.name}")
+        return DBitFlip(epsilon, buckets, self.bits, self.variant, f"{goal.name}/{goal.name}")
 
 
-def candidates(wish: Wish) -> tuple[Candidate, ...]:
+def candidates(goal: Goal) -> tuple[Candidate, ...]:
     """
-    Every way there is to answer a wish, those for comparison last.
+    Every way there is to answer a goal, those for comparison last.
 
-    >>> [candidate.bits for candidate in candidates(Wish(max_value=24, devices=1000, epsilon=1, buckets=6))]
+    >>> [candidate.bits for candidate in candidates(Goal(max_value=24, devices=1000, epsilon=1, buckets=6))]
     [1, 1, 2, 4, 6, 1]
     """
-    if wish.buckets is None:
-        return Candidate("one-bit-mean"), Candidate("one-bit-mean", steps=FINER_STEPS)
-    count = wish.buckets
+    if goal.buckets is None:
+        finer = [] if goal.sampled else [Candidate("one-bit-mean", steps=FINER_STEPS)]
+        return Candidate("one-bit-mean"), *finer
+    count = goal.buckets
     powers = [1 << power for power in range(count.bit_length()) if 1 << power < count]
     hadamard = [Candidate("hadamard-bit")] if count < MOST_BUCKETS else []
     flips = [Candidate("d-bit-flip", bits) for bits in (*powers, count)]
@@ -167,21 +168,34 @@ class Design:
     """
     A metric for a fleet, what it loses and how precise it is.
 
-    `half_width` is at the truth the wish expects, `worst_half_width` at the worst there can be; they are the
-    same when it expects none.
+    `half_width` is at the truth the goal expects, `worst_half_width` at the worst there can be; they are the
+    same when it expects none. Both are of a round, or of a window where answers are sampled.
     """
 
     candidate: Candidate
-    metric: Metric
+    plan: Plan
+    """The smallest plan there is around the metric."""
     devices: int
     """How many there are; an estimate has its segment's share of them."""
-    losses: Losses
+    card: PrivacyCard
+    loss: float
+    """The one behind the promise: of the same pattern, or of one window."""
     half_width: float
     worst_half_width: float
 
     @property
+    def metric(self) -> Metric:
+        """What is asked."""
+        return self.plan.metrics[0]
+
+    @property
+    def losses(self) -> Losses:
+        """All losses; those over all rounds have no bound where answers are sampled."""
+        return self.card.loss
+
+    @property
     def epsilon(self) -> Fraction:
-        """ε of the remembered answer."""
+        """ε of one answer."""
         return self.metric.mechanism.epsilon
 
     @property
@@ -190,83 +204,94 @@ class Design:
         return self.metric.flip.probability
 
 
-def half_width(wish: Wish, metric: Metric) -> float:
-    """The half-width that a wish is about: of one segment, at the truth it expects."""
-    at = None if wish.expected is None else float(wish.expected)
-    return expected_half_width(metric, wish.reports, wish.confidence, at)
+def half_width(goal: Goal, metric: Metric) -> float:
+    """The half-width that a goal is about: of one segment, at the truth it expects."""
+    at = None if goal.expected is None else float(goal.expected)
+    return expected_half_width(metric, goal.reports, goal.confidence, at)
 
 
-def make(wish: Wish, candidate: Candidate, epsilon: Fraction, flip: Fraction) -> Design:
+def make(goal: Goal, candidate: Candidate, epsilon: Fraction, flip: Fraction) -> Design:
     """A candidate with all its parameters, and its figures."""
-    metric = candidate.metric(wish, epsilon, flip)
+    metric = candidate.metric(goal, epsilon, flip)
+    plan = Plan(goal.name, 1, goal.round_seconds, goal.round_seconds, (metric,), answers=goal.answers)
     return Design(
         candidate=candidate,
-        metric=metric,
-        devices=wish.devices,
-        losses=losses(metric.mechanism, metric.flip),
-        half_width=half_width(wish, metric),
-        worst_half_width=half_width(replace(wish, expected=None), metric),
+        plan=plan,
+        devices=goal.devices,
+        card=privacy_card(plan),
+        loss=candidate.loss(goal, epsilon),
+        half_width=half_width(goal, metric),
+        worst_half_width=half_width(replace(goal, expected=None), metric),
     )
 
 
-def least_epsilon(wish: Wish, candidate: Candidate, flip: Fraction) -> Fraction | None:
+def least_epsilon(goal: Goal, candidate: Candidate, flip: Fraction) -> Fraction | None:
     """The smallest epsilon that is precise enough; None when no epsilon of a plan is."""
-    wanted = wish.half_width
+    wanted = goal.half_width
     if wanted is None:
         return None
-    return first(EPSILONS, lambda epsilon: half_width(wish, candidate.metric(wish, epsilon, flip)) <= wanted)
+    return first(EPSILONS, lambda epsilon: half_width(goal, candidate.metric(goal, epsilon, flip)) <= wanted)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What was wished for, what comes of it, and whether that is enough."""
+    """What was wanted, what comes of it, and whether that is enough."""
 
-    wish: Wish
+    goal: Goal
     chosen: Design
     met: bool
 
 
-def choose(wish: Wish) -> Choice:
+def choose(goal: Goal) -> Choice:
     """
-    The design that is precise enough at the least same-pattern loss, or else the most precise within the limit.
+    The design that is precise enough at the least loss, or else the most precise within the limit.
 
-    Each candidate gets the flip that the wish asks for and the smallest epsilon of three significant digits
-    that reaches the half-width. Of those within the limit of privacy the one with the least same-pattern loss is
-    chosen, the more precise of two that lose the same. The limit is never exceeded: when nothing within it is
-    precise enough, the narrowest interval within it is the answer, and `met` is False. Mechanisms are thus
-    compared at equal same-pattern loss, not at equal epsilon: that of dBitFlip with d bits is d·ε.
+    Each candidate gets the flip that the goal asks for and the smallest epsilon of three significant digits
+    that reaches the half-width. Of those within the limit of privacy the one that loses least is chosen, the
+    more precise of two that lose the same. The limit is never exceeded: when nothing within it is precise
+    enough, the narrowest interval within it is the answer, and `met` is False. Mechanisms are compared by the
+    loss behind the promise, not by epsilon: the same-pattern loss of dBitFlip with d bits is d·ε.
 
-    >>> choice = choose(Wish(max_value=21_600, devices=100_000, half_width=300, epsilon=1))
+    The window of sampled answers, where the goal leaves it open, is a week, or the shortest of 2 and 4 weeks
+    that is precise enough within the limit of a year. The choice's goal has it.
+
+    >>> choice = choose(Goal(max_value=21_600, devices=100_000, half_width=300, epsilon=1))
     >>> choice.met, float(choice.chosen.epsilon), round(choice.chosen.half_width, 1)
     (True, 0.783, 299.9)
     """
-    precise = [design for candidate in eligible(wish) if (design := _precise_enough(wish, candidate))]
+    if goal.sampled and goal.window is None:
+        for weeks in (1, 2, 4) if goal.year else (1,):
+            choice = choose(replace(goal, window=max(1, weeks * WEEK // goal.round_seconds)))
+            if choice.met:
+                break
+        return choice
+    precise = [design for candidate in eligible(goal) if (design := _precise_enough(goal, candidate))]
     if precise:
-        least = min(precise, key=lambda design: (design.losses.lifetime, design.half_width))
-        return Choice(wish, least, met=True)
-    nearest = min(most_precise(wish), key=lambda design: (design.half_width, design.losses.lifetime))
-    return Choice(wish, nearest, met=wish.half_width is None)
+        least = min(precise, key=lambda design: (design.loss, design.half_width))
+        return Choice(goal, least, met=True)
+    nearest = min(most_precise(goal), key=lambda design: (design.half_width, design.loss))
+    return Choice(goal, nearest, met=goal.half_width is None)
 
 
-def eligible(wish: Wish) -> list[Candidate]:
+def eligible(goal: Goal) -> list[Candidate]:
     """The candidates that may be chosen."""
-    return [candidate for candidate in candidates(wish) if not candidate.for_comparison]
+    return [candidate for candidate in candidates(goal) if not candidate.for_comparison]
 
 
-def most_precise(wish: Wish) -> list[Design]:
+def most_precise(goal: Goal) -> list[Design]:
     """Each eligible candidate with the largest epsilon that is private enough; one bit always has one."""
     return [
-        make(wish, candidate, most, flip)
-        for candidate in eligible(wish)
-        if (most := candidate.most_epsilon(wish, wish.limit)) is not None
-        and (flip := candidate.flip(wish)) is not None
+        make(goal, candidate, most, flip)
+        for candidate in eligible(goal)
+        if (most := candidate.most_epsilon(goal, goal.limit)) is not None
+        and (flip := candidate.flip(goal)) is not None
     ]
 
 
-def _precise_enough(wish: Wish, candidate: Candidate) -> Design | None:
+def _precise_enough(goal: Goal, candidate: Candidate) -> Design | None:
     """A candidate with the least epsilon that is precise enough, if it is private enough."""
-    flip, most = candidate.flip(wish), candidate.most_epsilon(wish, wish.limit)
+    flip, most = candidate.flip(goal), candidate.most_epsilon(goal, goal.limit)
     if flip is None or most is None:
         return None
-    epsilon = least_epsilon(wish, candidate, flip)
-    return make(wish, candidate, epsilon, flip) if epsilon is not None and epsilon <= most else None
+    epsilon = least_epsilon(goal, candidate, flip)
+    return make(goal, candidate, epsilon, flip) if epsilon is not None and epsilon <= most else None

@@ -1,4 +1,4 @@
-"""The trade-off as a picture: half-width against same-pattern loss, the wish and the choice in it."""
+"""The trade-off as a picture: half-width against the loss behind the promise, the goal and the choice in it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 
 from reticent.lab.design.alternatives import MOST_BITS
 from reticent.lab.design.choice import EPSILONS, Candidate, Choice, candidates, half_width
-from reticent.lab.design.wish import Wish
+from reticent.lab.design.goal import DAY, Goal
+from reticent.plan.card import duration
 from reticent.plots import COLOURS, MARKERS, drawing, panels
+from reticent.privacy import CLAIMS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FLIPS = tuple(Fraction(flip) for flip in ("0", "0.1", "0.2", "0.3", "0.4"))
+WINDOWS = tuple(days * DAY for days in (1, 7, 28, 91, 364))
 POINTS = 25
 REACH = 8
 """The picture shows from an eighth to eight times the loss of the design that was chosen."""
@@ -24,48 +27,58 @@ REACH = 8
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Half-widths of one candidate by its same-pattern loss, as epsilon grows."""
+    """
+    Half-widths of one candidate by its loss, as epsilon grows: that of the same pattern, or of any two
+    histories over a year where answers are sampled.
+    """
 
     label: str
-    lifetimes: tuple[float, ...]
+    losses: tuple[float, ...]
     half_widths: tuple[float, ...]
     dashed: bool = False
 
 
 def curves(choice: Choice) -> Iterator[Curve]:
     """
-    What is compared: flips and steps of a mean, mechanisms of a histogram.
+    What is compared: flips and steps of a mean, or its windows; mechanisms of a histogram.
 
     The paper's dBitFlip of one bit is left out: on these axes it lies on the tight one.
     """
-    chosen, wish = choice.chosen, choice.wish
-    if wish.buckets is None:
+    chosen, goal = choice.chosen, choice.goal
+    if goal.buckets is None and goal.sampled:
+        seconds = {window for window in WINDOWS if not window % goal.round_seconds}
+        for window in sorted({*seconds, goal.answers.window * goal.round_seconds}):
+            other = goal.in_windows(window // goal.round_seconds, chosen.epsilon)
+            yield _curve(choice, chosen.candidate, chosen.flip, f"window {duration(window)}", goal=other)
+        return
+    if goal.buckets is None:
         for flip in sorted({*FLIPS, chosen.flip}):
             yield _curve(choice, chosen.candidate, flip, f"flip {float(flip):g}")
-        finer = candidates(wish)[-1]
+        finer = candidates(goal)[-1]
         yield _curve(choice, finer, chosen.flip, f"flip {float(chosen.flip):g}, {finer.steps} steps", True)
         return
-    for candidate in candidates(wish):
-        flip_of_own = candidate.flip(wish)
+    for candidate in candidates(goal):
+        flip_of_own = candidate.flip(goal)
         few = candidate.bits <= MOST_BITS or candidate == chosen.candidate
         if flip_of_own is not None and few and not candidate.for_comparison:
             several = f", {candidate.bits} bit{'s' * (candidate.bits > 1)}"
             name = candidate.mechanism + (several if candidate.mechanism == "d-bit-flip" else "")
-            yield _curve(choice, candidate, flip_of_own, f"{name}, flip {float(flip_of_own):g}")
+            label = name if goal.sampled else f"{name}, flip {float(flip_of_own):g}"
+            yield _curve(choice, candidate, flip_of_own, label)
     if chosen.flip:
         yield _curve(choice, chosen.candidate, Fraction(0), "the chosen one without flips", True)
 
 
 @drawing
 def draw(choice: Choice) -> Figure:
-    """Half-width against same-pattern loss, on logarithmic scales."""
+    """Half-width against loss, on logarithmic scales."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     figure, (axes,) = panels(width=7.2, height=4.2)
-    drawn = [curve for curve in curves(choice) if curve.lifetimes]
+    drawn = [curve for curve in curves(choice) if curve.losses]
     for place, curve in enumerate(drawn):
         axes.plot(
-            curve.lifetimes,
+            curve.losses,
             curve.half_widths,
             color=COLOURS[place % len(COLOURS)],
             marker=MARKERS[place % len(MARKERS)],
@@ -75,13 +88,15 @@ def draw(choice: Choice) -> Figure:
             linestyle="--" if curve.dashed else "-",
             label=curve.label,
         )
-    wish, chosen = choice.wish, choice.chosen
-    unit = (wish.unit or "in the counter's unit") if wish.buckets is None else "share of devices in a bucket"
-    height = f"{wish.confidence * 100:g} % half-width ({unit})"
-    axes.set(xscale="log", yscale="log", xlabel="same-pattern loss (epsilon)", ylabel=height)
-    _mark_wish(axes, wish)
+    goal, chosen = choice.goal, choice.chosen
+    unit = (goal.unit or "in the counter's unit") if goal.buckets is None else "share of devices in a bucket"
+    height = f"{goal.confidence * 100:g} % half-width{' of a window' * goal.sampled} ({unit})"
+    claim = CLAIMS["any_history" if goal.sampled else "lifetime"]
+    loss = f"{claim.title}{', 1 year' * goal.sampled}: loss (epsilon)"
+    axes.set(xscale="log", yscale="log", xlabel=loss, ylabel=height)
+    _mark_goal(axes, goal)
     axes.plot(
-        [chosen.losses.lifetime],
+        [chosen.loss * _windows(goal)],
         [chosen.half_width],
         color="#000000",
         marker="o",
@@ -96,34 +111,47 @@ def draw(choice: Choice) -> Figure:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    parts = f" in {wish.segments} segments of {wish.reports:,}" if wish.segments > 1 else ""
-    axes.set_title(f"{wish.name}: {wish.kind} from {wish.devices:,} devices{parts}", fontsize=10)
+    parts = f" in {goal.segments} segments of {goal.reports:,}" if goal.segments > 1 else ""
+    axes.set_title(f"{goal.name}: {goal.kind} from {goal.devices:,} devices{parts}", fontsize=10)
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
     return figure
 
 
-def _curve(choice: Choice, candidate: Candidate, flip: Fraction, label: str, dashed: bool = False) -> Curve:
-    wish, middle = choice.wish, Fraction(choice.chosen.losses.lifetime)
-    low = candidate.most_epsilon(wish, middle / REACH) or EPSILONS[0]
-    high = candidate.most_epsilon(wish, middle * REACH)
+def _windows(goal: Goal) -> int:
+    """How many times the loss of one promise a curve shows: once, or once for each window that a year touches."""
+    return goal.answers.windows_touched(goal.rounds) if goal.sampled else 1
+
+
+def _curve(
+    choice: Choice,
+    candidate: Candidate,
+    flip: Fraction,
+    label: str,
+    dashed: bool = False,
+    goal: Goal | None = None,
+) -> Curve:
+    goal = goal or choice.goal
+    middle = Fraction(choice.chosen.loss) * _windows(choice.goal) / _windows(goal)
+    low = candidate.most_epsilon(goal, middle / REACH) or EPSILONS[0]
+    high = candidate.most_epsilon(goal, middle * REACH)
     if high is None or high <= low:
         return Curve(label, (), ())
     ratio = float(high / low) ** (1 / (POINTS - 1))
     epsilons = [*(Fraction(float(low) * ratio**place) for place in range(POINTS - 1)), high]
     return Curve(
         label,
-        tuple(candidate.lifetime(wish, epsilon) for epsilon in epsilons),
-        tuple(half_width(wish, candidate.metric(wish, epsilon, flip)) for epsilon in epsilons),
+        tuple(candidate.loss(goal, epsilon) * _windows(goal) for epsilon in epsilons),
+        tuple(half_width(goal, candidate.metric(goal, epsilon, flip)) for epsilon in epsilons),
         dashed,
     )
 
 
-def _mark_wish(axes: Axes, wish: Wish) -> None:
+def _mark_goal(axes: Axes, goal: Goal) -> None:
     """A cross-hair: the half-width wanted, the loss allowed, and grey where both are met."""
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    limited = wish.epsilon is not None or wish.lifetime is not None
-    limit = float(wish.limit) if limited else right
-    wanted = top if wish.half_width is None else float(wish.half_width)
+    limited = any(limit is not None for limit in (goal.epsilon, goal.lifetime, goal.year))
+    limit = float(goal.limit * _windows(goal)) if limited else right
+    wanted = top if goal.half_width is None else float(goal.half_width)
     left, right, bottom, top = (
         min(left, limit / 2),
         max(right, limit),
@@ -132,9 +160,9 @@ def _mark_wish(axes: Axes, wish: Wish) -> None:
     )
     axes.set(xlim=(left, right), ylim=(bottom, top))
     axes.fill_between(
-        [left, limit], bottom, wanted, color="#888888", alpha=0.15, linewidth=0, label="the wish"
+        [left, limit], bottom, wanted, color="#888888", alpha=0.15, linewidth=0, label="the goal"
     )
-    if wish.half_width is not None:
+    if goal.half_width is not None:
         axes.axhline(wanted, color="#333333", linewidth=1, linestyle=":")
     if limited:
         axes.axvline(limit, color="#333333", linewidth=1, linestyle=":")

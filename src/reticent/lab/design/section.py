@@ -7,15 +7,16 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from reticent.lab.design.choice import Choice
+from reticent.plan.card import duration
 
 
 def section(choice: Choice) -> str:
     """
-    The `[metrics.NAME]` table of the chosen design.
+    The `[metrics.NAME]` table of the chosen design, after the `[answers]` of a plan with sampled answers.
 
-    >>> from reticent.lab.design import Wish, choose
-    >>> wish = Wish(max_value="0.5", devices=1000, epsilon=1, name="load", unit="share")
-    >>> print(section(choose(wish)), end="")
+    >>> from reticent.lab.design import Goal, choose
+    >>> goal = Goal(max_value="0.5", devices=1000, epsilon=1, name="load", unit="share")
+    >>> print(section(choose(goal)), end="")
     [metrics.load]
     kind = "mean"
     unit = "share"
@@ -23,39 +24,46 @@ def section(choice: Choice) -> str:
     epsilon = 1
     flip = 0.2
     """
-    metric = choice.chosen.metric
-    lines = [f"[metrics.{metric.name}]", f'kind = "{metric.kind}"']
+    metric, plan = choice.chosen.metric, choice.chosen.plan
+    lines = []
+    if plan.answers.sampled:
+        window = duration(plan.answers.window * plan.round_seconds)
+        lines += ["[answers]", 'kind = "sampled"', f'window = "{window}"', ""]
+    lines += [f"[metrics.{metric.name}]", f'kind = "{metric.kind}"']
     if metric.unit:
         lines.append(f"unit = {json.dumps(metric.unit, ensure_ascii=False)}")
-    lines.append(f"max_value = {toml_number(choice.wish.max_value)}")
-    if choice.wish.buckets is not None:
-        lines.append(f"buckets = {choice.wish.buckets}")
+    lines.append(f"max_value = {toml_number(choice.goal.max_value)}")
+    if choice.goal.buckets is not None:
+        lines.append(f"buckets = {choice.goal.buckets}")
     lines += [f"{key} = {json.dumps(value)}" for key, value in metric.mechanism.settings.items()]
-    lines += [f"epsilon = {toml_number(choice.chosen.epsilon)}", f"flip = {toml_number(choice.chosen.flip)}"]
+    lines.append(f"epsilon = {toml_number(choice.chosen.epsilon)}")
+    if not choice.goal.sampled:
+        lines.append(f"flip = {toml_number(choice.chosen.flip)}")
     return "\n".join(lines) + "\n"
 
 
 def plan_text(choice: Choice) -> str:
-    """A whole plan of one metric, which `reticent plan check` reads as it is; rounds of a day, to be changed."""
-    name = choice.chosen.metric.name
+    """A whole plan of one metric, which `reticent plan check` reads as it is."""
+    plan = choice.chosen.plan
     return (
         "# Made by reticent design. A whole plan, so that it can be checked:\n"
         f"#   {check_command(choice, f'{file_name(choice)}.toml')}\n"
         "# Name an owner and a day of expiry, or copy the metric into a plan of your own.\n\n"
-        f'[plan]\nname = "{name}"\nversion = 1\nround = "1d"\n\n{section(choice)}'
+        f'[plan]\nname = "{plan.name}"\nversion = 1\nround = "{duration(plan.round_seconds)}"\n\n'
+        f"{section(choice)}"
     )
 
 
 def file_name(choice: Choice) -> str:
     """What the files of a design are called, without their endings."""
-    return f"{choice.wish.name}-design"
+    return f"{choice.goal.name}-design"
 
 
 def check_command(choice: Choice, path: str) -> str:
     """The command that prints the figures of a design once more, from its plan."""
-    wish = choice.wish
-    confidence = "" if wish.confidence == 0.95 else f" --confidence {wish.confidence:g}"
-    return f"reticent plan check {path} --devices {wish.reports}{confidence}"
+    goal = choice.goal
+    confidence = "" if goal.confidence == 0.95 else f" --confidence {goal.confidence:g}"
+    return f"reticent plan check {path} --devices {goal.reports}{confidence}"
 
 
 def toml_number(number: Fraction) -> str:

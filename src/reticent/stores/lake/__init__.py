@@ -29,7 +29,6 @@ from reticent.stores.lake.layout import (
     schema,
 )
 from reticent.stores.lake.objects import ObjectFiles, files_at
-from reticent.stores.round_store import RoundStore
 
 __all__ = [
     "COUNTS",
@@ -40,7 +39,6 @@ __all__ = [
     "Engine",
     "Files",
     "LakeBackend",
-    "LakeStore",
     "LocalFiles",
     "ObjectFiles",
     "Part",
@@ -51,22 +49,10 @@ __all__ = [
     "distinct",
     "files_at",
     "folder_of",
-    "open_lake",
     "outermost",
     "read_lake",
     "schema",
 ]
-
-LakeStore = RoundStore[LakeBackend]
-"""A store in a lake."""
-
-
-def open_lake(url: str) -> LakeStore:
-    """
-    The lake at an address, made if there is none: `lake:///folder` (three slashes and a relative path, or
-    four), or `lake+s3://bucket/prefix` and whatever else fsspec can reach.
-    """
-    return RoundStore(LakeBackend(files_at(url)))
 
 
 def read_lake(url: str) -> LakeBackend:

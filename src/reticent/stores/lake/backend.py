@@ -12,8 +12,7 @@ import numpy as np
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.stores.keys import Key
-from reticent.stores.lake.counting import LOOKS, NOT_A_PART, Arrow, BadFileError, count_round
+from reticent.stores.lake.counting import LOOKS, NOT_A_PART, Arrow, BadFileError, count_round, problems_of
 from reticent.stores.lake.files import TEMPORARY, Files
 from reticent.stores.lake.layout import (
     COUNTS,
@@ -29,10 +28,9 @@ from reticent.stores.lake.layout import (
     plan_path,
 )
 from reticent.stores.lake.seals import Seals
-from reticent.stores.lake.verify import problems_of
 from reticent.stores.records import Count, Layout, Records, RoundKey, latest
 from reticent.stores.round_store import DamagedError, RoundGoneError, Seen, Span, not_registered, read_plan
-from reticent.stores.store import RoundInfo, State
+from reticent.stores.store import Key, RoundInfo, State
 
 _PARTS_AT_ONCE, _ROWS_AT_ONCE = 256, 1 << 20
 _PAGE = bytes(4096)
@@ -312,7 +310,7 @@ class LakeBackend:
                     raise RoundGoneError
                 self.refuse(key, bad)
                 return
-        raise StoreError(f"{self.url}: {folder_of(key)}: segments vanish while they are being read")
+        raise StoreError(f"{self.url}: {folder_of(key)}: parts vanish while they are being read")
 
     # Which rounds there are
 

@@ -137,7 +137,15 @@ class LocalFiles(Files):
         temporary = self._root / TEMPORARY / secrets.token_hex(16)
         with self._errors(path):
             try:
-                _write(temporary, data, self._mode & 0o666)
+                descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+                try:
+                    os.fchmod(descriptor, self._mode & 0o666)
+                    rest = memoryview(data)
+                    while rest:
+                        rest = rest[os.write(descriptor, rest) :]
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
                 made = self._link(temporary, target)
             finally:
                 with suppress(FileNotFoundError):
@@ -196,18 +204,6 @@ class LocalFiles(Files):
             yield
         except OSError as error:
             raise StoreError(f"{self.url}: {path}: {error.strerror or error}") from error
-
-
-def _write(path: Path, data: bytes, mode: int) -> None:
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    try:
-        os.fchmod(descriptor, mode)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _make_folder(folder: Path, mode: int) -> None:

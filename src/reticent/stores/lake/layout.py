@@ -54,7 +54,7 @@ def closing_path(key: RoundKey) -> str:
 
 def frozen_path(key: RoundKey) -> str:
     """The file that says which parts count."""
-    return f"{folder_of(key, SEALS)}/segments.json"
+    return f"{folder_of(key, SEALS)}/parts.json"
 
 
 def counts_path(key: RoundKey) -> str:
@@ -179,7 +179,7 @@ class Columns:
         self._digest = plan.fingerprint.hex()
 
     def metadata(self, key: RoundKey) -> dict[str, str]:
-        """What every segment of a round says about itself."""
+        """What every part of a round says about itself."""
         return {
             "reticent.format": str(FORMAT),
             "reticent.plan": key.plan,
@@ -209,7 +209,7 @@ class Columns:
         return records
 
     def encode(self, key: RoundKey, records: Records) -> bytes:
-        """A segment: records in the order of their ids, which says nothing of when they came."""
+        """A part: records in the order of their ids, which says nothing of when they came."""
         order = np.argsort(_number(records, self.fields[0]), kind="stable")
         sink = pa.BufferOutputStream()
         with pq.ParquetWriter(
@@ -221,7 +221,7 @@ class Columns:
         return bytes(sink.getvalue())
 
     def decode(self, key: RoundKey, data: bytes, rows: int) -> Records:
-        """The records of a segment; raises `StoreError` with the reason when it is not one, or is damaged."""
+        """The records of a part; raises `StoreError` with the reason when it is not one, or is damaged."""
         try:
             with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
                 problem = self.problem(file, key, rows)
@@ -232,7 +232,7 @@ class Columns:
             raise StoreError(f"cannot be read as Parquet: {str(error).splitlines()[0]}") from error
 
     def problem(self, file: pq.ParquetFile, key: RoundKey, rows: int) -> str:
-        """What keeps an open file from being a segment of so many rows, by its footer; empty when nothing."""
+        """What keeps an open file from being a part of so many rows, by its footer; empty when nothing."""
         says = {name.decode(): text for name, text in (file.metadata.metadata or {}).items()}
         for name, expected in self.metadata(key).items():
             got = says.get(name, b"nothing").decode(errors="replace")

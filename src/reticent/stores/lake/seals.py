@@ -26,8 +26,8 @@ class Seals:
 
     | file | made when | says |
     |---|---|---|
-    | `closing.json` | somebody begins to seal | what is not in `segments.json` is late |
-    | `segments.json` | by whoever first sees `closing.json` | the parts that count |
+    | `closing.json` | somebody begins to seal | what is not in `parts.json` is late |
+    | `parts.json` | by whoever first sees `closing.json` | the parts that count |
     | `round=N.json` | when they are counted | the counts, for ever |
     """
 
@@ -96,7 +96,7 @@ class Seals:
         if kept is None:
             parts, others = self.listed(key)
             names = sorted([part.name for part in parts] + others)
-            self._files.put_new(frozen_path(key), json.dumps({"segments": names}).encode())
+            self._files.put_new(frozen_path(key), json.dumps({"parts": names}).encode())
             kept = self.kept(key)
         if kept is None:
             raise StoreError(f"{self._files.url}: {frozen_path(key)}: is gone")
@@ -106,7 +106,7 @@ class Seals:
         """The same, or None when nobody has asked yet; changes nothing."""
         data = self._files.read(frozen_path(key))
         try:
-            return None if data is None else [str(name) for name in json.loads(data)["segments"]]
+            return None if data is None else [str(name) for name in json.loads(data)["parts"]]
         except (ValueError, KeyError, TypeError) as error:
             reason = type(error).__name__
             raise StoreError(f"{self._files.url}: {frozen_path(key)}: is damaged: {reason}") from error

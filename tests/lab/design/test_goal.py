@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reticent.errors import ParameterError, PlanError
-from reticent.lab.design import Wish
+from reticent.lab.design import Goal
 from reticent.plan import Plan
 
 GOOD: dict[str, Any] = {"max_value": 24, "devices": 1000, "half_width": 2}
@@ -43,15 +43,15 @@ HEAD = '[plan]\nname = "p"\nversion = 1\nround = "6h"\n[metrics.m]\nkind = "mean
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(name: str, changed: dict[str, Any]) -> None:
-    assert Wish(**GOOD).half_width == 2
+    assert Goal(**GOOD).half_width == 2
     with pytest.raises(ParameterError) as caught:
-        Wish(**{**GOOD, **changed})
+        Goal(**{**GOOD, **changed})
     assert caught.value.name == name
 
 
 def test_numbers_are_what_was_written() -> None:
-    wish = Wish(max_value=0.1, devices=10, half_width="1/30", epsilon=0.3)
-    assert (wish.max_value, wish.half_width, wish.epsilon) == (
+    goal = Goal(max_value=0.1, devices=10, half_width="1/30", epsilon=0.3)
+    assert (goal.max_value, goal.half_width, goal.epsilon) == (
         Fraction(1, 10),
         Fraction(1, 30),
         Fraction(3, 10),
@@ -59,18 +59,18 @@ def test_numbers_are_what_was_written() -> None:
 
 
 def test_the_limit_of_privacy() -> None:
-    assert Wish(**GOOD, epsilon=1).limit == 2
-    assert Wish(**GOOD, lifetime=1).limit == 1
-    assert Wish(**GOOD).limit == 8
+    assert Goal(**GOOD, epsilon=1).limit == 2
+    assert Goal(**GOOD, lifetime=1).limit == 1
+    assert Goal(**GOOD).limit == 8
 
 
 def test_segments_share_the_fleet() -> None:
-    assert replace(Wish(**GOOD), segments=3).reports == 333
+    assert replace(Goal(**GOOD), segments=3).reports == 333
 
 
 def test_flips_are_the_papers_unless_the_time_of_a_change_is_limited() -> None:
-    assert Wish(**GOOD).flip == Fraction(1, 5)
-    assert Wish(**GOOD, change_time=1).flip is None
+    assert Goal(**GOOD).flip == Fraction(1, 5)
+    assert Goal(**GOOD, change_time=1).flip is None
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_flips_are_the_papers_unless_the_time_of_a_change_is_limited() -> None:
     ],
 )
 def test_the_bounds_are_those_of_a_plan(ok: str, refused: str) -> None:
-    """0.001 to 20 and 0.499: `wish` has them as constants, `plan.reading` in its messages."""
+    """0.001 to 20 and 0.499: `goal` has them as constants, `plan.reading` in its messages."""
     Plan.from_toml(f"{HEAD}max_value = 1\n{ok}\n")
     with pytest.raises(PlanError):
         Plan.from_toml(f"{HEAD}max_value = 1\n{refused}\n")

@@ -1,0 +1,181 @@
+"""Which finished rounds are answered, with which draws; and which windows of sampled answers are held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from math import floor, inf
+from typing import TYPE_CHECKING
+
+from reticent.device import ledger, outbox, plans, totals, windows
+from reticent.device.answers import answer
+from reticent.device.faults import Faults
+from reticent.device.plans import HeldPlans
+from reticent.device.prf import SecretDraws
+from reticent.device.schema import DeviceRow, device_row
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from reticent.plan import Plan
+    from reticent.reports import Report
+
+MOST_ROUNDS_AT_ONCE = 64
+"""How many missed rounds are answered at most, the latest ones."""
+
+
+class Rounds:
+    """
+    The rounds of one state file, as one process answers them.
+
+    Nothing here depends on a value but the bits of a report: which rounds are answered, and when, is a matter
+    of times, plans, pauses and limits.
+    """
+
+    def __init__(
+        self, held: HeldPlans, segment: Mapping[str, object], clock: Callable[[], float], faults: Faults
+    ) -> None:
+        self._held = held
+        self._segment = dict(segment)
+        self._clock = clock
+        self._faults = faults
+        self._draws: tuple[tuple[bytes, int | None], SecretDraws] | None = None
+
+    def due(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> list[int]:
+        """The finished rounds that are to be answered now."""
+        if me.enrolled_from is None or plans.is_paused(connection):
+            return []
+        last = floor(now / me.round_seconds) - 1
+        first = max(
+            me.enrolled_from,
+            me.silent_through + 1,
+            self.last_closed(connection, me, now) + 1,
+            last + 1 - MOST_ROUNDS_AT_ONCE,
+        )
+        done = outbox.answered(connection, first, last)
+        return [
+            number
+            for number in range(first, last + 1)
+            if number not in done
+            and not plans.is_paused_in(connection, number)
+            and self._draws_for(connection, me, number, now) is not None
+        ]
+
+    def last_closed(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> int:
+        """The latest round for which no collector takes reports any more."""
+        plan = self._held.plan_for(connection, floor(now / me.round_seconds))
+        grace = plan.grace_seconds if plan else 0
+        return floor((now - grace) / me.round_seconds) - 1
+
+    def answer(
+        self, connection: sqlite3.Connection, me: DeviceRow, number: int, *, told: bool
+    ) -> Report | None:
+        """The report of a round, made now unless it was made before; None where there is none to make."""
+        kept = outbox.get(connection, me.plan, number)
+        if kept is not None and not kept.intact:
+            self._faults.add("report-damaged")
+            return None
+        if kept is not None:
+            if told:
+                outbox.mark_told(connection, number)
+            return kept.report
+        if number <= me.silent_through or plans.is_paused_in(connection, number):
+            return None
+        plan = self._held.plan_for(connection, number)
+        draws = self._draws_for(connection, me, number, self._clock())
+        if plan is None or draws is None:
+            self._faults.add("plan-unreadable", plan is None)
+            return None
+        report, visited = answer(draws, plan, number, totals.read(connection, number), self._segment)
+        span, window = plan.round(number), plan.window_of(number)
+        send_at = (
+            span.end + draws.delay(number) * (min(plan.round_seconds, plan.grace_seconds) * 3 // 4) / 2**64
+        )
+        # One transaction holds all three: the report, the end of its values, and what it may have told.
+        outbox.put(connection, report, me.epoch, send_at, span.closes, told=told)
+        totals.erase(connection, number, number)
+        if window is None:
+            ledger.visit(connection, plan, me.epoch, visited)
+        else:
+            held = plans.for_round(connection, number)
+            windows.answer_in(connection, window, number, held.round_loss if held else inf)
+            ledger.seal(connection)
+        return report
+
+    def _draws_of(self, me: DeviceRow, window: int | None) -> SecretDraws:
+        """Kept between reports, for as long as secret and window are the same (another process may forget)."""
+        key = me.secret, window  # each epoch has a secret of its own
+        if self._draws is None or self._draws[0] != key:
+            self._draws = key, SecretDraws(me.secret, me.plan, me.epoch, window)
+        return self._draws[1]
+
+    def _draws_for(
+        self, connection: sqlite3.Connection, me: DeviceRow, number: int, now: float
+    ) -> SecretDraws | None:
+        """What a round is answered with; None where it is not answered. Never a matter of values."""
+        plan = self._held.plan_for(connection, number)
+        today = datetime.fromtimestamp(now, UTC).date()
+        if plan is None or (plan.expires and today > plan.expires):
+            return None
+        if not plan.answers.sampled:
+            # Nothing is answered that is not counted: the policy may not allow one more epoch.
+            return self._draws_of(me, None) if ledger.holds(connection, plan, me.epoch) else None
+        if number >= floor(now / me.round_seconds):
+            return None  # it is not over
+        return self._picks(connection, me, plan, number)
+
+    def _picks(
+        self, connection: sqlite3.Connection, me: DeviceRow, plan: Plan, number: int
+    ) -> SecretDraws | None:
+        """The draws of a round's window, if this is the round that is answered in it and none was yet."""
+        window = plan.window_of(number)
+        if window is None or window.first <= me.silent_through or not windows.is_open(connection, window):
+            return None
+        if plans.is_paused_in(connection, window.first, number, "DO_NOT_TRACK"):
+            return None
+        draws = self._draws_of(me, window.start)
+        return draws if draws.picked_round(window) == number else None
+
+    def hold_windows(self, connection: sqlite3.Connection) -> None:
+        """
+        Hold each window, in order, that has begun since the last one held and can still be answered.
+
+        It must have begun after the device was enrolled, after `forget` and after DO_NOT_TRACK, all of it
+        under one length of window; and the policy must have room for what it may lose.
+        """
+        me, now = device_row(connection), self._clock()
+        if me.enrolled_from is None or not self._held.answers:
+            return
+        earliest = max(me.enrolled_from, me.silent_through + 1)
+        current = floor(now / me.round_seconds)
+        number = max(earliest, self.last_closed(connection, me, now) + 1, current - MOST_ROUNDS_AT_ONCE)
+        while number <= current:
+            plan, version = self._held.plan_for(connection, number), plans.for_round(connection, number)
+            window = plan.window_of(number) if plan else None
+            if plan is None or version is None or window is None:
+                number += 1
+                continue
+            first = self._held.plan_for(connection, window.first)
+            room = self._held.policy.max_lifetime
+            if (
+                window.first >= earliest
+                and window.start >= windows.free_from(connection)
+                and first is not None
+                and first.answers.window == plan.answers.window
+                and not plans.is_paused_in(connection, window.first, current, "DO_NOT_TRACK")
+                and (room is None or ledger.lifetime(connection, window=version.round_loss) <= room)
+            ):
+                windows.hold(connection, window, me.round_seconds, version.round_loss)
+                ledger.seal(connection)
+            number = window.first + window.rounds
+
+    def wanted(self, connection: sqlite3.Connection, changes: totals.Changes) -> totals.Changes:
+        """Without values that nobody will ask for: those of rounds that are not picked stay out of the file."""
+        if not changes:
+            return changes
+        me, wanted = device_row(connection), {}
+        for (number, name), change in changes.items():
+            plan = self._held.plan_for(connection, number)
+            if plan is None or not plan.answers.sampled or self._picks(connection, me, plan, number):
+                wanted[number, name] = change
+        return wanted

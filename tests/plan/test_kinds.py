@@ -1,0 +1,151 @@
+"""Choices, flags and values that may be absent: data of a metric, over the mechanisms there are."""
+
+from __future__ import annotations
+
+import pytest
+
+from reticent.device import Policy
+from reticent.errors import ParameterError, PlanError
+from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
+from reticent.plan import Metric, Plan
+from reticent.testing import sandbox
+
+HEAD = '[plan]\nname = "kinds"\nversion = 1\nround = "1h"\n'
+CHOICE = """
+[metrics.command]
+kind = "choice"
+labels = ["build", "test", "run"]
+mechanism = "hadamard-bit"
+epsilon = 1
+flip = 0.2
+"""
+FLAG = '\n[metrics.crashed]\nkind = "flag"\nepsilon = 1\nflip = 0.2\n'
+ABSENT = """
+[metrics.start_ms]
+kind = "histogram"
+edges = [0, 100, 1000]
+absent = true
+mechanism = "d-bit-flip"
+epsilon = 1
+flip = 0.2
+"""
+PLAN = HEAD + CHOICE + FLAG + ABSENT
+
+
+def one(text: str) -> Metric:
+    return Plan.from_toml(HEAD + text).metrics[0]
+
+
+def test_the_three_kinds_are_metrics_over_known_mechanisms() -> None:
+    command, crashed, start = Plan.from_toml(PLAN).metrics
+    assert command.mechanism == HadamardBit(1, Buckets(range(4), absent=True))
+    assert (command.kind, command.labels, command.pick) == ("choice", ("build", "test", "run"), "last")
+    assert command.bucket_labels == ("build", "test", "run", "absent")
+    assert crashed.mechanism == OneBitMean(1, 1)
+    assert (crashed.kind, crashed.bits, crashed.max_value) == ("flag", 1, 1)
+    assert start.mechanism == DBitFlip(1, Buckets([0, 100, 1000], absent=True), 1, label="kinds/start_ms")
+    assert (start.kind, start.absent, start.bucket_labels) == ("histogram", True, ("", "", "absent"))
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        (CHOICE.replace('labels = ["build", "test", "run"]\n', ""), "labels", "the key is missing"),
+        (CHOICE.replace('["build", "test", "run"]', '["build"]'), "labels", "2 to 254 different texts"),
+        (CHOICE.replace('"run"', '"build"'), "labels", "2 to 254 different texts"),
+        (CHOICE.replace('["build", "test", "run"]', '"build"'), "labels", "2 to 254 different texts"),
+        (CHOICE.replace('"run"', '"absent"'), "labels", "expected labels of letters"),
+        (CHOICE.replace('"run"', '"run\\n"'), "labels", "expected labels of letters"),
+        (CHOICE + 'pick = "best"', "pick", 'expected "last" or "first", got "best"'),
+        (CHOICE + "max_value = 3", "max_value", "is not a key of a plan"),
+        (CHOICE + "absent = true", "absent", "is not a key of a plan"),
+        (FLAG + "max_value = 1", "max_value", "is not a key of a plan"),
+        (FLAG + 'labels = ["a", "b"]', "labels", "is not a key of a plan"),
+        (ABSENT.replace("true", '"true"'), "absent", "expected true or false"),
+        (ABSENT + 'pick = "first"', "pick", "is not a key of a plan"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_its_place(text: str, place: str, message: str) -> None:
+    with pytest.raises(PlanError) as raised:
+        Plan.from_toml(HEAD + text)
+    [problem] = raised.value.problems
+    assert problem.where.endswith(f".{place}")
+    assert message in problem.message
+
+
+def test_only_means_share_a_limit() -> None:
+    group = '\n[groups.both]\nmetrics = ["crashed", "command"]\nmax_total = 1\n'
+    with pytest.raises(PlanError) as raised:
+        Plan.from_toml(HEAD + CHOICE + FLAG + group)
+    assert [problem.rule for problem in raised.value.problems] == ["group-kind", "group-kind"]
+
+
+def test_what_a_value_maps_to_is_in_the_digest_and_what_it_is_called_is_not() -> None:
+    digests = {
+        one(text).digest
+        for text in (
+            CHOICE,
+            CHOICE.replace('"run"', '"fmt"'),
+            CHOICE.replace('"build", "test"', '"test", "build"'),
+            CHOICE + 'pick = "first"',
+            ABSENT,
+            ABSENT.replace("absent = true", "absent = false"),
+        )
+    }
+    assert len(digests) == 6
+    assert one(CHOICE + 'pick = "last"').digest == one(CHOICE).digest
+    mean = FLAG.replace('"flag"', '"mean"') + "max_value = 1"
+    assert one(FLAG).digest == one(mean).digest, "a flag is answered as a mean of zeros and ones"
+
+
+def test_a_metric_that_cannot_be_is_refused() -> None:
+    with pytest.raises(ParameterError, match="one for nothing chosen"):
+        Metric("command", HadamardBit(1, Buckets(range(3), absent=True)), labels=("build", "test", "run"))
+    with pytest.raises(ParameterError, match="one for nothing chosen"):
+        Metric("command", HadamardBit(1, Buckets(range(3))), labels=("build", "test"))
+    with pytest.raises(ParameterError, match="a mean of values from 0 to 1"):
+        Metric("crashed", OneBitMean(1, 2), is_flag=True)
+
+
+def recorded(plan: str, *calls: tuple[str, object], pick: str = "last") -> dict[str, object]:
+    with sandbox(
+        Plan.from_toml(plan.replace("flip", f'pick = "{pick}"\nflip', 1)), policy=Policy.unlimited()
+    ) as box:
+        for metric, value in calls:
+            if metric == "command":
+                box.device.choose(metric, value)  # type: ignore[arg-type]
+            else:
+                box.device.set(metric, value)
+        values: dict[str, object] = dict(box.values())
+        return values
+
+
+def test_a_device_keeps_the_choice_that_the_plan_picks() -> None:
+    calls = [("command", "test"), ("command", "run"), ("command", "build")]
+    assert recorded(PLAN, *calls) == {"command": 0}
+    assert recorded(PLAN, *calls, pick="first") == {"command": 1}
+
+
+@pytest.mark.parametrize("wrong", ["fmt", "Build", "absent", "", 1, None, True, ["build"]])
+def test_what_is_no_label_is_no_choice(wrong: object) -> None:
+    assert recorded(PLAN, ("command", wrong)) == {}
+    assert recorded(PLAN, ("command", "test"), ("command", wrong)) == {"command": 1}
+
+
+def test_a_flag_is_set_or_added_to() -> None:
+    with sandbox(Plan.from_toml(PLAN), policy=Policy.unlimited()) as box:
+        assert box.values() == {}
+        box.device.add("crashed")
+        box.device.add("crashed")
+        assert box.values() == {"crashed": 1}
+        box.device.set("crashed", False)
+        assert box.values() == {"crashed": 0}
+        box.device.set("crashed", True)
+        assert box.values() == {"crashed": 1}
+
+
+@pytest.mark.parametrize("wrong", [None, float("nan"), "7", object()])
+def test_what_is_not_a_number_is_no_value_where_that_can_be_said(wrong: object) -> None:
+    assert recorded(PLAN, ("start_ms", wrong)) == {}
+    assert recorded(PLAN, ("start_ms", 7), ("start_ms", wrong)) == {"start_ms": 7}
+    assert recorded(PLAN, ("start_ms", 0)) == {"start_ms": 0}, "0 is a value"

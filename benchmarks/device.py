@@ -81,11 +81,11 @@ def device() -> dict[str, float]:
         path = Path(folder) / "state"
 
         def reopen() -> None:
-            Device(plan, path, clock=lambda: now[0], policy=Policy.unlimited()).close()
+            Device(plan, path, consent="granted", clock=lambda: now[0], policy=Policy.unlimited()).close()
 
         first = best(reopen, 1)
         again = best(reopen, 20)
-        guest = Device(plan, path, clock=lambda: now[0], policy=Policy.unlimited())
+        guest = Device(plan, path, consent="granted", clock=lambda: now[0], policy=Policy.unlimited())
 
         def durable_report() -> None:
             now[0] += 21_600

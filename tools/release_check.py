@@ -37,11 +37,12 @@ import sys
 from importlib.metadata import distributions, version
 from pathlib import Path
 import reticent
-from reticent import Device
+from reticent import Device, Policy
 assert "site-packages" in Path(reticent.__file__).parts, reticent.__file__
 assert version("reticent") == sys.argv[1], version("reticent")
 assert {each.name for each in distributions()} <= {"reticent", "pip", "setuptools"}, "more than reticent came along"
-with Device(sys.argv[2], state=sys.argv[3]) as device:
+policy = Policy(silent_in_ci=False, silent_in_containers=False)
+with Device(sys.argv[2], state=sys.argv[3], consent="granted", policy=policy) as device:
     device.set("editor_seconds", 600)
     assert device.report(device.status().current_round) is not None
 """

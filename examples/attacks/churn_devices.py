@@ -28,7 +28,9 @@ def ledger(churn: str, policy: Policy) -> tuple[list[float], tuple[str, ...]]:
     losses, clock = [], ManualClock()
     with TemporaryDirectory() as folder:
         for place, given in enumerate(PLANS[churn]):
-            device = Device(plan(*given), Path(folder) / "state", clock=clock, policy=policy)
+            device = Device(
+                plan(*given), Path(folder) / "state", consent="granted", clock=clock, policy=policy
+            )
             if place and churn == "secret":
                 device.forget()
             clock.advance(2 * DAY)  # a plan is answered from the next round on

@@ -5,7 +5,8 @@ A device answers with noisy bits; bits add up to counts; counts, un-biased, are 
 
     from reticent import Device
 
-    with Device("plan.toml", state="telemetry.db", endpoint="https://telemetry.example.org") as device:
+    address = "https://telemetry.example.org"
+    with Device("plan.toml", state="telemetry.db", consent="granted", endpoint=address) as device:
         device.add("editor_seconds", 12)
 
 `import reticent` needs the standard library alone and loads nothing until a name is used.

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from reticent.collector import COOKIE, Access, Ingest, Limits, ProblemError
-from reticent.collector import access as access_module
 from reticent.stores import create_key, open_store
 
 
@@ -50,7 +49,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
     class Fake:
         compare_digest, new = staticmethod(compare), staticmethod(hmac.new)
 
-    monkeypatch.setattr(access_module, "hmac", Fake)
+    monkeypatch.setattr("reticent.collector.access.hmac", Fake)
     return seen
 
 

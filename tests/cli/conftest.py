@@ -45,7 +45,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")
     for url in (f"sqlite:///{folder / 'reticent.db'}", f"lake:///{folder / 'reticent-lake'}"):
         _fill(url, Plan.from_toml(text))
-    with Device(folder / "plan.toml", state=folder / "telemetry.db", policy=Policy.unlimited()) as device:
+    with Device(
+        folder / "plan.toml", state=folder / "telemetry.db", consent="granted", policy=Policy.unlimited()
+    ) as device:
         device.set("editor_seconds", 12345)
         assert device.report(device.current_round) is not None
     lake, counts = f"lake:///{folder / 'reticent-lake'}", str(folder / "counts.parquet")

@@ -21,7 +21,7 @@ def run(*arguments: object, answer: str | None = None) -> Result:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    with Device(PLAN, state=tmp_path / "state.db", policy=Policy.unlimited()) as device:
+    with Device(PLAN, state=tmp_path / "state.db", consent="granted", policy=Policy.unlimited()) as device:
         device.set("editor_seconds", 12345)
         assert device.report(device.current_round) is not None
     return tmp_path / "state.db"

@@ -7,13 +7,16 @@ import re
 import time
 from collections.abc import Callable
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
-from reticent.collector import COOKIE, SESSION_SECONDS, Access, ProblemError
+from reticent import dashboard
+from reticent.collector import COOKIE, SESSION_SECONDS, Access, Collector, ProblemError
 from reticent.errors import StoreError
+from reticent.plan import Plan
 from reticent.stores import create_key, open_store
 
 KEYS = ("none", "wrong", "revoked", "ingest", "reader", "admin")
@@ -129,21 +132,25 @@ def test_headers_come_once(locked: Any) -> None:
 
 
 def test_a_revoked_key_ends_within_seconds_and_so_do_its_sessions(
-    start: Callable[..., Any], tools: Any
+    tools: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = start(tools.usage(), keys=("reader",))
-    key = service.keys["reader"]
-    cookie = cookie_of(log_in(service, key))
-    assert service.get("/v1/plans", key).status == service.get("/v1/plans", Cookie=cookie).status == 200
-    store = open_store(service.store)
-    assert store.revoke_key(key.split("_")[2], int(time.time()))
-    store.close()
-    end = time.monotonic() + 10
-    while service.get("/v1/plans", key).status == 200 and time.monotonic() < end:
-        time.sleep(0.2)
-    assert service.get("/v1/plans", key).status == 401
-    assert service.get("/v1/plans", Cookie=cookie).status == 401
-    assert service.get("/v1/plans").status == 401  # the last key is gone, and still nothing is open
+    monkeypatch.setattr("reticent.collector.log.quiet", True)
+    monkeypatch.setattr("reticent.collector.access.REFRESH_SECONDS", 0.1)
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    key = tools.make_keys(url, "reader")["reader"]
+    app = Collector([Plan.from_toml(tools.usage())], open_store(url), pages=dashboard)
+    with tools.in_thread(app) as service:
+        cookie = cookie_of(log_in(service, key))
+        assert service.get("/v1/plans", key).status == service.get("/v1/plans", Cookie=cookie).status == 200
+        store = open_store(url)
+        assert store.revoke_key(key.split("_")[2], int(time.time()))
+        store.close()
+        end = time.monotonic() + 10
+        while service.get("/v1/plans", key).status == 200 and time.monotonic() < end:
+            time.sleep(0.1)
+        assert service.get("/v1/plans", key).status == 401
+        assert service.get("/v1/plans", Cookie=cookie).status == 401
+        assert service.get("/v1/plans").status == 401  # the last key is gone, and still nothing is open
 
 
 def test_a_session_ends_in_time() -> None:

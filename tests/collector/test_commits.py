@@ -106,7 +106,7 @@ def test_what_comes_during_a_commit_goes_into_the_next_one_in_order(make: Callab
 def test_after_a_group_of_many_the_next_may_gather(
     make: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reticent.collector.commit.PACE_SECONDS", 0.2)
+    monkeypatch.setattr("reticent.collector.writing.PACE_SECONDS", 0.2)
     bench = make()
     begun: list[float] = []
     append = bench.store.append
@@ -131,7 +131,7 @@ def test_after_a_group_of_many_the_next_may_gather(
 def test_who_comes_alone_does_not_wait_for_others(
     make: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reticent.collector.commit.PACE_SECONDS", 60)
+    monkeypatch.setattr("reticent.collector.writing.PACE_SECONDS", 60)
     bench = make()
     for count, name in enumerate("abc", 1):
         bench.submit(name)

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from reticent.cli import command
 from reticent.collector import DETAILS, openapi_document
 from reticent.reports import to_json
 
@@ -45,10 +46,8 @@ def test_every_operation_is_in_the_page() -> None:
 
 
 def test_every_setting_is_in_the_page() -> None:
-    from reticent.cli.serve import serve
-
     page = (ROOT / "docs" / "reference" / "http.md").read_text()
-    for option in serve.params:
+    for option in command().commands["serve"].params:
         if option.name not in ("plans", "help"):
             assert f"`{option.opts[0]}`" in page
             assert f"`{option.envvar}`" in page
@@ -89,7 +88,7 @@ def examine(operation: Any, address: str, headers: dict[str, str]) -> None:
     cases = st.one_of(operation.as_strategy(generation_mode=mode) for mode in schemathesis.GenerationMode)
 
     @settings(
-        max_examples=40, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+        max_examples=20, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(case=cases)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.shared.intake import Intake
 
 from reticent.collector import Batch, Wire
-from reticent.collector import wire as wire_module
 from reticent.errors import ReportError
 from reticent.plan import Plan
 from reticent.reports import Report, Verdict, from_json, from_packed, to_json, to_ndjson, to_packed
@@ -258,8 +257,8 @@ def test_a_refused_line_is_read_once(
 ) -> None:
     """A second, careful reading of every refused line kept everybody else waiting for seconds."""
     read: list[bytes] = []
-    decode = wire_module._decode
-    monkeypatch.setattr(wire_module, "_decode", lambda line: read.append(line) or decode(line))
+    decode = Wire.decode
+    monkeypatch.setattr(Wire, "decode", staticmethod(lambda line: read.append(line) or decode(line)))
     monkeypatch.setattr(json, "loads", pytest.fail)
     line = to_json(tools.make_reports(plans[0], right_round, 1)[0])
     for change, verdict in (
@@ -293,6 +292,12 @@ def test_a_round_opens_and_closes_to_the_moment(
     packed = wire.packed(to_packed([report], plans[0]), now, 10)
     assert isinstance(packed, Batch)
     assert packed.accepted == (verdict is Verdict.ACCEPTED)
+
+
+@given(bits=st.integers(0, 63), cohort=st.integers(0, 255), name=st.binary(min_size=16, max_size=16))
+def test_what_the_bits_say_does_not_matter(wire: Wire, bits: int, cohort: int, name: bytes) -> None:
+    report = Report("app-usage", 1, right_round, name, bytes([bits << 2]), cohort)
+    assert not isinstance(wire.one(to_json(report), NOW), Verdict)
 
 
 # Lines
@@ -385,15 +390,15 @@ def test_lines_of_several_blocks(tools: Any, plans: list[Plan], wire: Wire, judg
     draw = random.Random("blocks")
     lines = [to_json(report) for report in tools.make_reports(plans[0], right_round, 1500, "blocks")]
     odd = [
-        lines[0].replace(b",", b", ", 1), b"", b" \r", b"{", lines[1] + b"\r", b" " * wire_module.BLOCK_BYTES,
+        lines[0].replace(b",", b", ", 1), b"", b" \r", b"{", lines[1] + b"\r", b" " * Wire.block_bytes,
         lines[2].replace(b"app-usage", b"nobody"), to_json(tools.make_reports(plans[1], right_round, 1)[0]),
-        to_json(tools.make_reports(plans[0], right_round - 9, 1)[0]), b"x" * (wire_module.BLOCK_BYTES + 9),
+        to_json(tools.make_reports(plans[0], right_round - 9, 1)[0]), b"x" * (Wire.block_bytes + 9),
     ]  # fmt: skip
     for end in (b"", b"\n", b"\n\n"):
         for each in odd:
             lines.insert(draw.randrange(len(lines) + 1), each)
         body = b"\n".join(lines) + end
-        assert len(body) > 4 * wire_module.BLOCK_BYTES
+        assert len(body) > 4 * Wire.block_bytes
         judged = [judge(line) for line in body.split(b"\n") if line.strip()]
         assert as_tuple(wire.lines(body, NOW, 10_000)) == batch_of(judged)
 
@@ -405,7 +410,7 @@ def test_an_odd_line_takes_the_quick_way_from_its_block_alone(
     alone = wire.one
     monkeypatch.setattr(wire, "one", lambda line, now: asked.append(line) or alone(line, now))
     body = to_ndjson(tools.make_reports(plans[0], right_round, 3000, "odd"))
-    blocks = -(-len(body) // wire_module.BLOCK_BYTES)
+    blocks = -(-len(body) // Wire.block_bytes)
     batch = wire.lines(body, NOW, 3000)
     assert batch is not None
     assert (batch.accepted, len(asked)) == (3000, blocks)

@@ -73,6 +73,7 @@ def device_of(plan: Plan, state: Path, clock: ManualClock) -> Iterator[Make]:
 
     def make(asked: Plan = plan, **options: object) -> Device:
         options.setdefault("policy", Policy.unlimited())
+        options.setdefault("consent", "granted")
         device = Device(asked, state, clock=clock, **options)  # type: ignore[arg-type]
         made.append(device)
         return device

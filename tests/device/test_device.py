@@ -21,9 +21,11 @@ from reticent.testing import ManualClock, RecordingTransport
 
 def test_construction_raises_what_it_must(state: Path, plan: Plan, tmp_path: Path) -> None:
     with pytest.raises(PlanError):
-        Device(tmp_path / "missing.toml", state, policy=Policy.unlimited())
+        Device(tmp_path / "missing.toml", state, consent="granted", policy=Policy.unlimited())
     with pytest.raises(ParameterError, match="https"):
-        Device(plan, state, endpoint="http://collector.example.org", policy=Policy.unlimited())
+        Device(
+            plan, state, consent="granted", endpoint="http://collector.example.org", policy=Policy.unlimited()
+        )
     with pytest.raises(StateError, match="there is no state file"):
         Device.open(state)
     assert not state.exists()
@@ -34,7 +36,11 @@ def test_construction_raises_what_it_must(state: Path, plan: Plan, tmp_path: Pat
 def test_a_plan_file_will_do(tmp_path: Path, plan_text: str, clock: ManualClock) -> None:
     (tmp_path / "plan.toml").write_text(plan_text)
     with Device(
-        str(tmp_path / "plan.toml"), str(tmp_path / "state"), clock=clock, policy=Policy.unlimited()
+        str(tmp_path / "plan.toml"),
+        str(tmp_path / "state"),
+        consent="granted",
+        clock=clock,
+        policy=Policy.unlimited(),
     ) as device:
         assert device.report(HERE) is not None
 
@@ -59,7 +65,7 @@ def test_a_clock_that_raises_is_no_concern_of_the_host(plan: Plan, state: Path, 
             raise OSError("no clock")
         return clock()
 
-    with Device(plan, state, clock=moody, policy=Policy.unlimited()) as device:
+    with Device(plan, state, consent="granted", clock=moody, policy=Policy.unlimited()) as device:
         broken = True
         device.add("editor_seconds")
         assert device.report() is None
@@ -187,11 +193,13 @@ def test_rounds_whose_grace_is_over_are_not_answered(
 def test_catching_up_is_bounded(state: Path, plan_text: str, clock: ManualClock) -> None:
     plan = Plan.from_toml(plan_text.replace('grace = "6h"', 'grace = "30d"'))
     transport = RecordingTransport()
-    with Device(plan, state, clock=clock, policy=Policy.unlimited()) as device:
+    with Device(plan, state, consent="granted", clock=clock, policy=Policy.unlimited()) as device:
         clock.advance(100 * 21_600)
         device.flush()
         assert device.status().waiting == 64
-    with closing(Device(plan, state, clock=clock, transport=transport, policy=Policy.unlimited())) as device:
+    with closing(
+        Device(plan, state, consent="granted", clock=clock, transport=transport, policy=Policy.unlimited())
+    ) as device:
         device.flush(timeout=30)
         rounds = [report.round for report in transport.reports]
         assert rounds == sorted(rounds)

@@ -129,7 +129,7 @@ def answered(operator: Iterator[str], state: Path) -> tuple[Device, list[tuple[P
     for number, written in enumerate(operator):
         plan = Plan.from_toml(written)
         with suppress(StateError):  # another plan: the file is left alone
-            device = Device(plan, state, clock=clock)
+            device = Device(plan, state, consent="granted", clock=clock)
             status = device.status()
             if status.version == plan.version and not status.refused:
                 held[plan.version] = plan

@@ -222,7 +222,9 @@ def test_the_background_thread_answers_and_sends(
 ) -> None:
     """The real clock, rounds of one second, a real server: reports arrive by themselves, round by round."""
     quick = Plan.from_toml(plan_text.replace('round = "6h"', 'round = "1s"').replace('"6h"', '"10s"'))
-    with Device(quick, tmp_path / "state", endpoint=collector.address, policy=Policy.unlimited()) as device:
+    with Device(
+        quick, tmp_path / "state", consent="granted", endpoint=collector.address, policy=Policy.unlimited()
+    ) as device:
         device.add("editor_seconds", 3)
         deadline = time.monotonic() + 20
         while len(collector.requests) < 2 and time.monotonic() < deadline:

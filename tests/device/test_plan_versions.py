@@ -49,7 +49,7 @@ def test_a_plan_built_by_hand_serves_as_long_as_it_is_handed_in(
     state: Path, clock: ManualClock, plan: Plan
 ) -> None:
     by_hand = replace(plan, text="")
-    with Device(by_hand, state, clock=clock, policy=Policy.unlimited()) as device:
+    with Device(by_hand, state, consent="granted", clock=clock, policy=Policy.unlimited()) as device:
         assert device.report(HERE) is not None
     with Device.open(state, clock=clock) as alone:
         assert alone.plan is None
@@ -92,7 +92,11 @@ def test_an_expired_plan_is_not_answered(state: Path, plan_text: str, clock: Man
     for expires, answers in (("2024-10-03", False), ("2024-10-04", True)):
         text = plan_text.replace('grace = "6h"', f'grace = "6h"\nexpires = {expires}')
         with Device(
-            Plan.from_toml(text), state.with_name(expires), clock=clock, policy=Policy.unlimited()
+            Plan.from_toml(text),
+            state.with_name(expires),
+            consent="granted",
+            clock=clock,
+            policy=Policy.unlimited(),
         ) as device:
             assert (device.report(HERE) is not None) == answers
 

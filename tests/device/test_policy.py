@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 
@@ -17,8 +18,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def limits(**some: float) -> Policy:
     """These limits and no others."""
-    unlimited = dict.fromkeys(Policy.__dataclass_fields__)
-    return Policy(**{**unlimited, **some})  # type: ignore[arg-type]
+    return replace(Policy.unlimited(), **some)  # type: ignore[arg-type]
 
 
 def mean_lifetime() -> float:
@@ -78,15 +78,17 @@ def test_every_metric_without_enough_flips_is_named(device_of: Make) -> None:
 def test_a_device_has_limits_that_nobody_set(tmp_path: Path, clock: ManualClock) -> None:
     """The example is answered as it is; the deployment of the paper once its host allows 40 for life."""
     example, windows = EXAMPLES / "plan.toml", EXAMPLES / "windows-deployment.toml"
-    with Device(example, tmp_path / "example", clock=clock) as device:
+    with Device(example, tmp_path / "example", consent="granted", clock=clock) as device:
         assert device.status().refused == ()
         assert device.report(HERE) is not None
-    with Device(windows, tmp_path / "windows", clock=clock) as device:
+    with Device(windows, tmp_path / "windows", consent="granted", clock=clock) as device:
         assert device.status().refused == (
             "with this plan the state file can lose 40 for life; the policy allows 12 (max_lifetime)",
         )
         assert device.report(HERE) is None
-    with Device(windows, tmp_path / "windows", clock=clock, policy=Policy(max_lifetime=40)) as device:
+    with Device(
+        windows, tmp_path / "windows", consent="granted", clock=clock, policy=Policy(max_lifetime=40)
+    ) as device:
         assert device.status().refused == ()
         assert device.report(HERE) is not None
 

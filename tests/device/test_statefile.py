@@ -49,7 +49,9 @@ def test_an_empty_file_is_fresh(device_of: Make, state: Path) -> None:
 def test_secrets_differ(plan: Plan, tmp_path: Path, clock: ManualClock) -> None:
     reports = set()
     for number in range(3):
-        with Device(plan, tmp_path / str(number), clock=clock, policy=Policy.unlimited()) as device:
+        with Device(
+            plan, tmp_path / str(number), consent="granted", clock=clock, policy=Policy.unlimited()
+        ) as device:
             report = device.report(HERE)
             assert report is not None
             reports.add(report.id)
@@ -262,14 +264,14 @@ def test_a_place_that_cannot_be_a_file(plan: Plan, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     with pytest.raises(StateError, match="expected a file"):
-        Device(plan, folder, policy=Policy.unlimited())
+        Device(plan, folder, consent="granted", policy=Policy.unlimited())
     with pytest.raises(StateError, match="expected a folder"):
-        Device(plan, tmp_path / "missing" / "state", policy=Policy.unlimited())
+        Device(plan, tmp_path / "missing" / "state", consent="granted", policy=Policy.unlimited())
     with pytest.raises(StateError, match="expected a file"):
-        Device(plan, "/dev/null", policy=Policy.unlimited())
+        Device(plan, "/dev/null", consent="granted", policy=Policy.unlimited())
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     with pytest.raises(StateError):
-        Device(plan, tmp_path / "dangling", policy=Policy.unlimited())
+        Device(plan, tmp_path / "dangling", consent="granted", policy=Policy.unlimited())
 
 
 def test_a_file_deleted_under_a_device_is_a_new_epoch(

@@ -131,12 +131,12 @@ def test_nothing_but_the_bits_depends_on_values(tmp_path: Path, seed: int, plan:
     rows = []
     original = tmp_path / "original.db"
     start = HERE * SECONDS + 60.0
-    Device(plan, original, clock=ManualClock(start), policy=Policy.unlimited()).close()
+    Device(plan, original, consent="granted", clock=ManualClock(start), policy=Policy.unlimited()).close()
     draws = random.Random(seed)
     for copy in range(2):
         path, clock = tmp_path / f"copy-{copy}.db", ManualClock(start)
         shutil.copy(original, path)
-        device = Device(plan, path, clock=clock, policy=Policy.unlimited())
+        device = Device(plan, path, consent="granted", clock=clock, policy=Policy.unlimited())
         for _ in range(5 * DAY):
             for name in ("first", "second", "third"):
                 device.set(name, draws.choice([0, 1, 50, 100, float("nan"), 10**9]))

@@ -109,7 +109,7 @@ def test_do_not_track_leaves_no_trace(
 ) -> None:
     monkeypatch.setenv("DO_NOT_TRACK", value)
     with Device(
-        plan, state, clock=clock, transport=RecordingTransport(), policy=Policy.unlimited()
+        plan, state, consent="granted", clock=clock, transport=RecordingTransport(), policy=Policy.unlimited()
     ) as device:
         device.add("editor_seconds", 5)
         assert device.report(HERE) is None

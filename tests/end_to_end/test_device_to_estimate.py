@@ -26,7 +26,7 @@ def test_devices_report_by_themselves_and_are_estimated(tools: Any, tmp_path: Pa
             devices = [
                 stack.enter_context(
                     Device(
-                        plan, tmp_path / f"device-{number}", key=keys["ingest"],
+                        plan, tmp_path / f"device-{number}", consent="granted", key=keys["ingest"],
                         endpoint=f"http://127.0.0.1:{service.port}",
                         segment={"os": ["linux", "macos"][number % 2]}, policy=Policy.unlimited()
                     )
@@ -65,7 +65,11 @@ def test_a_device_keeps_its_report_until_the_collector_is_back(tools: Any, tmp_p
     plan, port = service.plans[0], service.port
     assert service.stop() == 0
     with Device(
-        plan, tmp_path / "device", endpoint=f"http://127.0.0.1:{port}", policy=Policy.unlimited()
+        plan,
+        tmp_path / "device",
+        consent="granted",
+        endpoint=f"http://127.0.0.1:{port}",
+        policy=Policy.unlimited(),
     ) as device:
         device.add("minutes", 5)
         number = device.current_round

@@ -22,7 +22,8 @@ PLAN = Plan("app-usage", 1, 21_600, 21_600, tuple(
 ))
 
 def device(path, **options):
-    return Device(PLAN, path, clock=ManualClock(HERE * 21_600 + 60.0), policy=Policy.unlimited(), **options)
+    options = {"consent": "granted", "policy": Policy.unlimited(), **options}
+    return Device(PLAN, path, clock=ManualClock(HERE * 21_600 + 60.0), **options)
 """
 
 

@@ -157,7 +157,7 @@ def size():
     # The database and its log; the index of the log (-shm) lives in memory.
     return sum(file.stat().st_size for file in Path(".").iterdir() if not file.name.endswith("-shm"))
 
-d = Device(plan, Path("state"), clock=clock, transport=transport, policy=Policy.unlimited())
+d = Device(plan, Path("state"), consent="granted", clock=clock, transport=transport, policy=Policy.unlimited())
 for number in range(rounds):
     for n in range(number % 7, 50, 7):
         d.add(f"metric_number_{n}", (number * 37 + n * 11) % 1000 + 0.25)

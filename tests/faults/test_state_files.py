@@ -37,7 +37,7 @@ class Original:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "original"
         clock = clock_in()
-        with Device(PLAN, self.path, clock=clock, policy=Policy.unlimited()) as device:
+        with Device(PLAN, self.path, consent="granted", clock=clock, policy=Policy.unlimited()) as device:
             device.forget()
             clock.advance(2 * SECONDS)
             device.flush()
@@ -71,7 +71,9 @@ def opened(original: Original, content: bytes, folder: Path) -> str:
     state.write_bytes(content)
     clock, transport = ManualClock(original.now), RecordingTransport()
     try:
-        device = Device(PLAN, state, clock=clock, transport=transport, policy=Policy.unlimited())
+        device = Device(
+            PLAN, state, consent="granted", clock=clock, transport=transport, policy=Policy.unlimited()
+        )
     except StateError:
         assert state.read_bytes() == content
         return "left alone"
@@ -121,7 +123,9 @@ def pages(content: bytes) -> Iterator[slice]:
 
 def test_an_undamaged_copy_is_used(original: Original, tmp_path: Path) -> None:
     assert opened(original, original.content, tmp_path / "copy") == "used"
-    with Device(PLAN, original.path, clock=ManualClock(original.now), policy=Policy.unlimited()) as device:
+    with Device(
+        PLAN, original.path, consent="granted", clock=ManualClock(original.now), policy=Policy.unlimited()
+    ) as device:
         assert device.report(HERE + 2) == original.law(HERE + 2, VALUES)
     original.path.write_bytes(original.content)
 
@@ -182,7 +186,9 @@ def test_who_the_device_is_cannot_change_unnoticed(original: Original, tmp_path:
     if column != "epoch = 0":
         assert opened(original, copy.read_bytes(), tmp_path / "state") == "quarantined"
         return
-    with Device(PLAN, copy, clock=ManualClock(original.now), policy=Policy.unlimited()) as device:
+    with Device(
+        PLAN, copy, consent="granted", clock=ManualClock(original.now), policy=Policy.unlimited()
+    ) as device:
         assert device.receipt().epochs[-1].reason.startswith("quarantined: ")
     assert identity(copy)[0] != original.secret
 
@@ -203,7 +209,12 @@ def test_each_bit_of_a_report_that_waits(original: Original, tmp_path: Path) -> 
             connection.commit()
         transport = RecordingTransport()
         with Device(
-            PLAN, state, clock=ManualClock(original.now), transport=transport, policy=Policy.unlimited()
+            PLAN,
+            state,
+            consent="granted",
+            clock=ManualClock(original.now),
+            transport=transport,
+            policy=Policy.unlimited(),
         ) as device:
             device.flush()
             assert transport.bodies == []
@@ -242,7 +253,7 @@ def test_a_file_that_another_process_writes_to_is_locked(original: Original, tmp
     with closing(sqlite3.connect(state, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StateError, match="locked by another process"):
-            Device(PLAN, state, clock=ManualClock(original.now), policy=Policy.unlimited())
+            Device(PLAN, state, consent="granted", clock=ManualClock(original.now), policy=Policy.unlimited())
         other.execute("ROLLBACK")
     assert identity(state) == original.identity
 
@@ -297,7 +308,9 @@ def test_a_damaged_file_that_others_could_read_is_private_once_set_aside(
         os.chmod(tmp_path / f"state{suffix}", 0o644)
     before = os.umask(0)
     try:
-        with Device(PLAN, state, clock=ManualClock(original.now), policy=Policy.unlimited()) as device:
+        with Device(
+            PLAN, state, consent="granted", clock=ManualClock(original.now), policy=Policy.unlimited()
+        ) as device:
             device.add("editor_seconds", 5)
             modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
     finally:

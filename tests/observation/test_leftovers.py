@@ -47,7 +47,7 @@ class Breaking:
     def send(self, body, timeout):
         raise RuntimeError(body)
 
-device = Device(PLAN, "place/state", clock=clock, transport=Breaking(), policy=Policy.unlimited())
+device = Device(PLAN, "place/state", consent="granted", clock=clock, transport=Breaking(), policy=Policy.unlimited())
 secret = sqlite3.connect("place/state").execute("SELECT secret FROM device").fetchone()[0]
 device.add("editor_seconds", VALUE)
 """.replace("PLAN_TEXT", PLAN_TEXT)
@@ -180,12 +180,12 @@ def test_errors_at_construction_hold_nothing_of_the_file(tmp_path: Path) -> None
     """A file of another program, with words in it that are nobody's business."""
     plan = Plan.from_toml(PLAN_TEXT)
     state = tmp_path / "state"
-    with Device(plan, state, policy=Policy.unlimited()) as device:
+    with Device(plan, state, consent="granted", policy=Policy.unlimited()) as device:
         device.add("editor_seconds", 4_711)
     content = bytearray(state.read_bytes())
     content[68:72] = b"mine"
     state.write_bytes(content)
     with pytest.raises(StateError, match="another program's") as caught:
-        Device(plan, state, policy=Policy.unlimited())
+        Device(plan, state, consent="granted", policy=Policy.unlimited())
     assert "4711" not in str(caught.value)
     assert caught.value.__cause__ is None

@@ -95,7 +95,7 @@ def twin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "twin"
     with monkeypatch.context() as patch:
         patch.setattr(os, "urandom", lambda count: bytes(range(count)))
-        Device(PLAN, path, clock=clock_in(), policy=Policy.unlimited()).close()
+        Device(PLAN, path, consent="granted", clock=clock_in(), policy=Policy.unlimited()).close()
     return path
 
 
@@ -104,7 +104,9 @@ def observed(state: Path, use: Use, transport: Any, tap: Any) -> tuple[list[byte
     clock = clock_in()
     times: list[float] = []
     tap.take()
-    with closing(Device(PLAN, state, clock=clock, transport=transport, policy=Policy.unlimited())) as device:
+    with closing(
+        Device(PLAN, state, consent="granted", clock=clock, transport=transport, policy=Policy.unlimited())
+    ) as device:
         for number in range(HERE + 1, HERE + 1 + ROUNDS):
             clock.now = number * SECONDS + 60.0
             use(device, number)
@@ -208,7 +210,14 @@ def test_populations_with_different_values_have_one_shape(tmp_path: Path, wireta
             state = tmp_path / f"{use.__name__}-{number}"
             clock = clock_in()
             with closing(
-                Device(PLAN, state, clock=clock, endpoint=wiretap.address, policy=Policy.unlimited())
+                Device(
+                    PLAN,
+                    state,
+                    consent="granted",
+                    clock=clock,
+                    endpoint=wiretap.address,
+                    policy=Policy.unlimited(),
+                )
             ) as device:
                 clock.now += SECONDS
                 use(device, HERE + 1)

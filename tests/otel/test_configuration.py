@@ -23,6 +23,10 @@ from reticent.plan import Plan
 
 ROOT = Path(__file__).parents[2]
 PLAN = ROOT / "examples" / "plan.toml"
+ANYWHERE = {
+    "RETICENT_CONSENT": "granted",
+    "RETICENT_POLICY": "silent_in_ci=false, silent_in_containers=false",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +42,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.Monke
     """An environment with a plan and a place for the state."""
     monkeypatch.setenv("RETICENT_PLAN", str(PLAN))
     monkeypatch.setenv("RETICENT_STATE", str(tmp_path / "telemetry.db"))
+    monkeypatch.setenv("RETICENT_CONSENT", "granted")
     return monkeypatch
 
 
@@ -45,8 +50,13 @@ def run(folder: Path, *arguments: str, **variables: str) -> subprocess.Completed
     """A Python of its own, in a folder of its own."""
     return subprocess.run(
         [sys.executable, *arguments],
-        env={**os.environ, **variables}, cwd=folder, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        env={**os.environ, **ANYWHERE, **variables},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 def totals(state: Path) -> dict[str, str]:
@@ -140,7 +150,13 @@ def test_a_plan_that_cannot_be_read_is_refused(environment: pytest.MonkeyPatch, 
 
 @pytest.mark.parametrize(
     ("text", "refused"),
-    [("", False), ("max_lifetime=5.9", True), ("max_lifetime=6, max_round=2", False), ("max_round=1", True)],
+    [
+        ("", False),
+        ("max_lifetime=5.9", True),
+        ("max_lifetime=6, max_round=2", False),
+        ("max_round=1", True),
+        ("silent_in_ci=false", False),
+    ],
 )
 def test_the_device_has_the_default_limits_but_for_those_named(
     environment: pytest.MonkeyPatch, text: str, refused: bool
@@ -152,7 +168,7 @@ def test_the_device_has_the_default_limits_but_for_those_named(
     exporter.shutdown()
 
 
-@pytest.mark.parametrize("text", ["max_lifetime=much", "lifetime=3", "max_lifetime"])
+@pytest.mark.parametrize("text", ["max_lifetime=much", "lifetime=3", "max_lifetime", "silent_in_ci=maybe"])
 def test_a_limit_that_is_none_is_named(environment: pytest.MonkeyPatch, text: str) -> None:
     environment.setenv("RETICENT_POLICY", text)
     with pytest.raises(ParameterError, match="RETICENT_POLICY"):
@@ -260,7 +276,7 @@ def test_the_page_names_every_variable_that_is_read() -> None:
     page = (ROOT / "docs" / "how-to" / "opentelemetry.md").read_text()
     code = (ROOT / "src/reticent/otel/exporter.py").read_text()
     variables = set(re.findall(r"RETICENT_[A-Z_]+", code))
-    assert len(variables) == 8
+    assert len(variables) == 9
     assert variables == set(re.findall(r"RETICENT_[A-Z_]+", page))
 
 

@@ -58,7 +58,7 @@ def test_instrumented_programs_are_estimated(tools: ModuleType, tmp_path: Path) 
                     {"os": "linux" if place < BUSY else "windows", "host.name": f"host-{place}"}
                 )
                 device = Device(
-                    plan, tmp_path / f"device-{place}", key=keys["ingest"], clock=clock,
+                    plan, tmp_path / f"device-{place}", consent="granted", key=keys["ingest"], clock=clock,
                     endpoint=f"http://127.0.0.1:{service.port}", segment=segment_of(plan, resource),
                     policy=Policy.unlimited(),
                 )  # fmt: skip

@@ -28,7 +28,8 @@ PLAN = Plan("app-usage", 1, 3600, 3600, tuple(
 ))
 HERE = 400_000
 clock, transport = ManualClock((HERE - 1) * 3600.0), RecordingTransport()
-device = Device(PLAN, Path("state"), clock=clock, transport=transport, policy=Policy.unlimited())  # HERE is answered
+options = {"consent": "granted", "clock": clock, "transport": transport, "policy": Policy.unlimited()}
+device = Device(PLAN, Path("state"), **options)  # HERE is answered
 clock.now = HERE * 3600.0 + 60
 
 def set_up(interval=3_600_000, device=device):
@@ -178,7 +179,7 @@ def test_a_program_that_is_set_up_after_the_fork(run: Callable[[str], None]) -> 
     """As the SDK's documentation advises: each worker has a provider, an exporter and a device of its own."""
     script = """
     def work(number):
-        own = Device(PLAN, Path("state"), clock=clock, transport=transport, policy=Policy.unlimited())
+        own = Device(PLAN, Path("state"), **options)
         provider = set_up(device=own)
         provider.get_meter("app").create_counter("requests").add(number)
         provider.shutdown()

@@ -177,6 +177,7 @@ def test_devices_with_wrong_clocks_are_refused_and_counted_and_others_do_not_not
             with Device(
                 plan,
                 tmp_path / name,
+                consent="granted",
                 clock=clock,
                 endpoint=f"http://127.0.0.1:{service.port}",
                 policy=Policy.unlimited(),

@@ -22,7 +22,6 @@ from reticent.collector import Collector
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores import Layout, PostgresBackend, RoundKey, open_store
-from reticent.stores import postgres as postgres_store
 
 A_MINUTE = pytest.param(60.0, marks=[pytest.mark.soak, pytest.mark.timeout(600)])
 
@@ -31,7 +30,7 @@ A_MINUTE = pytest.param(60.0, marks=[pytest.mark.soak, pytest.mark.timeout(600)]
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores that give up soon: half a second for a statement, and the least that libpq takes to connect."""
     monkeypatch.setattr(PostgresBackend, "statement_seconds", 0.5)
-    monkeypatch.setattr(postgres_store, "_CONNECT_SECONDS", 2)
+    monkeypatch.setattr("reticent.stores.postgres._CONNECT_SECONDS", 2)
 
 
 def check_came_back(clients: list[Client], back: float, outage: float) -> float:
@@ -132,9 +131,7 @@ def test_a_collector_that_stands_still_does_not_keep_others_from_sealing(
     other, key = open_store(url), RoundKey(plan.name, plan.version, 7)
     other.register(plan)
     other.append({key: b"".join(map(Layout(plan).pack, make_reports(plan, 7, 10)))})
-    settings = [text.replace("'30s'", "'300ms'") for text in postgres_store._SETTINGS]
-    assert settings != list(postgres_store._SETTINGS)
-    monkeypatch.setattr(postgres_store, "_SETTINGS", settings)
+    monkeypatch.setattr("reticent.stores.postgres._IDLE_SECONDS", 0.3)
     still = PostgresBackend(url)
 
     def hold_the_round() -> None:

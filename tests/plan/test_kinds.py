@@ -7,7 +7,7 @@ import pytest
 from reticent.device import Policy
 from reticent.errors import ParameterError, PlanError
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
-from reticent.plan import Metric, Plan
+from reticent.plan import Metric, Plan, diff, lint, privacy_card
 from reticent.testing import sandbox
 
 HEAD = '[plan]\nname = "kinds"\nversion = 1\nround = "1h"\n'
@@ -149,3 +149,45 @@ def test_what_is_not_a_number_is_no_value_where_that_can_be_said(wrong: object) 
     assert recorded(PLAN, ("start_ms", wrong)) == {}
     assert recorded(PLAN, ("start_ms", 7), ("start_ms", wrong)) == {"start_ms": 7}
     assert recorded(PLAN, ("start_ms", 0)) == {"start_ms": 0}, "0 is a value"
+
+
+def test_a_change_of_labels_asks_anew_and_a_flag_is_a_mean_that_goes_by_another_name() -> None:
+    before = Plan.from_toml(PLAN)
+    relabelled = diff(before, Plan.from_toml(PLAN.replace('"run"', '"fmt"')))
+    assert [(change.where, change.message) for change in relabelled.changes] == [
+        ("metrics.command", "has other labels: its answers are drawn anew")
+    ]
+    assert relabelled.lifetime_added == privacy_card(before).metrics["command"].lifetime
+    first = diff(before, Plan.from_toml(PLAN.replace("epsilon", 'pick = "first"\nepsilon', 1)))
+    assert [change.where for change in first.changes] == ["metrics.command", "metrics.command.pick"]
+    assert first.new_answers == ("command",)
+    zeros = diff(before, Plan.from_toml(PLAN.replace("absent = true\n", "")))
+    assert zeros.new_answers == ("start_ms",)
+    mean = diff(before, Plan.from_toml(PLAN.replace('"flag"', '"mean"\nmax_value = 1')))
+    assert [(change.where, change.message) for change in mean.changes] == [
+        ("metrics.crashed.kind", "flag → mean")
+    ]
+    assert mean.lifetime_added == 0
+
+
+@pytest.mark.parametrize(
+    ("unit", "mixes"),
+    [("ms", True), ("millisecond", True), ("%", True), ("MB/s", True), ("frames per second", True), ("°C", True),
+     ("second", False), ("hour", False), ("MB", False), ("", False), ("start", False)],
+)  # fmt: skip
+def test_lint_warns_where_zeros_would_mix_with_what_was_not_measured(unit: str, mixes: bool) -> None:
+    without = HEAD + ABSENT.replace("absent = true", f'unit = "{unit}"')
+    rules = {problem.rule: problem.where for problem in lint(Plan.from_toml(without))}
+    assert rules.get("zeros") == ("metrics.start_ms.absent" if mixes else None)
+    with_absent = without.replace("epsilon", "absent = true\nepsilon")
+    assert "zeros" not in {problem.rule for problem in lint(Plan.from_toml(with_absent))}
+
+
+def test_a_choice_and_a_flag_need_no_unit() -> None:
+    assert "unit" not in {problem.rule for problem in lint(Plan.from_toml(HEAD + CHOICE + FLAG))}
+
+
+def test_a_notebook_shows_what_can_be_answered() -> None:
+    page = Plan.from_toml(PLAN)._repr_html_()
+    for words in ("choice, 3 labels", "build, test, run", "yes or no", "0 to 1,000, or absent"):
+        assert words in page

@@ -89,6 +89,7 @@ class Phone:
             self.device = Device(
                 plan,
                 self.path,
+                consent="granted",
                 segment={"os": "linux"},
                 clock=self.clock,
                 transport=wire,

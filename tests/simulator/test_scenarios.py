@@ -77,6 +77,6 @@ def test_a_full_disk_at_the_start_is_a_state_error(system: System) -> None:
     for where in ("write", "commit"):
         phone.full = where
         with pytest.raises(StateError, match="the disk is full"):
-            Device(PLANS[1], phone.path, clock=phone.clock, policy=Policy.unlimited())
+            Device(PLANS[1], phone.path, consent="granted", clock=phone.clock, policy=Policy.unlimited())
     phone.full = ""
     phone.start()

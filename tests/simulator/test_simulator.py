@@ -13,7 +13,6 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.simulator.machine import System
 
 from reticent.collector import Committer
-from reticent.collector.commit import _Group
 from reticent.device import Answer, HttpTransport, Outcome, StateFile, answer
 from reticent.reports import from_json, to_json
 from reticent.stores import Appended, OpenRound, RoundStore
@@ -62,9 +61,9 @@ Patch = pytest.MonkeyPatch
 
 def acknowledges_before_the_commit(patch: Patch) -> None:
     """A collector that says 202 and writes with the next group: quicker, and a crash away from a loss."""
-    owed: dict[Committer, _Group] = {}
+    owed: dict[Committer, Any] = {}
 
-    def commit(self: Committer, group: _Group) -> None:
+    def commit(self: Committer, group: Any) -> None:
         self._answer(group, {key: Appended(len(parts)) for key, parts in group.records.items()})
         before = owed.pop(self, None)
         owed[self] = group

@@ -7,12 +7,16 @@ import os
 import signal
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from reticent.cli.options import check_free
 from reticent.cli.output import plan_file
 from reticent.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from reticent.device import Consent
 
 
 @click.command(short_help="OpenTelemetry metrics on loopback, into a device.")
@@ -27,6 +31,10 @@ from reticent.errors import MissingExtraError
               help="Which instruments feed which metrics, as TOML.")  # fmt: skip
 @click.option("--segment", "tags", multiple=True, metavar="NAME:TAG",
               help="A public tag of this device, such as os:linux.")  # fmt: skip
+@click.option("--consent", type=click.Choice(["unset", "granted", "denied", "local"]), default="unset",
+              show_default=True, help="What holds while the person has not chosen.")  # fmt: skip
+@click.option("--policy", envvar="RETICENT_POLICY", default="", metavar="NAME=VALUE,...",
+              help="Limits other than the device's own, such as max_lifetime=40.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=4318, show_default=True,
               help="Port on 127.0.0.1; 0 for any that is free.")  # fmt: skip
 def agent(
@@ -36,6 +44,8 @@ def agent(
     key_file: Path | None,
     routes: str | None,
     tags: tuple[str, ...],
+    consent: Consent,
+    policy: str,
     port: int,
 ) -> None:
     """
@@ -48,7 +58,7 @@ def agent(
     Example:
       reticent agent examples/plan.toml --state telemetry.db --endpoint https://telemetry.example.org
     """
-    from reticent.device import Device
+    from reticent.device import Device, Policy
     from reticent.otel.feed import Feed
     from reticent.otel.routes import Routes, load_routes
     from reticent.plan import Plan
@@ -61,14 +71,16 @@ def agent(
         raise click.BadParameter("expected NAME:TAG, such as os:linux.", param_hint="--segment")
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     check_free("127.0.0.1", port, "--port")
-    asked = Plan.load(plan)
-    table = Routes(asked, routes=load_routes(routes) if routes else ())
+    answered = Plan.load(plan)
+    table = Routes(answered, routes=load_routes(routes) if routes else ())
     device = Device(
-        asked,
+        answered,
         state,
         endpoint=endpoint,
         key=key_file.read_text().strip() if key_file else os.environ.get("RETICENT_KEY"),
         segment=dict(tag.split(":", 1) for tag in tags),
+        consent=consent,
+        policy=Policy.from_text("--policy", policy),
     )
     with device:
         receiver = Agent(Feed(device, table), port)

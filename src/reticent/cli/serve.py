@@ -97,21 +97,26 @@ def serve(
             ) from None
     check_free(host, port, "--listen")
     limits = Limits(body=max_body, batch=max_batch, seconds=read_timeout)
-    collector = Collector(
-        [Plan.load(plan) for plan in plans],
-        open_store(store),
-        limits=limits,
-        rate=rate,
-        most_waiting=queue,
-        skew=clock_skew,
-        secure_cookies=tls is not None or behind_proxy,
-        pages=dashboard,
-    )
-    if collector.access.is_open and not is_loopback(host):
-        raise ReticentError(
-            f"{host}:{port} can be reached from elsewhere, and the store has no keys.\n"
-            f"  Hint: reticent keys create --store {collector.store.url} --role ingest"
+    opened = open_store(store)
+    try:
+        collector = Collector(
+            [Plan.load(plan) for plan in plans],
+            opened,
+            limits=limits,
+            rate=rate,
+            most_waiting=queue,
+            skew=clock_skew,
+            secure_cookies=tls is not None or behind_proxy,
+            pages=dashboard,
         )
+        if collector.access.is_open and not is_loopback(host):
+            raise ReticentError(
+                f"{host}:{port} can be reached from elsewhere, and the store has no keys.\n"
+                f"  Hint: reticent keys create --store {opened.url} --role ingest"
+            )
+    except ReticentError:
+        opened.close()
+        raise
     scheme = "https" if tls else "http"
 
     def started(address: str, number: int) -> None:

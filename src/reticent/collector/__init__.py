@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from reticent import imported_when_used
 
 if TYPE_CHECKING:
-    from reticent.collector.access import COOKIE, SESSION_SECONDS, Access
+    from reticent.collector.access import COOKIE, SESSION_SECONDS, Access, Pages
     from reticent.collector.api import SECURITY_HEADERS
     from reticent.collector.app import Collector, SteadyClock
-    from reticent.collector.commit import BusyError, Committer
     from reticent.collector.health import (
         LATELY_SECONDS,
         Health,
@@ -21,13 +20,12 @@ if TYPE_CHECKING:
     )
     from reticent.collector.ingest import Ingest, Limits
     from reticent.collector.log import log_fault
-    from reticent.collector.login import Pages
     from reticent.collector.openapi import openapi_document
     from reticent.collector.problems import DETAILS, ProblemError
     from reticent.collector.protocol import CollectorProtocol
-    from reticent.collector.seal import Sealer, seal_due
     from reticent.collector.server import is_loopback, make_server, parse_listen
     from reticent.collector.wire import Batch, Wire
+    from reticent.collector.writing import BusyError, Committer, Sealer, seal_due
 
 __all__ = [
     "COOKIE",
@@ -64,19 +62,17 @@ __all__ = [
 __getattr__ = imported_when_used(
     "reticent.collector",
     {
-        "access": "COOKIE SESSION_SECONDS Access",
+        "access": "COOKIE SESSION_SECONDS Access Pages",
         "api": "SECURITY_HEADERS",
         "app": "Collector SteadyClock",
-        "commit": "BusyError Committer",
         "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic render_metrics",
         "ingest": "Ingest Limits",
         "log": "log_fault",
-        "login": "Pages",
         "openapi": "openapi_document",
         "problems": "DETAILS ProblemError",
         "protocol": "CollectorProtocol",
-        "seal": "Sealer seal_due",
         "server": "is_loopback make_server parse_listen",
         "wire": "Batch Wire",
+        "writing": "BusyError Committer Sealer seal_due",
     },
 )

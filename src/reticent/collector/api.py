@@ -17,10 +17,9 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
-from reticent.collector.access import Access
+from reticent.collector.access import Access, Login, Pages
 from reticent.collector.health import Health, Readiness, render_metrics
 from reticent.collector.log import log_fault
-from reticent.collector.login import Login, Pages
 from reticent.collector.openapi import openapi_document
 from reticent.collector.problems import ProblemError
 from reticent.errors import MissingExtraError, ParameterError, StoreError

@@ -11,16 +11,14 @@ from importlib.metadata import version
 
 from starlette.types import Receive, Scope, Send
 
-from reticent.collector.access import Access
+from reticent.collector.access import Access, Pages
 from reticent.collector.api import Api
-from reticent.collector.commit import Committer, Tally
 from reticent.collector.health import Health
 from reticent.collector.ingest import Accepted, Ingest, Limits
 from reticent.collector.log import log, log_fault
-from reticent.collector.login import Pages
 from reticent.collector.problems import ProblemError
-from reticent.collector.seal import Sealer
 from reticent.collector.wire import Wire
+from reticent.collector.writing import Committer, Sealer, Tally
 from reticent.plan import Plan
 from reticent.results import Results
 from reticent.stores import Store
@@ -82,7 +80,13 @@ class Collector:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
-            await self._start()
+            reports = await asyncio.to_thread(self.store.load_open_rounds)
+            self._committer = Committer(self.store, asyncio.get_running_loop(), self._most_waiting)
+            self.ingest = Ingest(self._wire, self._committer, self.access, self.limits, self._clock)
+            self._sealer = Sealer(self.store, self._clock, self._seal_every)
+            self._refreshing = asyncio.create_task(self._refresh())
+            gc.freeze()  # what is here by now stays: the collector of garbage need not look at it again
+            log("started", store=self.store.url, open_reports=reports)
         except Exception as error:
             await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
             return
@@ -95,15 +99,6 @@ class Collector:
         await asyncio.to_thread(self.store.close)
         log("stopped")
         await send({"type": "lifespan.shutdown.complete"})
-
-    async def _start(self) -> None:
-        reports = await asyncio.to_thread(self.store.load_open_rounds)
-        self._committer = Committer(self.store, asyncio.get_running_loop(), self._most_waiting)
-        self.ingest = Ingest(self._wire, self._committer, self.access, self.limits, self._clock)
-        self._sealer = Sealer(self.store, self._clock, self._seal_every)
-        self._refreshing = asyncio.create_task(self._refresh())
-        gc.freeze()  # what is here by now stays: the collector of garbage need not look at it again
-        log("started", store=self.store.url, open_reports=reports)
 
     async def _refresh(self) -> None:
         """Read the keys anew now and then."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from asyncio import Lock
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -27,56 +29,56 @@ FRESH_SECONDS = 1.0
 """How long an answer to `/readyz` stands."""
 
 
+def _exposed(kind: str, text: str) -> Any:
+    """A number that `/metrics` shows too, as a "gauge", a "counter", or one "by key", with this text."""
+    return field(default=0, metadata={"kind": kind, "text": text})
+
+
 @dataclass(frozen=True, slots=True)
 class KeyTraffic:
-    """One key: its id and label, never its secret, and what it sent since the start and lately."""
+    """
+    One key: its id and label, never its secret, and what it sent since the start and lately.
+
+    Lately is the last five minutes. A key that is not known has no line.
+    """
 
     id: str
     label: str
     role: str
     active: bool
-    requests: int = 0
-    reports: int = 0
-    """Acknowledged; repeats count again."""
-    refused: int = 0
-    """Requests, or reports of a batch."""
-    limited: int = 0
-    """Requests that were refused because the key was over its rate."""
+    requests: int = _exposed("by key", "Requests to the ingest path, by the id of their key.")
+    reports: int = _exposed(
+        "by key", "Reports that were acknowledged, repeats among them, by the id of their key."
+    )
+    refused: int = _exposed("by key", "Requests or reports that were refused, by the id of their key.")
+    limited: int = _exposed(
+        "by key", "Requests that were refused because their key was over its rate, by its id."
+    )
     reports_lately: int = 0
-    """Lately is the last five minutes."""
     limited_lately: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The collector at one moment; counts are since its start."""
+    """The collector at one moment; counts are since its start. `store` is an address without a password."""
 
     version: str
     store: str
-    """Its address, without a password."""
-    uptime_seconds: float = 0.0
-    requests: int = 0
-    """POSTs that came, of one report or a batch."""
-    accepted: int = 0
-    """New reports, durable."""
-    duplicate: int = 0
-    """Reports that were there already."""
+    uptime_seconds: float = _exposed("gauge", "Seconds since the collector started.")
+    requests: int = _exposed("counter", "Requests to the ingest path.")
+    accepted: int = _exposed("counter", "Reports that became durable and count.")
+    duplicate: int = _exposed("counter", "Reports that were there already.")
     rejected: Mapping[str, int] = field(default_factory=dict)
     """Requests, or reports of a batch, that were refused, by code."""
-    commits: int = 0
-    failed_commits: int = 0
-    """Their reports were not acknowledged."""
+    commits: int = _exposed("counter", "Commits.")
+    failed_commits: int = _exposed("counter", "Commits that failed; their reports were not acknowledged.")
     commit_p50_ms: float = 0.0
     """Time that the store takes for a commit, median of the latest."""
     commit_p99_ms: float = 0.0
-    queue: int = 0
-    """Reports that wait for the next commit."""
-    open_reports: int = 0
-    """Reports in rounds that are open."""
-    memory_bytes: int = 0
-    """Memory that those take."""
-    sealed: int = 0
-    """Rounds sealed by this collector."""
+    queue: int = _exposed("gauge", "Reports waiting for the next commit.")
+    open_reports: int = _exposed("gauge", "Reports in open rounds.")
+    memory_bytes: int = _exposed("gauge", "Memory that open rounds hold.")
+    sealed: int = _exposed("counter", "Rounds sealed by this collector.")
     rate: float = 0.0
     """Reports a second that a key may send, 0 for any number."""
     keys: tuple[KeyTraffic, ...] = ()
@@ -138,16 +140,6 @@ class Recent:
         )
 
 
-@dataclass(slots=True)
-class _Sent:
-    requests: int = 0
-    reports: int = 0
-    refused: int = 0
-    limited: int = 0
-    reports_lately: Recent = field(default_factory=Recent)
-    limited_lately: Recent = field(default_factory=Recent)
-
-
 class Traffic:
     """
     What the keys of a store send to this collector. A key that is not known is not remembered.
@@ -157,34 +149,28 @@ class Traffic:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._sent: dict[str, _Sent] = {}
+        self._sent: dict[str, Counter[str]] = {}
+        self._lately: dict[tuple[str, str], Recent] = {}
 
     def request(self, key: Key | None) -> None:
         """A request came with a key."""
-        if key is not None:
-            self._of(key).requests += 1
+        self._add(key, "requests", 1)
 
     def reports(self, key: Key | None, count: int) -> None:
         """So many reports of a key were acknowledged; some may have been there already."""
-        if key is not None and count:
-            sent = self._of(key)
-            sent.reports += count
-            sent.reports_lately.add(count, self._clock())
+        self._add(key, "reports", count, lately=True)
 
     def refused(self, key: Key | None, code: str, count: int = 1) -> None:
         """A request of a key, or so many of its reports, were refused."""
-        if key is not None and count:
-            sent = self._of(key)
-            sent.refused += count
-            if code == "rate_limited":
-                sent.limited += count
-                sent.limited_lately.add(count, self._clock())
+        self._add(key, "refused", count)
+        if code == "rate_limited":
+            self._add(key, "limited", count, lately=True)
 
-    def _of(self, key: Key) -> _Sent:
-        sent = self._sent.get(key.id)
-        if sent is None:
-            sent = self._sent[key.id] = _Sent()
-        return sent
+    def _add(self, key: Key | None, name: str, count: int, lately: bool = False) -> None:
+        if key is not None and count:
+            self._sent.setdefault(key.id, Counter())[name] += count
+            if lately:
+                self._lately.setdefault((key.id, name), Recent()).add(count, self._clock())
 
     def table(self, keys: Iterable[Key]) -> tuple[KeyTraffic, ...]:
         """
@@ -194,23 +180,14 @@ class Traffic:
         """
         now, lines = self._clock(), []
         for key in keys:
-            tried = key.id in self._sent
-            if tried or (key.active and key.role != "reader"):
-                sent = self._sent[key.id] if tried else _Sent()
-                lines.append(
-                    KeyTraffic(
-                        id=key.id,
-                        label=key.label,
-                        role=key.role,
-                        active=key.active,
-                        requests=sent.requests,
-                        reports=sent.reports,
-                        refused=sent.refused,
-                        limited=sent.limited,
-                        reports_lately=sent.reports_lately.total(now),
-                        limited_lately=sent.limited_lately.total(now),
-                    )
-                )
+            if key.id in self._sent or (key.active and key.role != "reader"):
+                lately = {
+                    f"{name}_lately": self._lately[key.id, name].total(now)
+                    for name in ("reports", "limited")
+                    if (key.id, name) in self._lately
+                }
+                sent: Mapping[str, int] = self._sent.get(key.id, {})
+                lines.append(KeyTraffic(key.id, key.label, key.role, key.active, **sent, **lately))
         return tuple(sorted(lines, key=lambda line: (-line.reports, -line.requests, line.id)))
 
 
@@ -244,28 +221,6 @@ class Readiness:
 
 # Prometheus
 
-GAUGES = {
-    "uptime_seconds": "Seconds since the collector started.",
-    "queue": "Reports waiting for the next commit.",
-    "open_reports": "Reports in open rounds.",
-    "memory_bytes": "Memory that open rounds hold.",
-}
-COUNTERS = {
-    "requests": "Requests to the ingest path.",
-    "accepted": "Reports that became durable and count.",
-    "duplicate": "Reports that were there already.",
-    "commits": "Commits.",
-    "failed_commits": "Commits that failed; their reports were not acknowledged.",
-    "sealed": "Rounds sealed by this collector.",
-}
-BY_KEY = {
-    "requests": "Requests to the ingest path, by the id of their key.",
-    "reports": "Reports that were acknowledged, repeats among them, by the id of their key.",
-    "refused": "Requests or reports that were refused, by the id of their key.",
-    "limited": "Requests that were refused because their key was over its rate, by its id.",
-}
-"""For the keys of the store that may send, or tried to: a key that is not known has no series."""
-
 
 def render_metrics(results: Results, health: Health, accept: str) -> tuple[bytes, str]:
     """`/metrics`: its body and content type, in the form that `accept` asks for."""
@@ -287,10 +242,11 @@ class _Exposition(Exposition):
 
     def collect(self) -> Iterator[Metric]:
         health = self._health
-        for name, text in GAUGES.items():
-            yield GaugeMetricFamily(f"reticent_{name}", text, value=float(getattr(health, name)))
-        for name, text in COUNTERS.items():
-            yield CounterMetricFamily(f"reticent_{name}", text, value=float(getattr(health, name)))
+        for kind, family in (("gauge", GaugeMetricFamily), ("counter", CounterMetricFamily)):
+            for figure in fields(Health):
+                if figure.metadata.get("kind") == kind:
+                    value = float(getattr(health, figure.name))
+                    yield family(f"reticent_{figure.name}", figure.metadata["text"], value=value)
         commits = GaugeMetricFamily(
             "reticent_commit_duration_seconds",
             "Time of a commit, by quantile of the latest.",
@@ -305,11 +261,13 @@ class _Exposition(Exposition):
         for code, count in sorted(health.rejected.items()):
             rejected.add_metric([code], float(count))
         yield rejected
-        for name, text in BY_KEY.items():
-            by_key = CounterMetricFamily(f"reticent_key_{name}", text, labels=["key"])
-            for key in health.keys:
-                by_key.add_metric([key.id], float(getattr(key, name)))
-            yield by_key
+        for figure in fields(KeyTraffic):
+            if figure.metadata:
+                name, text = f"reticent_key_{figure.name}", figure.metadata["text"]
+                by_key = CounterMetricFamily(name, text, labels=["key"])
+                for key in health.keys:
+                    by_key.add_metric([key.id], float(getattr(key, figure.name)))
+                yield by_key
         yield from self._estimates()
 
     def _estimates(self) -> Iterator[Metric]:

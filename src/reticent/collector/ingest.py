@@ -9,11 +9,11 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from reticent.collector.access import Access
-from reticent.collector.commit import BusyError, Committer
 from reticent.collector.health import Traffic
 from reticent.collector.log import log_fault
 from reticent.collector.problems import NO_SNIFFING, ProblemError, of_verdict
 from reticent.collector.wire import Wire
+from reticent.collector.writing import BusyError, Committer
 from reticent.errors import StoreError
 from reticent.reports import Verdict
 from reticent.stores import Key

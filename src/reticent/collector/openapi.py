@@ -63,7 +63,7 @@ _WHERE = {
     "plan": _TEXT,
     "version": _WHOLE,
     "metric": _TEXT,
-    "kind": {"enum": ["mean", "histogram"]},
+    "kind": {"enum": ["mean", "histogram", "choice", "flag"]},
     "round": _WHOLE,
     "start": _WHOLE,
     "end": _WHOLE,
@@ -71,7 +71,12 @@ _WHERE = {
     "segment": _TAGS,
 }
 _BUCKET = _object(
-    {"edges": _array(_NUMBER, minItems=2, maxItems=2), **_ESTIMATE}, ["edges", "value", "lower", "upper"]
+    {
+        "edges": _array(_NUMBER, minItems=2, maxItems=2),
+        "label": {**_TEXT, "description": "In place of edges: a label of a choice, or absent"},
+        **_ESTIMATE,
+    },
+    ["value", "lower", "upper"],
 )
 _ROUND = _object(
     {

@@ -7,6 +7,7 @@ from binascii import a2b_base64
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -28,9 +29,6 @@ from reticent.reports import (
 from reticent.stores import Layout, RoundKey
 
 ROUND_BYTES = 8
-BLOCK_BYTES = 1 << 16
-"""How much of a batch of lines is read at once: one odd line costs its block the quick way, not the batch."""
-
 LONGEST_TAG = 64
 ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
@@ -56,9 +54,6 @@ class WireReport(msgspec.Struct, forbid_unknown_fields=True):
     segment: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
-_decode = msgspec.json.Decoder(WireReport).decode
-
-
 @dataclass(slots=True)
 class Batch:
     """What a request holds: records by round, and the places and codes of what is refused."""
@@ -71,13 +66,17 @@ class Batch:
 class Wire:
     """Turns the three encodings into records, for the plans that are served."""
 
+    block_bytes: ClassVar[int] = 1 << 16
+    """How much of a batch of lines is read at once: one odd line costs its block the quick way, not the batch."""
+    decode = staticmethod(msgspec.json.Decoder(WireReport).decode)
+
     def __init__(self, plans: Iterable[Plan], skew: float = 300.0) -> None:
         self._plans = {(plan.name, plan.version): _PlanDecoder(plan, skew) for plan in plans}
         self._names = {name for name, _ in self._plans}
 
     def one(self, body: bytes, now: float) -> tuple[RoundKey, bytes] | Verdict:
         """One report in JSON: its round and record, or why it does not count."""
-        report = _read(body)
+        report = self._read(body)
         decoder = self._plans.get((report.plan, report.version)) if report else None
         if report is None or (decoder is None and not _is_report(report)):
             return Verdict.MALFORMED
@@ -91,6 +90,21 @@ class Wire:
             return verdict
         return RoundKey(report.plan, report.version, report.round), record
 
+    def _read(self, body: bytes) -> WireReport | None:
+        """A report, if the keys and types are right and no key comes twice."""
+        if len(body) > MAX_JSON:
+            return None
+        try:
+            report = self.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        # Its keys, and the values that are texts. More texts mean a key that comes twice, of which the decoder
+        # takes the last.
+        texts = 8 + (report.cohort is not msgspec.UNSET) + 2 * (report.asked is not msgspec.UNSET)
+        if report.segment is not msgspec.UNSET:
+            texts += 1 + 2 * len(report.segment)
+        return report if body.count(b'"') == 2 * texts or len(_TEXT.findall(body)) == texts else None
+
     def lines(self, body: bytes, now: float, most: int) -> Batch | None:
         """Lines of JSON; None when there are more than `most`."""
         if not body.endswith(b"\n"):
@@ -99,24 +113,19 @@ class Wire:
             return None
         batch, start = Batch(), 0
         while start < len(body):
-            end = body.find(b"\n", start + BLOCK_BYTES - 1) + 1 or len(body)
+            end = body.find(b"\n", start + self.block_bytes - 1) + 1 or len(body)
             block = body[start:end]
+            # Most blocks are of one round, and as `to_json` writes them; others are read line by line.
             if not self._at_once(block, now, batch):
-                self._one_by_one(block, now, batch)
+                for line in filter(bytes.strip, block.split(b"\n")):
+                    result = self.one(line, now)
+                    if isinstance(result, Verdict):
+                        batch.rejected.append((batch.accepted + len(batch.rejected), result))
+                    else:
+                        batch.records.setdefault(result[0], []).append(result[1])
+                        batch.accepted += 1
             start = end
         return batch
-
-    def _one_by_one(self, block: bytes, now: float, batch: Batch) -> None:
-        """Add lines to a batch, whatever they are."""
-        for line in block.split(b"\n"):
-            if not line.strip():
-                continue
-            result = self.one(line, now)
-            if isinstance(result, Verdict):
-                batch.rejected.append((batch.accepted + len(batch.rejected), result))
-            else:
-                batch.records.setdefault(result[0], []).append(result[1])
-                batch.accepted += 1
 
     def _at_once(self, block: bytes, now: float, batch: Batch) -> bool:
         """Add lines of one round that are all as `to_json` writes them; False when any is not."""
@@ -360,22 +369,6 @@ def _by_number(
         sorted_places = places[np.argsort(numbers[places], kind="stable")]
         distinct, firsts = np.unique(numbers[sorted_places], return_index=True)
         yield from zip(distinct.tolist(), np.split(sorted_places, firsts[1:]), strict=True)
-
-
-def _read(body: bytes) -> WireReport | None:
-    """A report, if the keys and types are right and no key comes twice."""
-    if len(body) > MAX_JSON:
-        return None
-    try:
-        report = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    # Its keys, and the values that are texts. More texts mean a key that comes twice, of which the decoder
-    # takes the last.
-    texts = 8 + (report.cohort is not msgspec.UNSET) + 2 * (report.asked is not msgspec.UNSET)
-    if report.segment is not msgspec.UNSET:
-        texts += 1 + 2 * len(report.segment)
-    return report if body.count(b'"') == 2 * texts or len(_TEXT.findall(body)) == texts else None
 
 
 def _is_report(report: WireReport) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reticent.errors import ParameterError
-from reticent.estimates import Estimate, HistogramEstimate, Quantile, cumulative
+from reticent.estimates import Estimate, Quantile, cumulative
 from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
 from reticent.results import LruCache, Result, Results
 
@@ -17,7 +17,12 @@ MOST_HISTOGRAMS = 64
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One metric in one round and segment: the mean, or the median of a histogram, with its interval."""
+    """
+    One metric in one round and segment, as one number with its interval.
+
+    The mean, or the share of a flag; the median of a histogram, among devices that have a value; of a choice,
+    the share of devices that chose anything.
+    """
 
     version: int
     metric: Metric
@@ -33,6 +38,13 @@ class Point:
     def of(cls, result: Result) -> Point:
         """The point of a result; of a histogram it is the median, whose interval ends on edges."""
         estimate, reports = result.estimate, result.estimate.reports
+        number: Estimate | Quantile
+        if isinstance(estimate, Estimate):
+            number = estimate
+        elif result.metric.kind == "choice":
+            number = _others(estimate.buckets[-1])
+        else:
+            number = cumulative(result.metric, result.counts, estimate.confidence).quantile(0.5)
         return cls(
             version=result.version,
             metric=result.metric,
@@ -42,17 +54,29 @@ class Point:
             state=result.state,
             segment=result.segment,
             reports=reports,
-            estimate=cumulative(result.metric, result.counts, estimate.confidence).quantile(0.5)
-            if isinstance(estimate, HistogramEstimate)
-            else estimate,
+            estimate=number,
+        )
+
+    @property
+    def shown(self) -> Estimate | Quantile:
+        """The number as pages print it: a share in percent."""
+        number = self.estimate
+        if not isinstance(number, Estimate) or self.metric.kind not in ("choice", "flag"):
+            return number
+        scaled = ("value", "lower", "upper", "paper_bound", "manipulation")
+        return replace(
+            number,
+            **{name: 100 * getattr(number, name) for name in scaled},
+            uncut=(100 * number.uncut[0], 100 * number.uncut[1]),
+            span=(0.0, 100.0),
+            unit="%",
         )
 
     @property
     def half_width(self) -> float:
-        """What stands behind ±."""
-        if isinstance(self.estimate, Estimate):
-            return self.estimate.half_width
-        return (self.estimate.upper - self.estimate.lower) / 2
+        """What stands behind ± where it is shown."""
+        number = self.shown
+        return number.half_width if isinstance(number, Estimate) else (number.upper - number.lower) / 2
 
     @property
     def provisional(self) -> bool:
@@ -70,6 +94,19 @@ class Point:
             "segment": dict(self.segment),
             **self.estimate.to_dict(),
         }
+
+
+def _others(bucket: Estimate) -> Estimate:
+    """The share of devices that are not in a bucket."""
+    low, high = bucket.uncut
+    return replace(
+        bucket,
+        value=1 - bucket.value,
+        lower=1 - bucket.upper,
+        upper=1 - bucket.lower,
+        uncut=(1 - high, 1 - low),
+        label="",
+    )
 
 
 def latest(points: Sequence[Point]) -> Point | None:

@@ -22,7 +22,7 @@ from reticent import imported_when_used
 if TYPE_CHECKING:
     from reticent.device.answers import Answer, answer
     from reticent.device.clamp import clamped, in_range
-    from reticent.device.device import Device
+    from reticent.device.device import Consent, Device
     from reticent.device.ledger import Entry, Epoch
     from reticent.device.policy import Policy
     from reticent.device.prf import Draws, SecretDraws
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Accepted",
     "Answer",
+    "Consent",
     "Device",
     "Draws",
     "Entry",
@@ -58,7 +59,7 @@ __getattr__ = imported_when_used(
     {
         "answers": "Answer answer",
         "clamp": "clamped in_range",
-        "device": "Device",
+        "device": "Consent Device",
         "ledger": "Entry Epoch",
         "policy": "Policy",
         "prf": "Draws SecretDraws",

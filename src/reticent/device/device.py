@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import Event, Lock, Thread, current_thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from reticent.device import fork
 from reticent.device.faults import Faults
+from reticent.errors import ParameterError
 
 if TYPE_CHECKING:
     from reticent.device.clamp import Value
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from reticent.device.transport import Transport
     from reticent.plan import Plan
     from reticent.reports import Report
+
+Consent = Literal["unset", "granted", "denied", "local"]
+"""Whether the person lets a device report: not asked yet, yes, no, or collect and show without sending."""
+
+CONSENTS: tuple[Consent, ...] = get_args(Consent)
 
 _LONGEST_SLEEP = 300.0
 _SHORTEST_SLEEP = 0.05
@@ -48,7 +54,7 @@ class Device:
     >>> from reticent.mechanisms import Flip, OneBitMean
     >>> from reticent.plan import Metric, Plan
     >>> plan = Plan("app-usage", 1, 3600, 3600, (Metric("saves", OneBitMean(1, max_value=100), Flip(0.2)),))
-    >>> with tempfile.TemporaryDirectory() as folder, Device(plan, state=f"{folder}/state") as device:
+    >>> with tempfile.TemporaryDirectory() as folder, Device(plan, f"{folder}/state", consent="granted") as device:
     ...     device.add("saves")
     ...     device.add("saves", 2)
     ...     len(device.report(device.current_round).bits)
@@ -60,6 +66,7 @@ class Device:
         plan: Plan | str | os.PathLike[str],
         state: str | os.PathLike[str],
         *,
+        consent: Consent = "unset",
         endpoint: str | None = None,
         key: str | None = None,
         segment: Mapping[str, object] | None = None,
@@ -69,12 +76,15 @@ class Device:
     ) -> None:
         from reticent.plan import Plan
 
+        if consent not in CONSENTS:
+            raise ParameterError("consent", "unset, granted, denied or local", consent)
+
         asked = plan if isinstance(plan, Plan) else Plan.load(plan)
         if transport is None and endpoint is not None:
             from reticent.device.transport import HttpTransport
 
             transport = HttpTransport(endpoint, key)
-        self._set_up(asked, state, segment or {}, policy, clock, transport)
+        self._set_up(asked, state, segment or {}, policy, clock, transport, consent)
 
     @classmethod
     def open(cls, state: str | os.PathLike[str], *, clock: Callable[[], float] = time.time) -> Device:
@@ -83,8 +93,12 @@ class Device:
 
         Raises `StateError` when there is no readable state file: nothing is made, replaced or set aside.
         """
+        from reticent.device.policy import Policy
+
         device = cls.__new__(cls)
-        device._set_up(None, state, {}, None, clock, None)
+        # Where the program runs may not be where somebody looks at its file; the file knows what silences it.
+        elsewhere = Policy(silent_in_ci=False, silent_in_containers=False)
+        device._set_up(None, state, {}, elsewhere, clock, None, "unset")
         return device
 
     def _set_up(
@@ -95,8 +109,12 @@ class Device:
         policy: Policy | None,
         clock: Callable[[], float],
         transport: Transport | None,
+        consent: Consent,
     ) -> None:
+        from reticent.device.policy import Policy
+
         self._name = plan.name if plan else ""
+        self._policy = policy or Policy()
         self._clock = clock
         self._faults = Faults()
         self._engine: Engine | None = None
@@ -105,12 +123,12 @@ class Device:
         self._closed = False
         self._background: tuple[int, Thread, Event] | None = None
         self._starting = Lock()
-        if plan is None or not _do_not_track():
+        if plan is None or (consent in ("granted", "local") and not self._is_silenced()):
             from reticent.device.engine import Engine
 
             self._engine = Engine(plan, state, segment, policy, clock, self._faults)
             fork.watch(self)
-        else:
+        elif self._is_silenced():
             _tell_do_not_track(state, clock)
 
     def __repr__(self) -> str:
@@ -256,10 +274,10 @@ class Device:
         with self._faults:
             if self._engine is not None:
                 problem = "the state file cannot be read"
-                return self._engine.status(do_not_track=_do_not_track())
+                return self._engine.status(do_not_track=self._is_silenced())
         return Status(
             self._name,
-            do_not_track=_do_not_track() or self._engine is None,
+            do_not_track=self._is_silenced(),
             refused=self._engine.plans.refused if self._engine else (),
             answers=self._engine is not None and self._engine.plans.answers,
             current_round=self.current_round,
@@ -317,12 +335,16 @@ class Device:
         if self._engine is not None:
             self._engine.after_fork_in_child()
 
+    def _is_silenced(self) -> bool:
+        """Whether a rule of the policy keeps the device silent where this program runs."""
+        return bool(self._policy.silenced_by())
+
     def _answering_engine(self) -> Engine | None:
         """The engine, if values are taken and rounds answered, as far as can be told without the file."""
         engine = self._engine
         if engine is None or self._closed:
             return None
-        engine.heed_do_not_track(_do_not_track())
+        engine.heed_do_not_track(self._is_silenced())
         return engine if engine.plans.answers and not engine.untracked else None
 
     def _keep_running(self) -> None:
@@ -373,8 +395,3 @@ def _tell_do_not_track(state: str | os.PathLike[str], clock: Callable[[], float]
                 engine.heed_do_not_track(True)
             finally:
                 engine.state.close()
-
-
-def _do_not_track() -> bool:
-    """DO_NOT_TRACK, as set by the person in the environment."""
-    return os.environ.get("DO_NOT_TRACK", "").strip().lower() not in ("", "0", "false")

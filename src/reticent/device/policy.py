@@ -1,9 +1,11 @@
-"""What a host program allows a plan to ask, checked on the device."""
+"""What a host program allows a plan to ask, and where a device stays silent; checked on the device."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import TYPE_CHECKING
 
 from reticent.errors import ParameterError
@@ -12,10 +14,58 @@ if TYPE_CHECKING:
     from reticent.plan import Plan
 
 
+RULES = {"do_not_track": "DO_NOT_TRACK", "silent_in_ci": "CI", "silent_in_containers": "container"}
+"""The rules of a policy about the environment, each with the name of what silences the device."""
+
+CI_VARIABLES = (
+    "CI",
+    "CONTINUOUS_INTEGRATION",
+    "GITHUB_ACTIONS",
+    "GITLAB_CI",
+    "BUILD_NUMBER",
+    "BUILD_ID",
+    "TF_BUILD",
+    "TEAMCITY_VERSION",
+    "JENKINS_URL",
+    "TRAVIS",
+    "CIRCLECI",
+    "APPVEYOR",
+    "BUILDKITE",
+    "DRONE",
+    "CODEBUILD_BUILD_ID",
+    "BITBUCKET_BUILD_NUMBER",
+)
+CONTAINER_VARIABLES = ("container", "KUBERNETES_SERVICE_HOST")
+CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
+
+
+def environment() -> tuple[str, ...]:
+    """
+    What this process runs under of "DO_NOT_TRACK", "CI" and "container".
+
+    A variable that is empty, "0" or "false" is not set. CI and containers are looked for once: a process does
+    not move. DO_NOT_TRACK may be set while it runs.
+    """
+    asked = ("DO_NOT_TRACK",) if _is_set("DO_NOT_TRACK") else ()
+    return asked + _surroundings()
+
+
+@cache
+def _surroundings() -> tuple[str, ...]:
+    in_container = any(map(_is_set, CONTAINER_VARIABLES)) or any(map(os.path.exists, CONTAINER_FILES))
+    return (("CI",) if any(map(_is_set, CI_VARIABLES)) else ()) + (("container",) if in_container else ())
+
+
+def _is_set(name: str) -> bool:
+    return os.environ.get(name, "").strip().lower() not in ("", "0", "false")
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """
-    Limits that every plan must keep before a device takes it up; None lifts one.
+    Limits that every plan must keep before a device takes it up, and rules about where it stays silent.
+
+    None lifts a limit, False lifts a rule.
 
     The defaults suit a plan of a few metrics with ε = 1 and flip = 0.2, with room for one complete set of new
     answers later. Whoever writes the plans, all reports from one state file together shift the odds between
@@ -50,16 +100,62 @@ class Policy:
     least_flip: float | None = 0.1
     """Smallest flip probability of a metric whose answers are remembered: flips are what hides a change."""
 
+    do_not_track: bool = True
+    """Stay silent where the person has set DO_NOT_TRACK."""
+    silent_in_ci: bool = True
+    """Stay silent on build machines: `CI`, `GITHUB_ACTIONS`, `BUILD_NUMBER`, `TF_BUILD` and the like."""
+    silent_in_containers: bool = True
+    """Stay silent in containers: `/.dockerenv`, `/run/.containerenv`, `container`, Kubernetes."""
+
     def __post_init__(self) -> None:
-        for limit in fields(self):
-            value = getattr(self, limit.name)
-            if value is not None and not value >= 0:
-                raise ParameterError(limit.name, "a number >= 0, or None", value)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in RULES:
+                if not isinstance(value, bool):
+                    raise ParameterError(field.name, "True or False", value)
+            elif value is not None and not value >= 0:
+                raise ParameterError(field.name, "a number >= 0, or None", value)
 
     @classmethod
     def unlimited(cls) -> Policy:
-        """No limits: for audits and tests. The loss for life of such a device has no bound."""
-        return cls(**dict.fromkeys(limit.name for limit in fields(cls)))
+        """
+        No limits, and no silence in CI and containers: for audits and tests. DO_NOT_TRACK holds.
+
+        The loss for life of such a device has no bound.
+        """
+        lifted = {field.name: False if field.name in RULES else None for field in fields(cls)}
+        return cls(**{**lifted, "do_not_track": True})  # type: ignore[arg-type]
+
+    @classmethod
+    def from_text(cls, place: str, text: str) -> Policy:
+        """
+        The default policy but for what a text of the environment or the command line names.
+
+        Raises `ParameterError` at `place`.
+
+        >>> Policy.from_text("policy", "max_lifetime=40, silent_in_ci=false").silent_in_ci
+        False
+        """
+        known = {field.name for field in fields(cls)}
+        settings: dict[str, float | bool | None] = {}
+        for item in filter(None, map(str.strip, text.split(","))):
+            name, _, value = (part.strip() for part in item.partition("="))
+            try:
+                words = {"true": True, "false": False} if name in RULES else {"none": None}
+                settings[name] = words[value] if value in words or name in RULES else float(value)
+            except (ValueError, KeyError):
+                known = set()
+            if name not in known:
+                expected = (
+                    f"NAME=NUMBER, or true or false for a rule, with {', '.join(f.name for f in fields(cls))}"
+                )
+                raise ParameterError(place, expected, item)
+        return cls(**settings)  # type: ignore[arg-type]
+
+    def silenced_by(self) -> tuple[str, ...]:
+        """What the process runs under that these rules stay silent for: "DO_NOT_TRACK", "CI", "container"."""
+        under = environment()
+        return tuple(name for rule, name in RULES.items() if name in under and getattr(self, rule))
 
     def problems(
         self, plan: Plan, round_loss: float, lifetime: float, rounds_since_change: int | None = None

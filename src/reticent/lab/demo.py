@@ -16,7 +16,7 @@ import numpy as np
 
 from reticent import dashboard
 from reticent.collector import Collector, log, make_server
-from reticent.device import Device
+from reticent.device import Device, Policy
 from reticent.errors import ReticentError
 from reticent.lab.fleet import EDITOR, VectorisedFleet, send_packed
 from reticent.lab.simulate import true_values
@@ -98,6 +98,8 @@ class Demo:
                 Device(
                     self.plan,
                     self._folder / f"device-{number}.db",
+                    consent="granted",
+                    policy=Policy(do_not_track=False, silent_in_ci=False, silent_in_containers=False),
                     endpoint=self.url,
                     segment={"os": "windows" if self._tags[number, 0] else "linux"},
                     clock=self._clock,

@@ -5,9 +5,10 @@ Named by OTEL_METRICS_EXPORTER=reticent, it takes its device and its routes from
 
     RETICENT_PLAN         path of the plan
     RETICENT_STATE        path of the device's state file; made if it is not there
+    RETICENT_CONSENT      what holds while the person has not chosen; unset if it is not given
     RETICENT_ENDPOINT     address of the collector; without it nothing is sent
     RETICENT_KEY          ingest key of the collector
-    RETICENT_POLICY       limit=number, …
+    RETICENT_POLICY       limit=number, …; false lifts a rule, as in silent_in_ci=false
     RETICENT_OTEL_NAMES   instrument=metric, …; an instrument may be named several times
     RETICENT_OTEL_SCALE   instrument=factor, …
     RETICENT_OTEL_ROUTES  path of a file of routes
@@ -17,7 +18,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -121,7 +121,7 @@ class PrivateMetricExporter(MetricExporter):
             routes = routes or (load_routes(file) if file else ())
             device = self._made = device_from_environment()
         self.device = device
-        # A device that DO_NOT_TRACK switched off has no plan, and takes nothing.
+        # A device that is not allowed to record has no plan, and takes nothing.
         self._feed = Feed(device, Routes(device.plan, names, scale, routes)) if device.plan else None
         self._is_shut_down = False
         self._inheritance = Inheritance()
@@ -186,7 +186,7 @@ def device_from_environment() -> Device:
     }
     for name, expected in paths.items():
         if not os.environ.get(name):
-            read = "RETICENT_PLAN, RETICENT_STATE, RETICENT_ENDPOINT, RETICENT_KEY and RETICENT_POLICY"
+            read = "RETICENT_PLAN, RETICENT_STATE, RETICENT_CONSENT, RETICENT_ENDPOINT, RETICENT_KEY, RETICENT_POLICY"
             hint = f"OTEL_METRICS_EXPORTER=reticent reads {read}"
             raise ParameterError(name, f"{expected}, in the environment", "nothing", hint)
     plan = Plan.load(os.environ["RETICENT_PLAN"])
@@ -196,21 +196,9 @@ def device_from_environment() -> Device:
         endpoint=os.environ.get("RETICENT_ENDPOINT") or None,
         key=os.environ.get("RETICENT_KEY") or None,
         segment=segment_of(plan, Resource.create()),
-        policy=policy_from_environment(),
+        policy=Policy.from_text("RETICENT_POLICY", os.environ.get("RETICENT_POLICY", "")),
+        consent=os.environ.get("RETICENT_CONSENT") or "unset",  # type: ignore[arg-type]  # checked there
     )
-
-
-def policy_from_environment() -> Policy:
-    """RETICENT_POLICY: the default limits, but for those named."""
-    limits: dict[str, float] = {}
-    for name, number in _pairs("RETICENT_POLICY", "limit=number"):
-        known = [limit.name for limit in fields(Policy)]
-        try:
-            limits[known[known.index(name)]] = float(number)
-        except ValueError:
-            expected = f"a number for one of {', '.join(known)}"
-            raise ParameterError("RETICENT_POLICY", expected, f"{name}={number}") from None
-    return replace(Policy(), **limits)  # type: ignore[arg-type]
 
 
 def names_from_environment() -> Names:

@@ -72,7 +72,6 @@ _SETTINGS = (
     "SET default_transaction_isolation TO 'read committed'",
     "SELECT set_config('synchronous_commit', 'on', false)"
     " WHERE current_setting('synchronous_commit') = 'off'",
-    f"SET idle_in_transaction_session_timeout TO '{_IDLE_SECONDS}s'",
 )
 """What the law of the store needs, whatever the database or the role prefers."""
 
@@ -243,7 +242,8 @@ class _PostgresConnections(Connections[_Connection]):
         connection.patience = self._statement_seconds + _MARGIN_SECONDS
         limit = 0 if math.isinf(self._statement_seconds) else round(self._statement_seconds * 1000)
         try:
-            for statement in (*_SETTINGS, f"SET statement_timeout TO {limit}"):
+            idle = f"SET idle_in_transaction_session_timeout TO '{_IDLE_SECONDS}s'"
+            for statement in (*_SETTINGS, idle, f"SET statement_timeout TO {limit}"):
                 connection.execute(statement)
         except BaseException:
             connection.close()

@@ -23,7 +23,7 @@ from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from reticent.device import Accepted, Device, Outcome, Policy
+from reticent.device import Accepted, Consent, Device, Outcome, Policy
 from reticent.plan import Plan
 from reticent.reports import Report, from_json
 
@@ -103,19 +103,33 @@ class Sandbox:
 
 @contextmanager
 def sandbox(
-    plan: Plan, *, segment: Mapping[str, object] | None = None, policy: Policy | None = None
+    plan: Plan,
+    *,
+    consent: Consent = "granted",
+    segment: Mapping[str, object] | None = None,
+    policy: Policy | None = None,
 ) -> Iterator[Sandbox]:
     """
     A sandbox for a plan, gone afterwards.
 
     The device is enrolled in the round before, so that the first round of the sandbox is answered.
-    DO_NOT_TRACK is honoured here too: unset it in the tests of your program.
+    Nothing leaves the machine, so the rules about DO_NOT_TRACK, CI and containers are lifted unless a policy
+    is given.
     """
     with TemporaryDirectory(prefix="reticent-") as folder:
         clock = ManualClock()
         clock.now = float(plan.round(plan.round_at(clock.now)).start)
         transport, state = RecordingTransport(), Path(folder) / "state"
-        device = Device(plan, state, segment=segment, policy=policy, clock=clock, transport=transport)
+        anywhere = Policy(do_not_track=False, silent_in_ci=False, silent_in_containers=False)
+        device = Device(
+            plan,
+            state,
+            consent=consent,
+            segment=segment,
+            policy=anywhere if policy is None else policy,
+            clock=clock,
+            transport=transport,
+        )
         clock.advance(plan.round_seconds)
         try:
             yield Sandbox(device, clock, transport, plan, state)

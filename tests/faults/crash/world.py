@@ -69,7 +69,12 @@ class World(NamedTuple):
 
     def device(self, plan: Plan = ONE, transport: Transport | None = None) -> Device:
         return Device(
-            plan, self.folder / "state", clock=self.clock, transport=transport, policy=Policy.unlimited()
+            plan,
+            self.folder / "state",
+            consent="granted",
+            clock=self.clock,
+            transport=transport,
+            policy=Policy.unlimited(),
         )
 
     def goto(self, number: int, seconds: float = 60.0) -> None:

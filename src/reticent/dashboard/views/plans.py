@@ -13,7 +13,7 @@ from markupsafe import Markup
 from reticent.dashboard import charts, labels
 from reticent.dashboard.params import Params
 from reticent.dashboard.points import Point, PointReader, comparable, latest
-from reticent.dashboard.views import View, headline, mark
+from reticent.dashboard.views import TRENDS, View, headline, mark
 from reticent.dashboard.views.metric import bars
 from reticent.estimates import HistogramEstimate
 from reticent.plan import Metric, Plan, PrivacyCard, lint, plan_tracking
@@ -105,8 +105,9 @@ def _metric_card(
     if last is None:
         return {"metric": metric, "path": path, "headline": None}, twin
     marks, shape = [mark(point) for point in reversed(same)], Markup()
-    what, frame = ("mean", charts.SPARK) if metric.kind == "mean" else ("median", charts.HALF_SPARK)
-    if metric.kind == "histogram":
+    what, frame = TRENDS[metric.kind], charts.SPARK
+    if metric.mechanism.kind == "histogram":
+        frame = charts.HALF_SPARK
         result = reader.histogram(plan, last, CONFIDENCE)
         if result is not None and isinstance(result.estimate, HistogramEstimate):
             label = f"how {metric.name} is spread over devices, latest round"
@@ -121,6 +122,7 @@ def _metric_card(
         "spark": charts.spark(marks, label, frame),
         "shape": shape,
         "rounds": len(same),
+        "trend": what,
     }
     return card, twin
 
@@ -237,7 +239,7 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
         "metric": metric,
         "path": f"/plans/{plan.name}/metrics/{metric.name}",
         "mechanism": mechanism.summary,
-        "range": f"0 to {labels.rounded(top, 6)} {labels.plural(metric.unit)}".strip(),
+        "range": metric.range_in_words(f"{labels.rounded(top, 6)} {labels.plural(metric.unit)}".strip()),
         "epsilon": labels.rounded(epsilon),
         "flip": labels.percent(flip),
         "losses": card.figures(losses),
@@ -248,6 +250,8 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
         "unit": metric.unit,
         "description": metric.description,
         "max_value": top,
+        "labels": list(metric.labels),
+        "absent": metric.absent,
         "mechanism": mechanism.summary,
         "epsilon": epsilon,
         "flip": flip,

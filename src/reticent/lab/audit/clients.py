@@ -173,6 +173,7 @@ class SdkParticipant:
         self._device = Device(
             self._plan,
             self._path,
+            consent="granted",
             policy=Policy.unlimited(),
             clock=self._clock,
             transport=self._transport,

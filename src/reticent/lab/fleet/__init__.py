@@ -11,6 +11,7 @@ from reticent.lab.fleet.population import (
     TruncatedNormal,
     Uniform,
     population,
+    taken_by,
 )
 from reticent.lab.fleet.recorded import Recorded, ValuesError, read_values
 from reticent.lab.fleet.replay import ReplayError, replay, send_packed
@@ -39,4 +40,5 @@ __all__ = [
     "read_values",
     "replay",
     "send_packed",
+    "taken_by",
 ]

@@ -1,4 +1,9 @@
-"""Group commit: all that queued up during the last commit goes into the next transaction."""
+"""
+What the collector writes to its store, on threads of its own: commits of reports, and the seals of rounds.
+
+Commits are grouped: all that queued up during the last one goes into the next transaction. Several collectors
+may seal at once.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ from typing import TypeAlias
 
 from reticent.collector.log import log, log_fault
 from reticent.errors import StoreError
-from reticent.stores import Appended, RoundKey, RoundWriter
+from reticent.stores import Appended, RoundKey, RoundWriter, Store
 
 Records: TypeAlias = Mapping[RoundKey, Sequence[bytes]]
 Done: TypeAlias = Callable[[bool | StoreError], None]
@@ -28,6 +33,9 @@ takes Python's lock from the thread that reads requests.
 
 LATENCIES = 4096
 """How many commits the latency figures look back on."""
+
+MARGIN_SECONDS = 2.0
+"""Between the end of the grace and the seal: what was accepted just in time is committed by then."""
 
 
 class BusyError(Exception):
@@ -153,3 +161,66 @@ class Committer:
             self._loop.call_soon_threadsafe(call_back)
         except RuntimeError:  # the loop is closed: nobody waits any more
             return
+
+
+# Sealing
+
+
+def seal_due(store: Store, now: float, margin: float = MARGIN_SECONDS) -> list[RoundKey]:
+    """Seal every round whose grace is over at unix time `now`; returns those sealed here."""
+    return [key for key in due(store, now, margin) if store.seal(key)]
+
+
+def due(store: Store, now: float, margin: float = MARGIN_SECONDS) -> list[RoundKey]:
+    """The rounds that are not sealed, and whose grace is over at unix time `now`."""
+    by_key = {(plan.name, plan.version): plan for plan in store.plans()}
+    return [
+        key
+        for key in store.unsealed()
+        if now >= by_key[key.plan, key.version].round(key.round).closes + margin
+    ]
+
+
+class Sealer:
+    """A thread that seals what is due, every few seconds."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time, every: float = 2.0) -> None:
+        self._store = store
+        self._clock = clock
+        self._every = every
+        self._stop = threading.Event()
+        self.sealed = 0
+        self._failing: set[RoundKey | None] = set()
+        """The rounds that could not be sealed the last time; None: which are due could not be read."""
+        self._thread = threading.Thread(target=self._run, name="reticent-seal", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the round being sealed."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every):
+            try:
+                keys = due(self._store, self._clock())
+            except Exception as error:  # the thread must live on
+                self._failed(None, error)
+                continue
+            self._failing.discard(None)
+            for key in keys:
+                if self._stop.is_set():
+                    return
+                try:
+                    if self._store.seal(key):
+                        self.sealed += 1
+                        log("sealed", **key._asdict())
+                    self._failing.discard(key)
+                except Exception as error:  # one that cannot be sealed does not keep others from it
+                    self._failed(key, error)
+
+    def _failed(self, key: RoundKey | None, error: Exception) -> None:
+        """One line for each fault that lasts, not one for each try."""
+        if key not in self._failing:
+            self._failing.add(key)
+            log_fault("seal-failed", error, **(key._asdict() if key else {}))

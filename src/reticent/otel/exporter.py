@@ -34,7 +34,7 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation
 from opentelemetry.sdk.resources import Resource
 
-from reticent.device import Device, Policy, fork
+from reticent.device import Device, Policy, process
 from reticent.errors import ParameterError
 from reticent.otel.feed import Feed, Kind, Point, Reading, exact
 from reticent.otel.forks import Inheritance
@@ -125,7 +125,7 @@ class PrivateMetricExporter(MetricExporter):
         self._feed = Feed(device, Routes(device.plan, names, scale, routes)) if device.plan else None
         self._is_shut_down = False
         self._inheritance = Inheritance()
-        fork.watch(self)
+        process.watch(self)
         if self._made is not None:
             self._made.start()
 
@@ -164,15 +164,15 @@ class PrivateMetricExporter(MetricExporter):
     # Forks; see `forks`
 
     def before_fork(self) -> None:
-        """Called by `fork`."""
+        """Called by `process`."""
         self._inheritance.before_fork(self)
 
     def after_fork_in_parent(self) -> None:
-        """Called by `fork`."""
+        """Called by `process`."""
         self._inheritance.after_fork()
 
     def after_fork_in_child(self) -> None:
-        """Called by `fork`."""
+        """Called by `process`."""
         self._inheritance.after_fork()
         if not self._is_shut_down:
             self._inheritance.begin_as_child(self)

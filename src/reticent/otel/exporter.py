@@ -145,6 +145,7 @@ class PrivateMetricExporter(MetricExporter):
                 resources = metrics_data.resource_metrics
                 scopes = (scope for resource in resources for scope in resource.scope_metrics)
                 self._feed.take([read(metric) for scope in scopes for metric in scope.metrics])
+                self.device.save()  # the SDK collects once a minute, and may be about to end the process
         except Exception:  # what was raised may tell of a value: it goes no further
             if self._feed is not None:
                 self._feed.warn("", "reticent: an export was dropped: it is not what the SDK hands over")
@@ -176,6 +177,9 @@ class PrivateMetricExporter(MetricExporter):
         self._inheritance.after_fork()
         if not self._is_shut_down:
             self._inheritance.begin_as_child(self)
+
+    def before_exit(self) -> None:
+        """Called by `process`; the device writes what it has, and OpenTelemetry shuts the exporter down."""
 
 
 def device_from_environment() -> Device:

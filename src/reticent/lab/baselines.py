@@ -16,8 +16,7 @@ from math import comb, log
 from typing import Any
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import SCALE, Channel, Flip, Number, RandomizedResponse, exact
-from reticent.mechanisms.thresholds import exponential
+from reticent.mechanisms import SCALE, Channel, Flip, Number, RandomizedResponse, exact, exponential
 
 __all__ = ["BinFlip", "BinFlipPlus", "Frequencies", "KFlip", "Laplace", "NaiveMemo"]
 

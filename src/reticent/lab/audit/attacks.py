@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from reticent.lab.audit.bounds import SURE, Comparison, Fault, Floats, expected_lower
+from reticent.lab.audit.bounds import SURE, Comparison, Fault, Floats, compare, expected_lower
 from reticent.lab.audit.enumeration import (
     ALL_ROUNDS,
     ONE_ROUND,
@@ -84,7 +84,7 @@ class Attack:
     marks: tuple[Mark, ...]
 
 
-def attacks_on(plan: Plan, told: Histories, exact: Sequence[Enumerated]) -> Iterator[Attack]:
+def attacks_on(plan: Plan, scenarios: Histories, exact: Sequence[Enumerated]) -> Iterator[Attack]:
     """
     Every attack on devices that never change, in both directions.
 
@@ -92,16 +92,16 @@ def attacks_on(plan: Plan, told: Histories, exact: Sequence[Enumerated]) -> Iter
     devices that were asked about them all.
     """
     losses = {(loss.subject, loss.what): loss for loss in exact}
-    short, long = told.worlds[0].rounds, told.worlds[told.long].rounds
+    short, long = scenarios.worlds[0].rounds, scenarios.worlds[scenarios.long].rounds
     sampled = plan.answers.sampled
 
     def both(
         subject: str, what: str, metrics: Sequence[Metric], rounds: int, far: int = 0, columns: int = 1
     ) -> Iterator[Attack]:
         loss = losses[subject, what]
-        pair = told.of_metric(plan, metrics[0]) if subject in plan.by_name else told.joint
+        pair = scenarios.of_metric(plan, metrics[0]) if subject in plan.by_name else scenarios.joint
         for first, second in (pair, pair[::-1]):
-            here, there = told.worlds[first].states[0], told.worlds[second].states[0]
+            here, there = scenarios.worlds[first].states[0], scenarios.worlds[second].states[0]
             marks = [
                 mark
                 for column in range(columns)
@@ -126,11 +126,11 @@ def attacks_on(plan: Plan, told: Histories, exact: Sequence[Enumerated]) -> Iter
             continue
         yield from both(subject, ONE_ROUND, metrics, 1)
         if subject in plan.by_name:
-            for rounds, far in dict.fromkeys([(short, 0), (long, told.long)]):
+            for rounds, far in dict.fromkeys([(short, 0), (long, scenarios.long)]):
                 if rounds > 1:
                     yield from both(subject, constant_over(rounds), metrics, rounds, far)
         elif long > 1:
-            yield from both(subject, ALL_ROUNDS, metrics, long, told.long)
+            yield from both(subject, ALL_ROUNDS, metrics, long, scenarios.long)
 
 
 class Event:
@@ -153,14 +153,14 @@ class Event:
         best = promised if promised.max() > 0 else here - there
         self.accepted = tries[int(np.argmax(best))]
 
-    def hits(self, sample: Sample, informed: NDArray[np.bool_]) -> int:
-        """How many of the informed devices show the event."""
-        shown = informed.copy()
+    def shown(self, sample: Sample, informed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which of the informed devices show the event."""
+        shown = np.ones(sample.devices, np.bool_)
         for mark, accepted in zip(self.attack.marks, self.accepted, strict=True):
             looked_at = slice(mark.column, mark.column + self.attack.rounds)
             agrees = sample.answered(mark.position, mark.wanted)[:, looked_at]
             shown &= accepted[agrees.sum(axis=1)]
-        return int(shown.sum())
+        return shown[informed]
 
     def notices(self, excess: float, together: int) -> bool:
         """Whether a client whose every ε is larger by this share would be found out with chance 0.98."""
@@ -224,11 +224,10 @@ def compare_steady(plan: Plan, attacks: Sequence[Attack], samples: Sequence[Samp
             np.logical_and.reduce([sample.informed(plan, mark.metric, mark.column) for mark in attack.marks])
             for sample in pair
         ]
-        devices, other_devices = (int(mask.sum()) for mask in masks)
-        event = Event(attack, devices, other_devices)
-        hits, other_hits = (event.hits(sample, mask) for sample, mask in zip(pair, masks, strict=True))
-        yield Comparison(
-            attack.subject, attack.what, attack.claim, attack.exact, hits, devices, other_hits, other_devices,
+        event = Event(attack, *(int(mask.sum()) for mask in masks))
+        shown, other = (event.shown(sample, mask) for sample, mask in zip(pair, masks, strict=True))
+        yield compare(
+            attack.subject, attack.what, attack.claim, attack.exact, shown, other,
             event.notices if math.isfinite(attack.claim) else None,
             event.redrawn() if attack.rounds > SHORT else None,
         )  # fmt: skip

@@ -98,8 +98,8 @@ def informative(mechanism: Mechanism, *, cohort_known: bool) -> NDArray[np.bool_
         [mechanism.thresholds(mechanism.memo_class(value, 0, cohort), cohort)[:2] for value in pair]
         for cohort in range(COHORTS)
     ]
-    told = next((cohort for cohort in range(COHORTS) if mechanism.extremes(cohort)), None)
-    return np.array([told is not None and answer == answers[told] for answer in answers])
+    reference = next((cohort for cohort in range(COHORTS) if mechanism.extremes(cohort)), None)
+    return np.array([reference is not None and answer == answers[reference] for answer in answers])
 
 
 @dataclass(frozen=True)

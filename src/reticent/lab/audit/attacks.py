@@ -74,10 +74,7 @@ class Attack:
     differ most.
     """
 
-    subject: str
-    what: str
-    claim: float
-    exact: float
+    loss: Enumerated
     first: int
     second: int
     rounds: int
@@ -108,9 +105,7 @@ def attacks_on(plan: Plan, scenarios: Histories, exact: Sequence[Enumerated]) ->
                 for metric in metrics
                 for mark in marks_of(plan, metric, here[metric.name], there[metric.name], column)
             ]
-            yield Attack(
-                subject, what, loss.claim, loss.loss, first + far, second + far, rounds, tuple(marks)
-            )
+            yield Attack(loss, first + far, second + far, rounds, tuple(marks))
 
     subjects: dict[str, Sequence[Metric]] = {metric.name: [metric] for metric in plan.metrics}
     if plan.asked == len(plan.metrics):
@@ -176,7 +171,7 @@ class Event:
         here = chance([mark.first for mark in self.attack.marks])
         there = chance([mark.second for mark in self.attack.marks])
         lower = expected_lower(here, self.devices, there, self.other_devices, together, luck=SURE)
-        return bool(lower > self.attack.claim)
+        return bool(lower > self.attack.loss.claim)
 
     def redrawn(self) -> Fault:
         """The chances of the event if each round had an answer of its own."""
@@ -227,7 +222,7 @@ def compare_steady(plan: Plan, attacks: Sequence[Attack], samples: Sequence[Samp
         event = Event(attack, *(int(mask.sum()) for mask in masks))
         shown, other = (event.shown(sample, mask) for sample, mask in zip(pair, masks, strict=True))
         yield compare(
-            attack.subject, attack.what, attack.claim, attack.exact, shown, other,
-            event.notices if math.isfinite(attack.claim) else None,
+            attack.loss.subject, attack.loss.what, attack.loss.claim, attack.loss.loss, shown, other,
+            event.notices if math.isfinite(attack.loss.claim) else None,
             event.redrawn() if attack.rounds > SHORT else None,
         )  # fmt: skip

@@ -63,7 +63,7 @@ PLANS = {
     "less-flip": LATER.replace("flip = 0.2", "flip = 0.1", 1),
     "other-words": USAGE.replace("in front", "in the foreground"),
     "sampled-instead": LATER.replace("flip = 0.2", "") + '[answers]\nkind = "sampled"\nwindow = "7d"\n',
-    "sampled": HEAD.format(name="sampled", version=1) + SAMPLED,
+    "sampled": HEAD.format(name="sampled", version=1).replace("1h", "6h") + SAMPLED,
     "kinds": VECTORS["kinds"]["plan"].replace('round = "6h"', 'round = "1h"'),
 }
 

@@ -35,7 +35,7 @@ import { Plan } from "./plan.js";
  */
 
 const MOST_ROUNDS_AT_ONCE = 64;
-const MOST_REPORTS_LISTED = 400;
+const MOST_REPORTS_LISTED = 120;
 const OLDEST_PAUSE = 10_000; // rounds
 
 /** Plans by fingerprint; those in the data were checked before they came there. @type {Map<string, Plan>} */

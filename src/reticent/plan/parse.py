@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
@@ -29,8 +29,8 @@ MAX_TEXT = 1 << 20
 MAX_METRICS = 1000
 MAX_STEPS = 1024
 MAX_SEGMENTS = 4
-MAX_TAGS = 254
-MAX_LABELS = 254
+MAX_NAMES = 254
+"""Most tags of a segment, and most labels of a choice."""
 MAX_NUMBER = Fraction(10**15)
 MIN_NUMBER = Fraction(1, 10**9)
 
@@ -56,7 +56,19 @@ def parse(text: str) -> dict[str, Any]:
         reason = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a number or nesting too large"
         raise PlanError([Problem("plan", "syntax", f"is not valid TOML: {reason}.")]) from None
     root = TomlTable(content, "", [])
-    fields = _head(root.table("plan")) | {"text": text}
+    head = root.table("plan")
+    fields: dict[str, Any] = {
+        "text": text,
+        "name": head.text("name", _NAME, _NAME_EXPECTED) if head.require("name", _NAME_EXPECTED) else "",
+        "version": head.integer("version", 1, 2**31 - 1)
+        if head.require("version", "a whole number")
+        else None,
+        "round_seconds": head.seconds("round") if head.require("round", 'a duration such as "6h"') else None,
+        "owner": head.text("owner"),
+        "expires": head.date("expires"),
+    }
+    fields["grace_seconds"] = head.seconds("grace") if "grace" in head else fields["round_seconds"]
+    head.finish()
     tables = root.table("metrics").tables()
     metrics = [_metric(fields["name"], key, table) for key, table in tables]
     if not metrics:
@@ -66,7 +78,15 @@ def parse(text: str) -> dict[str, Any]:
     known = {metric.name: metric for metric in metrics if metric is not None}
     fields["metrics"] = tuple(known.values())
     fields["groups"] = _groups(root, known, declared={key for key, _ in tables})
-    fields["segments"] = _segments(root.table("segments"))
+    segments = root.table("segments")
+    for name in segments:
+        _check_name(segments, name, key=name)
+    fields["segments"] = tuple(
+        Segment(name, segments.names(name, "tags", 1, OTHER, "everything else")) for name in segments
+    )
+    if len(fields["segments"]) > MAX_SEGMENTS:
+        expected = f"expected at most {MAX_SEGMENTS} segments, got {len(fields['segments'])}."
+        segments.problem("", "size", expected)
     fields["answers"] = _answers(root.table("answers"), fields, declared=len(tables))
     root.finish()
     if root.problems:
@@ -74,29 +94,15 @@ def parse(text: str) -> dict[str, Any]:
     return fields
 
 
-def _head(head: TomlTable) -> dict[str, Any]:
-    """What a plan says about itself."""
-    name = head.text("name", _NAME, _NAME_EXPECTED) if head.require("name", _NAME_EXPECTED) else ""
-    head.require("version", "a whole number")
-    version = head.integer("version", 1, 2**31 - 1)
-    head.require("round", 'a duration such as "6h"')
-    round_seconds = head.seconds("round")
-    fields = {
-        "name": name,
-        "version": version,
-        "round_seconds": round_seconds,
-        "grace_seconds": head.seconds("grace") if "grace" in head else round_seconds,
-        "owner": head.text("owner"),
-        "expires": head.date("expires"),
-    }
-    head.finish()
-    return fields
+_KINDS = {"mean": "mean", "histogram": "histogram", "choice": "histogram", "flag": "mean"}
+"""Each kind of a metric, and the kind of mechanism that answers it."""
 
 
 def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
+    """A metric; None after a problem was noted."""
     _check_name(table, name)
-    table.require("kind", " or ".join(f'"{kind}"' for kind in _SCALES))
-    kind = table.choice("kind", list(_SCALES))
+    table.require("kind", " or ".join(f'"{kind}"' for kind in _KINDS))
+    kind = table.choice("kind", list(_KINDS))
     table.require("epsilon", "a number from 0.001 to 20")
     epsilon = table.number(
         "epsilon",
@@ -115,26 +121,36 @@ def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
     unit, description = table.text("unit"), table.text("description")
     if kind is None:
         return None
-    labels = _labels(table) if kind == "choice" else ()
-    pick = table.choice("pick", ["last", "first"], "last") if kind == "choice" else "last"
+    labels: tuple[str, ...] = ()
+    pick: str | None = "last"
+    if kind == "choice":
+        labels = table.names("labels", "labels", 2, ABSENT, "devices that chose nothing")
+        pick = table.choice("pick", ["last", "first"], "last")
+    known = {added.name: added for added in MECHANISMS.values() if added.kind == _KINDS[kind]}
+    asked: str | None = next(iter(known))
     mechanism: Mechanism | None = None
     try:
-        scale = Buckets(range(len(labels) + 1), absent=True) if labels else _SCALES[kind](table)
-        mechanism = _mechanism(table, _ANSWERED_AS.get(kind, kind), epsilon, scale, label=f"{plan}/{name}")
+        scale = Buckets(range(len(labels) + 1), absent=True) if labels else _scale(table, kind)
+        if len(known) > 1:  # otherwise its name may be left out
+            table.require("mechanism", " or ".join(f'"{name}"' for name in known))
+            asked = table.choice("mechanism", list(known))
+        if asked is not None:
+            for other in known.values():
+                for key in other.keys:
+                    if key in table and key not in known[asked].keys:
+                        table.get(key)
+                        table.problem(
+                            key, "conflict", f"belongs to {other.name}, not to {asked}.", "remove it"
+                        )
+            mechanism = known[asked].from_table(table, epsilon, scale, f"{plan}/{name}")
     except ParameterError as error:
         table.problem(error.name, "parameter", f"expected {error.expected}, got {error.got}.", error.hint)
     table.finish()
-    if mechanism is None or (kind == "choice" and not labels):
+    if mechanism is None or pick is None:
         return None
+    flip, first = Flip(gamma or 0), pick == "first"
     return Metric(
-        name,
-        mechanism,
-        Flip(gamma or 0),
-        unit,
-        description,
-        labels=labels,
-        pick="first" if pick == "first" else "last",
-        is_flag=kind == "flag",
+        name, mechanism, flip, unit, description, None, labels, "first" if first else "last", kind == "flag"
     )
 
 
@@ -143,96 +159,37 @@ def _check_name(table: TomlTable, name: str, key: str = "") -> None:
         table.problem(key, "name", f"expected {_NAME_EXPECTED}.")
 
 
-def _top(table: TomlTable) -> Fraction | None:
-    return table.number("max_value", "a number from 1e-9 to 1e15", MIN_NUMBER, MAX_NUMBER)
-
-
-def _listed(table: TomlTable, key: str, instead_of: str, most: int) -> list[Fraction] | None:
-    """Every point of a grid, or every edge of the buckets; the last one is the top of the range."""
-    numbers, top = table.numbers(key, most), _top(table)
-    if instead_of in table:
-        table.expect(instead_of, f"either {instead_of} or {key}, not both", rule="conflict")
-        table.get(instead_of)
-    if numbers and (top or numbers[-1]) != numbers[-1]:
-        table.expect("max_value", f"the last of {key} ({numbers[-1]})", rule="conflict")
-    if numbers and not MIN_NUMBER <= numbers[-1] <= MAX_NUMBER:
-        table.problem(key, "range", "expected a last number from 1e-9 to 1e15.")
-    return numbers
-
-
-def _grid(table: TomlTable) -> Grid | None:
-    if "grid" in table:
-        points = _listed(table, "grid", "step", MAX_STEPS + 1)
-        return Grid(points) if points else None
-    table.require("max_value", "a number > 0")
-    top = _top(table)
+def _scale(table: TomlTable, kind: str) -> Grid | Buckets | None:
+    """What values are rounded to, or sorted into; None after a problem was noted, and for a choice."""
+    if kind in ("choice", "flag"):
+        return Grid.even(1) if kind == "flag" else None
+    is_mean = kind == "mean"
+    absent = not is_mean and table.truth("absent")
+    listed, counted, most = ("grid", "step", MAX_STEPS) if is_mean else ("edges", "buckets", COHORTS)
+    numbers = table.numbers(listed, most + 1)
+    if listed not in table:
+        table.require("max_value", "a number > 0")
+    top = table.number("max_value", "a number from 1e-9 to 1e15", MIN_NUMBER, MAX_NUMBER)
+    if listed in table and counted in table:
+        table.expect(counted, f"either {counted} or {listed}, not both", rule="conflict")
+        table.get(counted)
+    if numbers:
+        if (top or numbers[-1]) != numbers[-1]:
+            table.expect("max_value", f"the last of {listed} ({numbers[-1]})", rule="conflict")
+        if not MIN_NUMBER <= numbers[-1] <= MAX_NUMBER:
+            table.problem(listed, "range", "expected a last number from 1e-9 to 1e15.")
+        return Grid(numbers) if is_mean else Buckets(numbers, absent)
+    if listed in table:
+        return None
+    if not is_mean:
+        table.require("buckets", f"a whole number from 2 to {COHORTS}, or edges = [0, ...]")
+        count = table.integer("buckets", 2, COHORTS)
+        return Buckets.even(top, count, absent) if top and count else None
     step = table.number("step", "a number > 0 that divides max_value", MIN_NUMBER, MAX_NUMBER)
     if step and top and top / step > MAX_STEPS:
         table.expect("step", f"at least max_value / {MAX_STEPS}", rule="range")
         return None
     return Grid.even(top, step) if top else None
-
-
-def _buckets(table: TomlTable) -> Buckets | None:
-    absent = table.truth("absent")
-    if "edges" in table:
-        edges = _listed(table, "edges", "buckets", COHORTS + 1)
-        return Buckets(edges, absent) if edges else None
-    table.require("max_value", "a number > 0")
-    table.require("buckets", f"a whole number from 2 to {COHORTS}, or edges = [0, ...]")
-    top, count = _top(table), table.integer("buckets", 2, COHORTS)
-    return Buckets.even(top, count, absent) if top and count else None
-
-
-_SCALES: Mapping[str, Callable[[TomlTable], Grid | Buckets | None]] = {
-    "mean": _grid,
-    "histogram": _buckets,
-    "choice": lambda _: None,  # one bucket per label, where the labels can be read
-    "flag": lambda _: Grid.even(1),
-}
-"""What values of each kind are rounded to, or sorted into."""
-_ANSWERED_AS = {"choice": "histogram", "flag": "mean"}
-"""Which mechanisms answer the kinds that have none of their own."""
-
-
-def _labels(table: TomlTable) -> tuple[str, ...]:
-    """The labels of a choice; none after a problem was noted."""
-    expected = f"a list of 2 to {MAX_LABELS} different texts"
-    labels = table.texts("labels") if table.require("labels", expected) else []
-    if "labels" not in table:
-        return ()
-    if not 2 <= len(labels) <= MAX_LABELS or len(set(labels)) != len(labels):
-        table.expect("labels", expected)
-        return ()
-    for label in labels:
-        if not re.fullmatch(_TAG, label) or label == ABSENT:
-            table.problem(
-                "labels",
-                "name",
-                "expected labels of letters, digits, space and _ . + - (32 at most).",
-                f'"{ABSENT}" is the bucket of devices that chose nothing',
-            )
-            return ()
-    return tuple(labels)
-
-
-def _mechanism(
-    table: TomlTable, kind: str, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
-) -> Mechanism | None:
-    """The mechanism of a metric; its name may be left out where there is one only for the kind."""
-    known = {name: added for name, added in MECHANISMS.items() if added.kind == kind}
-    name: str | None = next(iter(known))
-    if len(known) > 1:
-        table.require("mechanism", " or ".join(f'"{name}"' for name in known))
-        name = table.choice("mechanism", list(known))
-    if name is None:
-        return None
-    for other, mechanism in known.items():
-        for key in mechanism.keys:
-            if key in table and key not in known[name].keys:
-                table.get(key)
-                table.problem(key, "conflict", f"belongs to {other}, not to {name}.", "remove it")
-    return known[name].from_table(table, epsilon, scale, label)
 
 
 def _groups(root: TomlTable, known: Mapping[str, Metric], declared: set[str]) -> tuple[Group, ...]:
@@ -271,28 +228,6 @@ def _groups(root: TomlTable, known: Mapping[str, Metric], declared: set[str]) ->
                 )
             taken[member] = group.name
     return tuple(groups)
-
-
-def _segments(table: TomlTable) -> tuple[Segment, ...]:
-    segments = []
-    for name in table:
-        _check_name(table, name, key=name)
-        texts = table.texts(name)
-        if not 1 <= len(texts) <= MAX_TAGS or len(set(texts)) != len(texts):
-            table.expect(name, f"a list of 1 to {MAX_TAGS} different texts")
-        for text in texts:
-            if not re.fullmatch(_TAG, text) or text == OTHER:
-                table.problem(
-                    name,
-                    "name",
-                    "expected tags of letters, digits, space and _ . + - (32 at most).",
-                    f'"{OTHER}" is reserved for everything else',
-                )
-                break
-        segments.append(Segment(name, tuple(texts)))
-    if len(segments) > MAX_SEGMENTS:
-        table.problem("", "size", f"expected at most {MAX_SEGMENTS} segments, got {len(segments)}.")
-    return tuple(segments)
 
 
 def _answers(table: TomlTable, fields: Mapping[str, Any], declared: int) -> Answers:
@@ -423,6 +358,19 @@ class TomlTable:
         if value is not None and type(value) is not bool:
             self.expect(key, "true or false (no quotes)")
         return value is True
+
+    def names(self, key: str, what: str, least: int, reserved: str, for_what: str) -> tuple[str, ...]:
+        """Different texts that may stand in reports and tables; none after a problem was noted."""
+        expected = f"a list of {least} to {MAX_NAMES} different texts"
+        texts = self.texts(key) if self.require(key, expected) else []
+        if key in self and (not least <= len(texts) <= MAX_NAMES or len(set(texts)) != len(texts)):
+            self.expect(key, expected)
+            return ()
+        if any(not re.fullmatch(_TAG, text) or text == reserved for text in texts):
+            expected = f"expected {what} of letters, digits, space and _ . + - (32 at most)."
+            self.problem(key, "name", expected, f'"{reserved}" is reserved for {for_what}')
+            return ()
+        return tuple(texts)
 
     def texts(self, key: str) -> list[str]:
         """A list of texts; empty when it is none, which is for the caller to judge."""

@@ -22,8 +22,7 @@ from reticent.mechanisms import (
     exact,
     whole_if_possible,
 )
-from reticent.plan.answers import Answers
-from reticent.plan.metric import ABSENT, OTHER, Group, Metric, Segment
+from reticent.plan.metric import ABSENT, OTHER, Answers, Group, Metric, Segment
 
 MAX_TEXT = 1 << 20
 MAX_METRICS = 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
@@ -303,60 +303,55 @@ class TomlTable:
             self.problem(key, "missing", f"expected {what}, but the key is missing.")
         return key in self._content
 
+    def read(
+        self, key: str, expected: str, fits: Callable[[Any], object], hint: str = "", rule: str = "type"
+    ) -> Any:
+        """What stands at a key; None when it is not there, or does not fit, which is noted."""
+        value = self.get(key)
+        if value is None or fits(value):
+            return value
+        self.expect(key, expected, hint, rule)
+        return None
+
     def text(self, key: str, pattern: str = "", expected: str = "a text") -> str:
         """A text that matches a pattern; empty when absent."""
-        value = self.get(key)
-        if value is None:
-            return ""
-        if not isinstance(value, str) or len(value) > 2000:
-            self.expect(key, expected)
-            return ""
-        if pattern and not re.fullmatch(pattern, value):
+        value = self.read(key, expected, lambda value: isinstance(value, str) and len(value) <= 2000)
+        if value and pattern and not re.fullmatch(pattern, value):
             self.expect(key, expected, rule="name")
             return ""
-        return value
+        return value or ""
 
     def integer(self, key: str, low: int, high: int) -> int | None:
         """A whole number within bounds."""
-        value = self.get(key)
-        if value is None:
-            return None
-        if type(value) is not int or not low <= value <= high:
-            self.expect(key, f"a whole number from {low:,} to {high:,}", rule="range")
-            return None
-        return value
+        expected = f"a whole number from {low:,} to {high:,}"
+        number: int | None = self.read(
+            key, expected, lambda value: type(value) is int and low <= value <= high, rule="range"
+        )
+        return number
 
     def number(
         self, key: str, expected: str, low: Fraction, high: Fraction, hint: str = ""
     ) -> Fraction | None:
         """An exact number within [low, high]: an integer, a decimal, or a text such as "1/3"."""
-        value = self.get(key)
-        if value is None:
-            return None
-        number = _exact(value)
-        if number is None or not low <= number <= high:
-            self.expect(key, expected, hint, rule="range")
-            return None
-        return number
+
+        def fits(value: object) -> bool:
+            number = _exact(value)
+            return number is not None and low <= number <= high
+
+        return _exact(self.read(key, expected, fits, hint, "range"))
 
     def numbers(self, key: str, most: int) -> list[Fraction] | None:
         """A list of exact numbers."""
-        value = self.get(key)
-        if value is None:
-            return None
-        items = value if isinstance(value, list) else []
-        numbers = [number for number in map(_exact, items) if number is not None]
-        if not items or len(numbers) != len(items) or len(items) > most:
-            self.expect(key, f"a list of 2 to {most} numbers")
-            return None
-        return numbers
+
+        def fits(value: object) -> bool:
+            return isinstance(value, list) and 0 < len(value) <= most and None not in map(_exact, value)
+
+        numbers = self.read(key, f"a list of 2 to {most} numbers", fits)
+        return None if numbers is None else [number for number in map(_exact, numbers) if number is not None]
 
     def truth(self, key: str) -> bool:
         """True or false; false when absent."""
-        value = self.get(key)
-        if value is not None and type(value) is not bool:
-            self.expect(key, "true or false (no quotes)")
-        return value is True
+        return self.read(key, "true or false (no quotes)", lambda value: type(value) is bool) is True
 
     def names(self, key: str, what: str, least: int, reserved: str, for_what: str) -> tuple[str, ...]:
         """Different texts that may stand in reports and tables; none after a problem was noted."""
@@ -378,34 +373,23 @@ class TomlTable:
 
     def seconds(self, key: str) -> int | None:
         """A duration such as "6h", in seconds."""
-        value = self.get(key)
-        if value is None:
-            return None
-        match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-        if match is None:
-            self.expect(key, 'a duration such as "90s", "30m", "6h" or "1d"')
-            return None
-        return int(match[1]) * _SECONDS[match[2]]
+        expected = 'a duration such as "90s", "30m", "6h" or "1d"'
+        text = self.read(key, expected, lambda value: isinstance(value, str) and _DURATION.fullmatch(value))
+        return None if text is None else int(text[:-1]) * _SECONDS[text[-1]]
 
     def choice(self, key: str, choices: Sequence[str], default: str | None = None) -> str | None:
         """One of a few words."""
-        value = self.get(key)
-        if value is None:
-            return default
-        if not isinstance(value, str) or value not in choices:
-            self.expect(key, " or ".join(f'"{choice}"' for choice in choices), rule="choice")
-            return None
-        return value
+        expected = " or ".join(f'"{choice}"' for choice in choices)
+        word: str | None = self.read(
+            key, expected, lambda value: isinstance(value, str) and value in choices, rule="choice"
+        )
+        return word if key in self else default
 
     def date(self, key: str) -> date | None:
         """A date."""
-        value = self.get(key)
-        if value is None:
-            return None
-        if type(value) is not date:
-            self.expect(key, "a date such as 2027-11-01 (no quotes)")
-            return None
-        return value
+        expected = "a date such as 2027-11-01 (no quotes)"
+        day: date | None = self.read(key, expected, lambda value: type(value) is date)
+        return day
 
     def table(self, key: str) -> TomlTable:
         """A table inside this one; empty when absent."""

@@ -5,8 +5,9 @@ from math import cosh
 
 import numpy as np
 import pytest
+from paper.claims import EPSILONS, Setting, Verdict
 
-from paper import EPSILONS, Setting, Verdict, histograms
+from paper import histograms
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
 from reticent.privacy import loss_by_width
 

@@ -5,8 +5,9 @@ from math import exp, pi, sqrt
 
 import numpy as np
 import pytest
+from paper.claims import DAY, EPSILONS, Setting, Verdict
 
-from paper import DAY, EPSILONS, Setting, Verdict, means
+from paper import means
 from reticent.lab.fleet import TruncatedNormal
 from reticent.lab.fleet_counts import Tally
 

@@ -41,33 +41,6 @@ def test_odds_are_never_better_than_the_truth(loss: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "text"),
-    [("second", "seconds"), ("day", "days"), ("bytes", "bytes"), ("kWh", "kWh"), ("%", "%"), ("", "")],
-)
-def test_units_are_said_as_people_do(unit: str, text: str) -> None:
-    assert labels.plural(unit) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "half_width", "unit", "text"),
-    [
-        (7200, 360, "seconds", "2.00 ± 0.10 hours"),
-        (180_000, 8640, "s", "2.08 ± 0.10 days"),
-        (2.5e6, 1e5, "byte", "2.50 ± 0.10 MB"),
-        (300, 10, "click", ""),
-    ],
-)
-def test_long_times_and_sizes_are_also_said_in_larger_units(
-    value: float, half_width: float, unit: str, text: str
-) -> None:
-    assert labels.aloud(value, half_width, unit) == text
-
-
-def test_rounds_over_midnight_name_both_days() -> None:
-    assert labels.span(1763676000, 1763697600) == "20 Nov 2025, 22:00 to 21 Nov, 04:00 UTC"
-
-
-@pytest.mark.parametrize(
     ("half_width", "word", "dots"),
     [
         (5, "sharp", 4),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from reticent.html import Safe, note, page, table, under
 from reticent.plan.card import GroupLosses, duration, privacy_card
-from reticent.privacy import MEANING, NOT_COVERED, Losses
+from reticent.privacy import MEANING, NOT_COVERED, Losses, printed
 
 if TYPE_CHECKING:
     from reticent.plan.plan import Plan
@@ -32,7 +32,7 @@ def plan_html(plan: Plan) -> Safe:
                 kind if parts == 1 else f"{kind}, {parts} {called}",
                 metric.range_in_words(f"{_number(metric.max_value)} {metric.unit}".strip()),
                 metric.mechanism.title,
-                f"{float(metric.mechanism.epsilon):g}",
+                printed(float(metric.mechanism.epsilon)),
                 f"{float(metric.flip.probability):g}",
             ]
         )

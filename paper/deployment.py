@@ -372,7 +372,7 @@ def long_period(fleet: Deployment, table: Table) -> Finding:
     by_app = [100 * month.patterns.share_constant for month in fleet.months]
     by_day = [100 * month.daily_constant for month in fleet.months]
     return Finding(
-        f"A device whose values never change loses {steady:.3f} for life over {len(APPS)} apps. Over "
+        f"Between devices that keep their values all answers lose {steady:.3f} over {len(APPS)} apps. Over "
         f"{fleet.rounds} rounds {100 * fleet.steady:.1f} % of the devices are like that in every app "
         f"({min(by_app):.0f} to {max(by_app):.0f} % per app; with daily values "
         f"{min(by_day):.0f} to {max(by_day):.0f} %); that another switched half-way can be "

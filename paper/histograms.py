@@ -263,13 +263,13 @@ OUR_LINES = (
 )
 
 Pair = tuple[Panel, Panel]
-"""The same data at equal ε, and at equal lifetime loss."""
+"""The same data at equal ε, and at equal same-pattern loss."""
 
 
 @lru_cache(maxsize=16)
 def measure(title: str, days: Days, max_value: int, setting: Setting, name: str) -> Pair:
     """
-    The errors of each method at each ε and at each lifetime loss.
+    The errors of each method at each ε and at each same-pattern loss.
 
     Kept, since Figure 7 is compared with Figure 5.
     """
@@ -306,8 +306,8 @@ def figure_5(setting: Setting) -> Result:
         "unpublished data set. The paper's mechanisms have the paper's calibration and estimator (bits about "
         "a bucket divided by the nd/k expected); BinFlip+ accepts with 1/(2 cosh(ε/2)), which is private for "
         "every ε; "
-        '"ratio" and reticent\'s own divide by the bits received. Lifetime loss is that of a device which '
-        "remembers its answers and visits every bucket.",
+        '"ratio" and reticent\'s own divide by the bits received. Same-pattern loss is over all rounds, '
+        "between devices that remember their answers and visit every bucket.",
         pairs,
         usage_claims([at_epsilon for at_epsilon, _ in pairs]) + our_claims(pairs),
     )
@@ -332,7 +332,7 @@ def _result(name: str, data: str, summary: str, pairs: Sequence[Pair], claims: t
     at_epsilon, at_lifetime = zip(*pairs, strict=True)
     title, largest = f"Error of the histogram on {data}", "Largest error of a bucket, at equal"
     ordinate = "mean of the largest\nerror of a bucket"
-    above, below = (at_epsilon, "ε per round"), (at_lifetime, "lifetime loss")
+    above, below = (at_epsilon, "ε per round"), (at_lifetime, "same-pattern loss")
     return Result(
         name,
         f"Figure {name.removeprefix('fig')}: histogram estimation on {data}",
@@ -340,7 +340,7 @@ def _result(name: str, data: str, summary: str, pairs: Sequence[Pair], claims: t
         (
             error_table(name, f"{largest} ε per round", at_epsilon, "share"),
             error_table(
-                f"{name}-lifetime", f"{largest} lifetime loss", at_lifetime, "share", "lifetime loss"
+                f"{name}-lifetime", f"{largest} same-pattern loss", at_lifetime, "share", "same-pattern loss"
             ),
         ),
         (
@@ -354,8 +354,8 @@ def _result(name: str, data: str, summary: str, pairs: Sequence[Pair], claims: t
             Picture(
                 f"{name}-reticent",
                 f"{title}: tight 1BitFlipPM and the Hadamard bit",
-                "Above: at equal ε per round. Below: at equal loss over a lifetime in which every bucket is "
-                "visited and answers are remembered, which is where one bit pays: BinFlip loses 32ε, "
+                "Above: at equal ε per round. Below: at equal loss over all rounds between devices of the same "
+                "pattern that visit every bucket, which is where one bit pays: BinFlip loses 32ε, "
                 "4BitFlipPM 4ε, the tight 1BitFlipPM and the Hadamard bit 2ε, the paper's 1BitFlipPM ε. "
                 "There the tight 1BitFlipPM is the paper's with another estimator.",
                 lambda: draw_panels([above, below], OUR_LINES, ordinate),
@@ -450,7 +450,7 @@ def our_claims(pairs: Sequence[Pair]) -> tuple[Claim, ...]:
             ratios(at_epsilon, "Hadamard bit", "BinFlip", within(COMPARABLE), small),
         ),
         judged(
-            "At an equal lifetime loss of up to 2 the Hadamard bit has half the error of the best dBitFlipPM",
+            "At an equal same-pattern loss of up to 2 the Hadamard bit has half the error of the best dBitFlipPM",
             "mean error of the Hadamard bit over that of the best other",
             points(at_lifetime, over_the_best, lambda ratio: ratio <= HALF, (*small, 2.0)),
         ),

@@ -66,7 +66,7 @@ def where(found: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def numbers(found: dict[str, Any]) -> dict[str, Any]:
-    names = ("plan", "version", "metric", "kind", "round", "start", "end", "state", "segment")
+    names = ("plan", "version", "metric", "kind", "round", "from", "to", "start", "end", "state", "segment")
     return {name: value for name, value in found.items() if name not in names}
 
 
@@ -208,6 +208,16 @@ def test_metrics_can_be_parsed_in_both_forms(sent: tuple[Any, list[Report]]) -> 
             >= values["reticent_commit_duration_seconds", "0.5"]
             > 0
         )
+
+
+def test_a_period_is_a_round_or_a_window(sent: tuple[Any, list[Report]]) -> None:
+    service, _ = sent
+    path = "/v1/estimates?plan=app-usage&metric=minutes"
+    rounds = service.get(path).json["estimates"]
+    assert service.get(f"{path}&period=round").json["estimates"] == rounds
+    assert all(row["from"] == row["to"] == row["round"] for row in rounds)
+    for refused in ("window", "year"):  # the answers of this plan are remembered
+        assert service.get(f"{path}&period={refused}").status == 400
 
 
 def test_health(sent: tuple[Any, list[Report]]) -> None:

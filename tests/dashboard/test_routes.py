@@ -18,7 +18,7 @@ from reticent.lab.fleet import SdkFleet
         ("/plans/nope", 404, "no plan called"),
         ("/plans/app-usage/metrics/nope", 404, "no metric called"),
         ("/plans/nope/metrics/nope", 404, "no plan called"),
-        ("/plans/app-usage/metrics/editor_seconds?by=country", 400, "segment: expected one of os, channel."),
+        ("/plans/app-usage/metrics/editor_seconds?by=country", 400, "by: expected one of os, channel."),
         ("/plans/app-usage/metrics/starts?segment=os:beos", 400, "segment os: expected one of"),
         ("/plans/app-usage/metrics/starts?confidence=101", 400, "confidence: expected"),
     ],

@@ -273,8 +273,10 @@ def uneven(metric: Metric, balance: Balance) -> str:
         if not mechanism.rows_are_buckets:
             name = mechanism.row_name(row.row)
         else:
-            low, high = mechanism.points[row.row : row.row + 2]
-            name = f"{rounded(float(low), 6)} to {rounded(float(high), 6)} {plural(metric.unit)}".rstrip()
+            name = metric.bucket_labels[row.row]
+            if not name:
+                low, high = mechanism.points[row.row : row.row + 2]
+                name = f"{rounded(float(low), 6)} to {rounded(float(high), 6)} {plural(metric.unit)}".rstrip()
         names.append(f"{name} ({row.reports:,}, where {row.expected:,.0f} are due)")
     if len(far) > MOST_NAMED:
         names.append(f"{len(far) - MOST_NAMED} others")

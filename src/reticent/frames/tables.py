@@ -165,6 +165,9 @@ class Estimated:
     version: int
     metric: str
     round: int
+    """The first round's number, of a window."""
+    to: int
+    """The last round's number: the same, but for a window."""
     start: int
     """Unix seconds."""
     end: int
@@ -187,10 +190,10 @@ def estimates_from_frame(frame: Any) -> list[Estimated]:
         groups.setdefault(key, []).append(row)
     return [
         Estimated(
-            plan, int(version), metric, int(number), int(start), int(end), state,
+            plan, int(version), metric, int(number), int(to), int(start), int(end), state,
             dict(pair.split(":", 1) for pair in segment.split(";") if pair), _estimate(rows),
         )
-        for (plan, version, metric, number, start, end, state, segment), rows in groups.items()
+        for (plan, version, metric, number, to, start, end, state, segment), rows in groups.items()
     ]  # fmt: skip
 
 

@@ -33,6 +33,7 @@ LOSSES = tuple(field.name for field in fields(Losses))
 """The losses of a metric and of a whole plan, by the id of their claim, in the order of the columns."""
 
 _YEAR_SECONDS = 365 * 86_400
+_PARTS = {"mean": "steps", "choice": "labels"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +183,16 @@ def plan_html(plan: Plan) -> Safe:
     report = f"one report of {plan.bits} bit{'s' * (plan.bits > 1)} every {duration(plan.round_seconds)}"
     rows = []
     for metric in plan.metrics:
-        parts, called = len(metric.mechanism.points) - 1, "steps" if metric.kind == "mean" else "buckets"
+        kind, parts, called = (
+            metric.kind,
+            len(metric.mechanism.points) - 1,
+            _PARTS.get(metric.kind, "buckets"),
+        )
         rows.append(
             [
                 under(metric.name, metric.description),
-                metric.kind if parts == 1 else f"{metric.kind}, {parts} {called}",
-                f"0 to {_number(metric.max_value)} {metric.unit}".strip(),
+                kind if parts == 1 else f"{kind}, {parts} {called}",
+                metric.range_in_words(f"{_number(metric.max_value)} {metric.unit}".strip()),
                 metric.mechanism.title,
                 f"{float(metric.mechanism.epsilon):g}",
                 f"{float(metric.flip.probability):g}",

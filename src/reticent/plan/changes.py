@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from reticent.plan.card import PrivacyCard, duration, privacy_card
 from reticent.plan.plan import Plan
@@ -58,7 +58,7 @@ def diff(before: Plan, after: Plan) -> PlanDiff:
     """
     What changes from `before` to `after`.
 
-    A metric whose privacy parameters change (range, step, epsilon, buckets, mechanism, joint limit) is
+    A metric whose privacy parameters change (range, step, epsilon, buckets, labels, mechanism, joint limit) is
     answered anew by every device: its same-pattern loss starts again from nothing and adds to what was lost
     before. Going back to earlier parameters goes back to the earlier answers and costs nothing more. A plan
     with another name or another round length is another plan: all of its answers are new. Where answers
@@ -112,9 +112,9 @@ def _of_metrics(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard
         figures = {} if sampled else _figures(cards[0].metrics[old.name], now)
         if sampled and old.digest != metric.digest:
             yield Change(where, "has other privacy parameters: another loss per window")
-        elif old.mechanism.parameters != metric.mechanism.parameters:
-            message = "has other privacy parameters: its answers are drawn anew"
-            yield Change(where, message, anew, loss, figures)
+        elif replace(old, joint_limit=None).digest != replace(metric, joint_limit=None).digest:
+            other = "labels" if old.labels != metric.labels else "privacy parameters"
+            yield Change(where, f"has other {other}: its answers are drawn anew", anew, loss, figures)
         elif old.joint_limit != metric.joint_limit:
             message = (
                 "shares another joint limit, so values are rounded otherwise: its answers are drawn anew"
@@ -127,7 +127,7 @@ def _of_metrics(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard
             if not metric.flip.probability:
                 message += ", and nothing hides a change any more: the round of a change shows"
             yield Change(f"{where}.flip", message, figures=figures)
-        for name in ("unit", "description"):
+        for name in ("kind", "pick", "unit", "description"):
             if getattr(old, name) != getattr(metric, name):
                 message = f"{_shown(getattr(old, name))} → {_shown(getattr(metric, name))}"
                 yield Change(f"{where}.{name}", message)

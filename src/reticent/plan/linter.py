@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import date
 from fractions import Fraction
@@ -22,6 +23,10 @@ FLEET = 100_000
 LONG_WINDOW = 31 * 86_400
 
 
+_MEASURED = re.compile(
+    r"(milli|micro|nano)seconds?|[mµun]s|percent|%|fps|.+/.+|.+ per .+|k?hertz|°?c|celsius", re.I
+)
+"""Units of what is measured now and then (a delay, a rate, a level), in contrast to what adds up over a round."""
 _OF_REMEMBERED = ("many-steps", "many-bits")
 """Rules of mechanisms about the same-pattern loss of remembered answers."""
 
@@ -129,8 +134,15 @@ def _of_tracking(plan: Plan, devices: int) -> Iterator[Problem]:
 
 def _of_metric(metric: Metric, sampled: bool) -> Iterator[Problem]:
     where = f"metrics.{metric.name}"
-    if not metric.unit:
+    if not metric.unit and metric.kind in ("mean", "histogram"):
         yield _warning(f"{where}.unit", "unit", "is missing.", "say what is counted, e.g. second")
+    if metric.kind == "histogram" and not metric.absent and _MEASURED.fullmatch(metric.unit):
+        yield _warning(
+            f"{where}.absent",
+            "zeros",
+            "is not set: devices that measured nothing count as 0, among those that did.",
+            "absent = true gives them a bucket of their own",
+        )
     if metric.mechanism.epsilon > LARGE_EPSILON:
         yield _warning(
             f"{where}.epsilon",

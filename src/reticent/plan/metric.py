@@ -89,8 +89,14 @@ class Metric:
 
     @property
     def max_value(self) -> int | Fraction:
-        """The top of the range; larger values are clamped to it on the device."""
-        return self.mechanism.max_value
+        """The top of the range, or the last label; larger numbers are clamped to it on the device."""
+        return len(self.labels) - 1 if self.labels else self.mechanism.max_value
+
+    def range_in_words(self, top: str) -> str:
+        """What can be answered, for people; `top` is the top of the range with its unit."""
+        if self.labels:
+            return ", ".join(self.labels)
+        return "yes or no" if self.is_flag else f"0 to {top}{', or absent' * self.absent}"
 
     @cached_property
     def digest(self) -> bytes:

@@ -67,7 +67,9 @@ def compared(plan: Plan, agrees: float, agrees_later: float) -> list[Comparison]
         bits=(answers.astype(np.uint8) << 7)[:, :, None],
         silent=np.zeros(states.shape, np.bool_),
         sizes=np.ones(states.shape, np.int32),
-        cohorts=np.zeros(devices, np.uint8),
+        cohorts=np.zeros(states.shape, np.uint8),
+        asked=np.zeros((*states.shape, 0), np.uint8),
+        picks=np.zeros(states.shape, np.int32),
         ids=np.zeros((devices, 16), np.uint8),
         faults={},
     )

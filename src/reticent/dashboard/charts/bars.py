@@ -34,9 +34,15 @@ _WIDE, _NARROW = replace(WIDE, bottom=46), replace(NARROW, bottom=46)
 
 
 class BucketAxis:
-    """Where each edge of the buckets lies: to scale where buckets are alike, else equally far apart."""
+    """
+    Where each edge of the buckets lies: to scale where buckets are alike, else equally far apart.
 
-    def __init__(self, edges: Sequence[float], frame: Frame) -> None:
+    Buckets without edges have names, one each.
+    """
+
+    def __init__(self, edges: Sequence[float], frame: Frame, names: Sequence[str] = ()) -> None:
+        edges = edges or range(len(names) + 1)
+        self._names = names
         widths = [right - left for left, right in pairwise(edges)]
         self.even = max(widths) < 1.01 * min(widths)
         scale = frame.horizontal(edges[0], edges[-1]) if self.even else frame.horizontal(0, len(edges) - 1)
@@ -54,9 +60,13 @@ class BucketAxis:
         return self.places[-1]
 
     def drawn(self, unit: str) -> str:
-        """Labels below: round numbers where buckets are to scale, else edges as far as they fit."""
+        """Labels below: names, round numbers where buckets are to scale, or edges, as far as they fit."""
         frame, last = self._frame, self.edges[-1]
         most = max(2, (frame.width - frame.left) // 80)
+        if self._names:
+            step = -(-len(self._names) // most)
+            middles = [(left + right) / 2 for left, right in self.spans]
+            return axis_below(frame, zip(middles[::step], self._names[::step], strict=True))
         if self.even and len(self.spans) > most:
             values = [tick for tick in ticks(self.edges[0], last, most) if tick <= last]
         else:
@@ -69,13 +79,14 @@ class BucketAxis:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bucket: its raw share with the interval, and the share after Norm-Sub."""
+    """One bucket: its raw share with the interval, and the share after Norm-Sub; its name, for a label."""
 
     value: float
     lower: float
     upper: float
     projected: float
     tip: str = ""
+    name: str = ""
 
 
 def histogram(edges: Sequence[float], bars: Sequence[Bar], label: str, unit: str) -> Markup:
@@ -87,7 +98,7 @@ def histogram(edges: Sequence[float], bars: Sequence[Bar], label: str, unit: str
     def draw(base: Frame) -> Markup:
         levels = base.vertical(values[0], values[-1])
         frame, rules = grid(base, levels, values, "% of devices")
-        axis = BucketAxis(edges, frame)
+        axis = BucketAxis(edges, frame, _names(edges, bars))
         parts = [
             rules,
             axis.drawn(unit),
@@ -105,7 +116,7 @@ def histogram(edges: Sequence[float], bars: Sequence[Bar], label: str, unit: str
 def small_histogram(edges: Sequence[float], bars: Sequence[Bar], label: str) -> Markup:
     """The shape of a histogram, Norm-Sub, with the raw intervals: for a card."""
     frame = HALF_SPARK
-    axis = BucketAxis(edges, frame)
+    axis = BucketAxis(edges, frame, _names(edges, bars))
     levels = frame.vertical(0, 100 * max(max(bar.upper, bar.projected) for bar in bars))
     parts = [
         line(frame.left, levels(0), frame.width - frame.right, levels(0), "zero"),
@@ -113,6 +124,10 @@ def small_histogram(edges: Sequence[float], bars: Sequence[Bar], label: str) -> 
         _whiskers(axis, levels, bars),
     ]
     return frame.chart("histogram", label, parts)
+
+
+def _names(edges: Sequence[float], bars: Sequence[Bar]) -> list[str]:
+    return [] if edges else [bar.name for bar in bars]
 
 
 def _bars(axis: BucketAxis, levels: Scale, shares: Sequence[float], kind: str) -> str:

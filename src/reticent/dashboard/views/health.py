@@ -80,7 +80,8 @@ def _uneven(result: Result) -> tuple[dict[str, str], dict[str, Any]]:
     balance = result.balance
     shown = {
         "name": f"{result.plan} / {result.metric.name}",
-        "path": f"/plans/{result.plan}/metrics/{result.metric.name}?round={result.round}",
+        "path": f"/plans/{result.plan}/metrics/{result.metric.name}?round={result.round}"
+        + ("&period=round" if result.period.plan.answers.sampled else ""),
         "when": labels.span(result.start, result.end),
         "state": result.state,
         "sentence": labels.uneven(result.metric, balance) if balance else "",

@@ -9,6 +9,7 @@ Does a client keep the promises of a plan's privacy card?
     attacks        events fixed beforehand, for devices that never change
     changes        the round of a change, a change against none, values that return
     blind          events that are learned, and what must not depend on values at all
+    windows        sampled answers: exact losses of one window and of two
     consistency    repeating oneself, and saying nothing beside the bits
     run            all of it together, and its picture
 
@@ -36,6 +37,14 @@ from reticent.lab.audit.clients import (
     SdkClient,
 )
 from reticent.lab.audit.run import Audit, audit, draw, first_round_of
+from reticent.lab.audit.windows import (
+    Law,
+    Table,
+    TableDraws,
+    loss_of_laws,
+    window_laws,
+    windows_are_independent,
+)
 
 __all__ = [
     "Audit",
@@ -43,9 +52,15 @@ __all__ = [
     "CommandClient",
     "CoreClient",
     "CoreParticipant",
+    "Law",
     "Participant",
     "SdkClient",
+    "Table",
+    "TableDraws",
     "audit",
     "draw",
     "first_round_of",
+    "loss_of_laws",
+    "window_laws",
+    "windows_are_independent",
 ]

@@ -20,7 +20,7 @@ from reticent.lab.audit.blind import learned_event
 from reticent.lab.audit.bounds import Comparison
 from reticent.lab.audit.enumeration import ONE_ROUND, SHORT, same_pattern, switched_over
 from reticent.lab.audit.exact import Enumerated
-from reticent.lab.audit.scenarios import Sample, World, informative
+from reticent.lab.audit.scenarios import Sample, World
 from reticent.plan import Metric, Plan
 from reticent.privacy import loss_by_width
 
@@ -107,7 +107,7 @@ def _moves_of(plan: Plan, metric: Metric, world: World, sample: Sample) -> _Move
     chances = np.array([chance_of_first(metric, state[metric.name]) for state in world.states])
     mirror = sample.states.reshape(-1, 2, world.rounds)[:, ::-1].reshape(-1, world.rounds)
     held, other = chances[sample.states], chances[mirror]
-    moving = (held != other).all(axis=1) & informative(metric.mechanism)[sample.cohorts]
+    moving = (held != other).all(axis=1) & sample.informed(plan, metric.name)
     first = (held > other)[moving]
     offset, bits = plan.offset(metric.name), range(min(metric.bits, 2))
     for_first = np.stack([sample.answered(offset + bit, 1 - bit)[moving] for bit in bits], axis=2)

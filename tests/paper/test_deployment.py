@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from paper.claims import Setting, Verdict
 
-from paper import Setting, Verdict, deployment
+from paper import deployment
 from reticent.cli import command
 from reticent.lab.fleet import VectorisedFleet
 from reticent.plan import Plan

@@ -194,7 +194,7 @@ def plan_html(plan: Plan) -> Safe:
                 kind if parts == 1 else f"{kind}, {parts} {called}",
                 metric.range_in_words(f"{_number(metric.max_value)} {metric.unit}".strip()),
                 metric.mechanism.title,
-                f"{float(metric.mechanism.epsilon):g}",
+                printed(float(metric.mechanism.epsilon)),
                 f"{float(metric.flip.probability):g}",
             ]
         )

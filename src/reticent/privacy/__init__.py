@@ -26,20 +26,24 @@ from typing import TYPE_CHECKING
 from reticent import imported_when_used
 
 if TYPE_CHECKING:
-    from reticent.privacy.claims import CLAIMS, MEANING, NOT_COVERED, YEAR, Claim, Losses, losses
-    from reticent.privacy.histories import SwitchLoss, loss_of_any_histories, loss_of_switch
-    from reticent.privacy.joint import joint_limit_loss, paper_joint_limit_loss
+    from reticent.privacy.claims import CLAIMS, MEANING, NOT_COVERED, Claim
+    from reticent.privacy.joint import joint_limit_loss, loss_of_window, paper_joint_limit_loss
     from reticent.privacy.loss import (
+        YEAR,
+        Losses,
+        SwitchLoss,
         change_odds,
+        loss_of_any_histories,
         loss_of_constant_device,
         loss_of_moved_change,
+        loss_of_switch,
         loss_per_round,
+        losses,
     )
     from reticent.privacy.matching import Tracking, tracking
     from reticent.privacy.pattern_supports import Supports, patterns_of, supports
     from reticent.privacy.patterns import lifetime_loss, loss_by_width, pattern, width, width_bound
     from reticent.privacy.rounding import compose, decimal, precise, printed, upward
-    from reticent.privacy.windows import loss_of_window
 
 __all__ = [
     "CLAIMS",
@@ -79,14 +83,13 @@ __all__ = [
 __getattr__ = imported_when_used(
     "reticent.privacy",
     {
-        "claims": "CLAIMS MEANING NOT_COVERED YEAR Claim Losses losses",
-        "histories": "SwitchLoss loss_of_any_histories loss_of_switch",
-        "joint": "joint_limit_loss paper_joint_limit_loss",
-        "loss": "change_odds loss_of_constant_device loss_of_moved_change loss_per_round",
+        "claims": "CLAIMS MEANING NOT_COVERED Claim",
+        "joint": "joint_limit_loss loss_of_window paper_joint_limit_loss",
+        "loss": "YEAR Losses SwitchLoss change_odds loss_of_any_histories loss_of_constant_device"
+        " loss_of_moved_change loss_of_switch loss_per_round losses",
         "matching": "Tracking tracking",
         "pattern_supports": "Supports patterns_of supports",
         "patterns": "lifetime_loss loss_by_width pattern width width_bound",
         "rounding": "compose decimal precise printed upward",
-        "windows": "loss_of_window",
     },
 )

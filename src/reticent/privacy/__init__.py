@@ -3,7 +3,7 @@ What is lost: ε spent per round, over rounds and over metrics, as functions who
 
     one round, any two values                              loss_per_round
     all rounds, two values that never change               loss_of_constant_device
-    all rounds, devices of one pattern of rounded values   loss_by_width, width_bound
+    all rounds, devices of one pattern of rounded values   loss_by_width
     the time of a change                                   loss_of_moved_change
     whether there was a change                             loss_of_switch
     any two histories                                      loss_of_any_histories
@@ -18,7 +18,7 @@ Each says for which pairs of histories, which observer and how many rounds it ho
 cover. Each figure is a float that is never below the true value, neither that of the formula nor that of the
 integers a device compares its draws with. All of them need the standard library alone.
 
-`supports` and `patterns_of` need NumPy. A module is loaded when one of its names is used: a device needs two of them.
+`supports` needs NumPy. A module is loaded when one of its names is used: a device needs two of them.
 """
 
 from typing import TYPE_CHECKING
@@ -41,12 +41,19 @@ if TYPE_CHECKING:
         losses,
     )
     from reticent.privacy.matching import Tracking, tracking
-    from reticent.privacy.pattern_supports import Supports, patterns_of, supports
-    from reticent.privacy.patterns import lifetime_loss, loss_by_width, pattern, width, width_bound
+    from reticent.privacy.pattern_supports import Supports, supports
+    from reticent.privacy.patterns import (
+        LARGEST_ASSIGNMENT,
+        best_assignments,
+        lifetime_loss,
+        loss_by_width,
+        pattern,
+    )
     from reticent.privacy.rounding import compose, decimal, precise, printed, upward
 
 __all__ = [
     "CLAIMS",
+    "LARGEST_ASSIGNMENT",
     "MEANING",
     "NOT_COVERED",
     "YEAR",
@@ -55,6 +62,7 @@ __all__ = [
     "Supports",
     "SwitchLoss",
     "Tracking",
+    "best_assignments",
     "change_odds",
     "compose",
     "decimal",
@@ -70,14 +78,11 @@ __all__ = [
     "losses",
     "paper_joint_limit_loss",
     "pattern",
-    "patterns_of",
     "precise",
     "printed",
     "supports",
     "tracking",
     "upward",
-    "width",
-    "width_bound",
 ]
 
 __getattr__ = imported_when_used(
@@ -88,8 +93,8 @@ __getattr__ = imported_when_used(
         "loss": "YEAR Losses SwitchLoss change_odds loss_of_any_histories loss_of_constant_device"
         " loss_of_moved_change loss_of_switch loss_per_round losses",
         "matching": "Tracking tracking",
-        "pattern_supports": "Supports patterns_of supports",
-        "patterns": "lifetime_loss loss_by_width pattern width width_bound",
+        "pattern_supports": "Supports supports",
+        "patterns": "LARGEST_ASSIGNMENT best_assignments lifetime_loss loss_by_width pattern",
         "rounding": "compose decimal precise printed upward",
     },
 )

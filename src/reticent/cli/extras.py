@@ -17,10 +17,12 @@ VERBS = {
     "lab": "pictures with --out",
     "arrow": "export to .parquet",
     "otel": "no verb: the OpenTelemetry exporter",
+    "agent": "agent",
 }
 """Which verbs need an extra."""
 
-MODULES = {"prometheus-client": "prometheus_client", "opentelemetry-sdk": "opentelemetry"}
+MODULES = {"prometheus-client": "prometheus_client", "opentelemetry-sdk": "opentelemetry",
+           "opentelemetry-proto": "opentelemetry.proto"}  # fmt: skip
 """What a distribution is imported as, where the two names differ."""
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*(?:>=\s*([0-9.]+))?")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
+from reticent.cli.agent import agent
 from reticent.cli.audit import audit
 from reticent.cli.count import count
 from reticent.cli.demo import demo
@@ -107,6 +108,7 @@ def completion(shell: str, as_json: bool) -> None:
 
 
 for command in (
+    agent,
     audit,
     count,
     demo,

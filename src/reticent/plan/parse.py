@@ -12,8 +12,16 @@ from fractions import Fraction
 from typing import Any
 
 from reticent.errors import ParameterError, PlanError, Problem
-from reticent.mechanisms import COHORTS, MECHANISMS, Buckets, Flip, Grid, Mechanism, exact
-from reticent.mechanisms.thresholds import whole_if_possible
+from reticent.mechanisms import (
+    COHORTS,
+    MECHANISMS,
+    Buckets,
+    Flip,
+    Grid,
+    Mechanism,
+    exact,
+    whole_if_possible,
+)
 from reticent.plan.answers import Answers
 from reticent.plan.metric import ABSENT, OTHER, Group, Metric, Segment
 

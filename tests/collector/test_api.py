@@ -15,8 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
 from reticent.counts import count_reports
-from reticent.estimates import Estimate, balance, estimate
-from reticent.estimates.table import COLUMNS
+from reticent.estimates import COLUMNS, Estimate, balance, estimate
 from reticent.plan import Plan
 from reticent.reports import Report, to_ndjson, to_packed
 
@@ -55,10 +54,10 @@ def expected(
     ]
     total: Any = sum(counts)
     against_chance = balance(plan.by_name[metric], total)
-    found = estimate(plan.by_name[metric], total, confidence).to_dict()
+    plain = estimate(plan.by_name[metric], total, confidence).to_dict()
     if against_chance:
-        found["balance"] = against_chance.to_dict()
-    return json.loads(json.dumps(found))
+        plain["balance"] = against_chance.to_dict()
+    return json.loads(json.dumps(plain))
 
 
 def where(found: dict[str, Any]) -> tuple[Any, ...]:

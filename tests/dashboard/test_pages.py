@@ -407,6 +407,20 @@ def test_a_log_out_button_stands_on_every_page_for_who_is_logged_in(make_world: 
             assert [form["method"] for form in forms] == (["post"] if logged_in else [])
 
 
+def test_links_keep_what_was_chosen(world: Any) -> None:
+    """And leave out what is usual, so that an address stays short."""
+    page, newest = f"{METRIC}/editor_spread", world.get(f"{METRIC}/editor_spread.json").json()["round"]
+    query = f"?confidence=99&rounds=14&segment=os:linux&round={newest}&view=norm-sub"
+    links = {
+        link.get("rel", link.get("data-switch")): link["href"]
+        for link in world.get(page + query).page.all("a")
+    }
+    assert links["raw"] == page + query.removesuffix("&view=norm-sub")
+    assert links["prev"] == page + query.replace(str(newest), str(newest - 1))
+    usual = {link.get("data-switch"): link["href"] for link in world.get(page).page.all("a")}
+    assert (usual["raw"], usual["norm-sub"]) == (page, f"{page}?view=norm-sub")
+
+
 def test_a_sampled_plan_is_shown_per_window_and_rounds_can_be_had(make_world: Callable[..., Any]) -> None:
     """The counts of a window's rounds are one figure, with the window's dates; the last window is open."""
     world = make_world(
@@ -449,7 +463,6 @@ def test_a_sampled_plan_is_shown_per_window_and_rounds_can_be_had(make_world: Ca
     assert "mean, 2 windows" in overview
     assert "spread, latest window" in overview
     assert "A window" in world.get("/plans/small").text
-    assert world.get(f"{page}/minutes?period=year").status == 400
 
 
 @pytest.mark.parametrize(("epsilon", "shown"), [("0.12341", "0.1235"), ("1.00001", "1.001"), ("2", "2.0")])

@@ -21,6 +21,15 @@ from reticent.lab.fleet import SdkFleet
         ("/plans/app-usage/metrics/editor_seconds?by=country", 400, "by: expected one of os, channel."),
         ("/plans/app-usage/metrics/starts?segment=os:beos", 400, "segment os: expected one of"),
         ("/plans/app-usage/metrics/starts?confidence=101", 400, "confidence: expected"),
+        ("/plans/app-usage/metrics/starts?confidence=97", 400, "confidence: expected one of 80, 90, 95, 99"),
+        ("/plans/app-usage?rounds=0", 400, "rounds: expected a whole number from 1 to 1,000"),
+        ("/plans/app-usage?rounds=1001", 400, "rounds: expected"),
+        ("/plans/app-usage?rounds=%C2%B2", 400, "rounds: expected"),
+        (f"/plans/app-usage?rounds={'x' * 5000}", 400, "rounds: expected"),
+        ("/plans/app-usage/metrics/starts?view=x", 400, "view: expected one of raw, norm-sub"),
+        ("/plans/app-usage/metrics/starts?segment=os", 400, "segment: expected"),
+        ("/plans/app-usage/metrics/starts?round=1e3", 400, "round: expected"),
+        ("/plans/app-usage/metrics/starts?period=year", 400, "period: expected one of window, round"),
     ],
 )
 def test_what_is_not_there_is_said_in_words(

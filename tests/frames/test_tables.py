@@ -16,8 +16,7 @@ from tests.shared.reports import PLANS, by_tags, fill, make_reports
 
 from reticent.counts import HistogramCounts, MeanCounts, count_reports
 from reticent.errors import ParameterError, ReticentError
-from reticent.estimates import Estimate, HistogramEstimate, estimate
-from reticent.estimates.table import BACKENDS, COLUMNS, arrow_bytes, csv_text
+from reticent.estimates import BACKENDS, COLUMNS, Estimate, HistogramEstimate, arrow_bytes, csv_text, estimate
 from reticent.frames import (
     CountsFile,
     Estimated,

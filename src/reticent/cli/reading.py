@@ -146,8 +146,7 @@ def export(path: Path, store: str | None, counts: Path | None, as_json: bool, **
     Example:
       reticent export estimates.csv --store sqlite:///reticent.db --plan app-usage
     """
-    from reticent.estimates import estimates_to_frame
-    from reticent.estimates.table import csv_text
+    from reticent.estimates import csv_text, estimates_to_frame
 
     if path.suffix not in (".csv", ".parquet"):
         raise click.BadParameter("expected a name that ends in .csv or .parquet.", param_hint="FILE")

@@ -23,7 +23,7 @@ from reticent.collector.log import log_fault
 from reticent.collector.openapi import openapi_document
 from reticent.collector.problems import ProblemError
 from reticent.errors import MissingExtraError, ParameterError, StoreError
-from reticent.estimates.table import arrow_bytes, csv_text
+from reticent.estimates import arrow_bytes, csv_text
 from reticent.plan import Plan
 from reticent.results import Result, Results
 

@@ -17,9 +17,9 @@ from reticent.lab.audit import (
     CoreParticipant,
     SdkClient,
     audit,
+    check_conduct,
     first_round_of,
 )
-from reticent.lab.audit.consistency import check_conduct
 from reticent.plan import Plan
 
 

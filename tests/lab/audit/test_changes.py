@@ -7,10 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from reticent.lab.audit.bounds import Comparison, judge
-from reticent.lab.audit.changes import compare_changes
-from reticent.lab.audit.enumeration import enumerate_plan
-from reticent.lab.audit.scenarios import Sample, World, histories
+from reticent.lab.audit import Comparison, Sample, World, compare_changes, enumerate_plan, histories, judge
 from reticent.plan import Plan
 
 WORLD = World("moving", ({"m": 0}, {"m": 1}, {"m": 2}), rounds=10)

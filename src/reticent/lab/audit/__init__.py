@@ -28,6 +28,18 @@ from reticent.errors import MissingExtraError
 if find_spec("scipy") is None:
     raise MissingExtraError("estimates", "scipy")
 
+from reticent.lab.audit.attacks import Attack, Event, Mark, attacks_on
+from reticent.lab.audit.bounds import (
+    Attacked,
+    Comparison,
+    Fault,
+    at_least,
+    expected_lower,
+    judge,
+    noticed_faults,
+    ratio_bounds,
+)
+from reticent.lab.audit.changes import compare_changes
 from reticent.lab.audit.clients import (
     Client,
     CommandClient,
@@ -36,7 +48,11 @@ from reticent.lab.audit.clients import (
     Participant,
     SdkClient,
 )
+from reticent.lab.audit.consistency import check_conduct
+from reticent.lab.audit.enumeration import Check, check_structure, enumerate_plan, worst_pair
+from reticent.lab.audit.exact import Enumerated, Ratio, loss_of_constant, loss_of_switch, loss_of_width
 from reticent.lab.audit.run import Audit, audit, draw, first_round_of
+from reticent.lab.audit.scenarios import Sample, World, histories
 from reticent.lab.audit.windows import (
     Law,
     Table,
@@ -47,20 +63,46 @@ from reticent.lab.audit.windows import (
 )
 
 __all__ = [
+    "Attack",
+    "Attacked",
     "Audit",
+    "Check",
     "Client",
     "CommandClient",
+    "Comparison",
     "CoreClient",
     "CoreParticipant",
+    "Enumerated",
+    "Event",
+    "Fault",
     "Law",
+    "Mark",
     "Participant",
+    "Ratio",
+    "Sample",
     "SdkClient",
     "Table",
     "TableDraws",
+    "World",
+    "at_least",
+    "attacks_on",
     "audit",
+    "check_conduct",
+    "check_structure",
+    "compare_changes",
     "draw",
+    "enumerate_plan",
+    "expected_lower",
     "first_round_of",
+    "histories",
+    "judge",
+    "loss_of_constant",
     "loss_of_laws",
+    "loss_of_switch",
+    "loss_of_width",
+    "noticed_faults",
+    "ratio_bounds",
     "window_laws",
     "windows_are_independent",
+    "worst_pair",
 ]

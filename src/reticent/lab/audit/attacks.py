@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from reticent.lab.audit.bounds import SURE, Comparison, Floats, expected_lower
+from reticent.lab.audit.bounds import SURE, Comparison, Fault, Floats, expected_lower
 from reticent.lab.audit.enumeration import (
     ALL_ROUNDS,
     ONE_ROUND,
     ONE_WINDOW,
+    SHORT,
     TWO_WINDOWS,
     constant_over,
     remembered,
@@ -177,6 +178,18 @@ class Event:
         lower = expected_lower(here, self.devices, there, self.other_devices, together, luck=SURE)
         return bool(lower > self.attack.claim)
 
+    def redrawn(self) -> Fault:
+        """The chances of the event if each round had an answer of its own."""
+        chances = []
+        for side in ("first", "second"):
+            laws = []
+            for mark in self.attack.marks:
+                memo = getattr(mark, side)
+                shown = memo * (1 - mark.flip) + (1 - memo) * mark.flip
+                laws.append(binom.pmf(np.arange(self.attack.rounds + 1), self.attack.rounds, shown))
+            chances.append(_chance(laws, self.accepted))
+        return Fault("draws its answers anew in each round", *chances)
+
 
 def _law(flip: float, memo: float, rounds: int) -> Floats:
     """The chance of so many wanted answers."""
@@ -217,4 +230,5 @@ def compare_steady(plan: Plan, attacks: Sequence[Attack], samples: Sequence[Samp
         yield Comparison(
             attack.subject, attack.what, attack.claim, attack.exact, hits, devices, other_hits, other_devices,
             event.notices if math.isfinite(attack.claim) else None,
+            event.redrawn() if attack.rounds > SHORT else None,
         )  # fmt: skip

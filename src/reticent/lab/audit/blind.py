@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binom
 
-from reticent.lab.audit.bounds import Comparison, expected_lower
+from reticent.lab.audit.bounds import Comparison, Fault, expected_lower
 from reticent.lab.audit.enumeration import ALL_ROUNDS, TWO_WINDOWS
 from reticent.lab.audit.exact import Enumerated
 from reticent.lab.audit.scenarios import Histories, Sample
-from reticent.plan import Plan
+from reticent.mechanisms import SCALE
+from reticent.plan import Metric, Plan
 
 Shown = NDArray[np.bool_]
 _Columns = tuple[str, NDArray[Any], NDArray[Any]]
@@ -31,8 +33,8 @@ def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Compari
     for first, second in pairwise(samples):
         for here, there in ((first, second), (second, first)):
             rounds = min(here.silent.shape[1], there.silent.shape[1])
-            silent = [np.asarray(sample.silent[:, :rounds].any(axis=1)) for sample in (here, there)]
-            yield _compare("report", "silence", *silent)
+            silent, other = (np.asarray(sample.silent[:, :rounds].any(axis=1)) for sample in (here, there))
+            yield _compare("report", "silence", silent, other, Fault("is silent by its value"))
             shown: list[tuple[str, NDArray[Any], NDArray[Any]]] = [
                 ("size of a report", here.sizes[:, 0], there.sizes[:, 0])
             ]
@@ -48,16 +50,18 @@ def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Compari
                     for outcome in np.unique(np.concatenate([learn, other_learn]))
                     if np.mean(learn == outcome) > np.mean(other_learn == outcome)
                 ]
-                yield _compare("report", what, np.isin(judge, commoner), np.isin(other_judge, commoner))
-            (ids, judged), (other_ids, other_judged) = (
+                judged, other_judged = np.isin(judge, commoner), np.isin(other_judge, commoner)
+                fault = Fault(f"chooses the {what} by its value")
+                yield _compare("report", what, judged, other_judged, fault)
+            (learn, judge), (other_learn, other_judge) = (
                 _split(np.unpackbits(sample.ids, axis=1)) for sample in (here, there)
             )
-            gaps = ids.mean(axis=0) - other_ids.mean(axis=0)
+            gaps = learn.mean(axis=0) - other_learn.mean(axis=0)
             place = int(np.argmax(np.abs(gaps)))
             wanted = gaps[place] > 0
-            yield _compare(
-                "report", "bits of the id", judged[:, place] == wanted, other_judged[:, place] == wanted
-            )
+            judged, other_judged = judge[:, place] == wanted, other_judge[:, place] == wanted
+            fault = Fault("chooses a bit of the id by its value")
+            yield _compare("report", "bits of the id", judged, other_judged, fault)
 
 
 def compare_links(plan: Plan, told: Histories, samples: Sequence[Sample]) -> Iterator[Comparison]:
@@ -80,8 +84,9 @@ def compare_links(plan: Plan, told: Histories, samples: Sequence[Sample]) -> Ite
             (own, others), (own_next, others_next) = _split(first), _split(second)
             even = len(others) // 2 * 2
             alike, alike_others = own == own_next, others[0:even:2] == others_next[1:even:2]
-            for shown, other in ((alike, alike_others), (~alike, ~alike_others)):
-                yield _compare("two windows", f"linked by {what}", shown, other)
+            repeats = Fault(f"repeats the {what} of the window before", 1.0, float(np.mean(alike_others)))
+            yield _compare("two windows", f"linked by {what}", alike, alike_others, repeats)
+            yield _compare("two windows", f"linked by {what}", ~alike, ~alike_others)
 
 
 def _codes(columns: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
@@ -96,9 +101,11 @@ def _split(column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     return column[:middle], column[middle:]
 
 
-def _compare(subject: str, what: str, shown: Shown, other: Shown) -> Comparison:
+def _compare(subject: str, what: str, shown: Shown, other: Shown, fault: Fault | None = None) -> Comparison:
     """How often an event came up here and there, under a claim of nothing."""
-    return Comparison(subject, what, 0.0, None, int(shown.sum()), len(shown), int(other.sum()), len(other))
+    return Comparison(
+        subject, what, 0.0, None, int(shown.sum()), len(shown), int(other.sum()), len(other), fault=fault
+    )
 
 
 def compare_pairs(plan: Plan, told: Histories, samples: Sequence[Sample]) -> Iterator[Comparison]:
@@ -125,8 +132,25 @@ def compare_pairs(plan: Plan, told: Histories, samples: Sequence[Sample]) -> Ite
             subject = a.name if a is b else f"{a.name} and {b.name}"
             known = informed[a.name] & informed[b.name]
             one, other = mostly[plan.offset(a.name)][known], mostly[plan.offset(b.name) + (a is b)][known]
-            for here in (one, ~one):
-                yield _compare(subject, "dependent answers", other[here], other[~here])
+            fault: Fault | None = Fault("draws two answers of a report together")
+            if sample is not samples[0]:
+                fault = _rounded_alike(a, b, length)
+            yield _compare(subject, "dependent answers", other[one], other[~one], fault)
+            yield _compare(subject, "dependent answers", other[~one], other[one])
+
+
+def _rounded_alike(a: Metric, b: Metric, rounds: int) -> Fault | None:
+    """What most rounds would say of two means halfway between cells, if one alpha served both."""
+    if not (a.mechanism.grid and b.mechanism.grid):
+        return None
+    up, down = [], []
+    for metric in (a, b):
+        kept = float(binom.cdf((rounds - 1) // 2, rounds, float(metric.flip.probability)))
+        one = 1 - metric.mechanism.response.low / SCALE
+        up.append(one * kept + (1 - one) * (1 - kept))
+        down.append((1 - one) * kept + one * (1 - kept))
+    both, other = up[0] * up[1] + down[0] * down[1], (1 - up[0]) * up[1] + (1 - down[0]) * down[1]
+    return Fault("rounds two metrics together", both / (up[0] + down[0]), other / (2 - up[0] - down[0]))
 
 
 MOST_BITS = 12

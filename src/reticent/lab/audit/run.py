@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from reticent.errors import ParameterError
 from reticent.lab.audit.attacks import attacks_on, compare_steady
 from reticent.lab.audit.blind import compare_envelopes, compare_learned, compare_links, compare_pairs
-from reticent.lab.audit.bounds import FALSE_ALARM, Attacked, judge
+from reticent.lab.audit.bounds import FALSE_ALARM, Attacked, at_least, judge, noticed_faults
 from reticent.lab.audit.changes import compare_changes
 from reticent.lab.audit.clients import Client, CoreClient, SdkClient
 from reticent.lab.audit.consistency import check_conduct
@@ -37,6 +37,7 @@ from reticent.lab.audit.scenarios import (
 from reticent.lab.audit.windows import enumerate_windows
 from reticent.plan import Plan
 from reticent.plots import COLOURS, drawing, panels
+from reticent.privacy import printed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,6 +93,8 @@ class Audit:
     exact: tuple[Enumerated, ...]
     checks: tuple[Check, ...]
     attacks: tuple[Attacked, ...]
+    faults: Mapping[str, float | None]
+    """In how large a share of devices a fault that is no larger ε is found with chance 0.98; None: too few reports."""
     seconds: float
 
     @property
@@ -100,12 +103,12 @@ class Audit:
         above = "above the claim of"
         return [
             *(
-                f"{loss.subject}, {loss.what}: {loss.loss:.6g} is {above} {loss.claim:.6g}"
+                f"{loss.subject}, {loss.what}: {printed(loss.loss, 6)} is {above} {printed(loss.claim, 6)}"
                 for loss in self.exact
                 if loss.above
             ),
             *(
-                f"{attack.subject}, {attack.what}: at least {attack.lower:.4g}, {above} {attack.claim:.4g}"
+                f"{attack.subject}, {attack.what}: at least {at_least(attack.lower)}, {above} {printed(attack.claim)}"
                 for attack in self.attacks
                 if attack.above
             ),
@@ -164,6 +167,7 @@ class Audit:
             "problems": self.problems,
             "notices": self.notices,
             "power": self.power,
+            "faults": dict(self.faults),
             "clients": list(self.clients),
             "rounds": self.rounds,
             "reports": self.reports,
@@ -254,7 +258,7 @@ def audit(
     seconds = time.perf_counter() - began
     return Audit(
         plan.name, plan.version, tuple(names), tuple(plan.by_name), rounds, asked, FALSE_ALARM,
-        tuple(exact), tuple(checks), tuple(judge(comparisons)), seconds,
+        tuple(exact), tuple(checks), tuple(judge(comparisons)), noticed_faults(comparisons), seconds,
     )  # fmt: skip
 
 
@@ -399,7 +403,7 @@ def draw(audit: Audit) -> Figure:
         marker="x", s=26, color=COLOURS[2], label="exact, by enumeration", zorder=4,
     )  # fmt: skip
     axes.axvline(1, color=COLOURS[7], linewidth=1, label="claim")
-    labels = [f"{row.subject}: {row.what}  ({row.claim:.3g})" for row in rows]
+    labels = [f"{row.subject}: {row.what}  ({printed(row.claim, 3)})" for row in rows]
     axes.set_yticks(range(len(rows)), labels, fontsize=8)
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.set_xlim(0, widest)

@@ -1,32 +1,26 @@
-"""One request to the collector, within one limit of time and bytes, and what the answer means."""
+"""One request to the collector, within one limit of time and bytes."""
 
 from __future__ import annotations
 
 import io
-import json
-import re
 import socket
 import ssl
 import time
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException
-from typing import Any
-
-from reticent.device.transport import Accepted, Outcome, Rejected, Retry
+from typing import Any, NamedTuple
 
 _LARGEST_ANSWER = 4096
 _LARGEST_EXCHANGE = 65_536
 """So many bytes are read in one attempt, headers and answers of the kind "100 Continue" included."""
-_TEMPORARY = {
-    401: "wrong-key",
-    403: "wrong-key",
-    404: "wrong-path",
-    405: "wrong-path",
-    408: "timeout",
-    425: "too-busy",
-    429: "too-busy",
-}
-"""Statuses of the 4xx kind that may pass, with their fault: a key not known yet, a timeout, too many requests."""
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    retry_after: str | None
+    content: bytes
 
 
 def post(
@@ -38,8 +32,8 @@ def post(
     timeout: float,
     *,
     secure: bool,
-) -> Outcome:
-    """Post a body and read the answer in `timeout` seconds, all together."""
+) -> Answer | str:
+    """Post a body and read the answer in `timeout` seconds, all together; or what stood in the way."""
     deadline = time.monotonic() + timeout
     connection, line = HTTPConnection(host, port), None
     try:
@@ -47,15 +41,12 @@ def post(
         connection.request("POST", path, body, headers)
         response = connection.getresponse()
         content = b"" if response.status == 202 else response.read(_LARGEST_ANSWER)
-        result = outcome(response.status, response.getheader("Retry-After"), content)
+        return Answer(response.status, response.getheader("Retry-After"), content)
     except (OSError, HTTPException) as error:
-        return Retry(fault=_fault(error))
+        return _fault(error)
     finally:
         if line is not None:
             line.hang_up()
-    if isinstance(result, Retry) and result.fault == "wrong-key" and "Authorization" not in headers:
-        return Retry(result.after, "no-key")
-    return result
 
 
 def _connect(host: str, port: int | None, deadline: float, *, secure: bool) -> _Bounded:
@@ -138,48 +129,3 @@ def _fault(error: Exception) -> str:
         (OSError, "network"),
     )
     return next((fault for kind, fault in kinds if isinstance(error, kind)), "bad-answer")
-
-
-def outcome(status: int, retry_after: str | None, content: bytes) -> Outcome:
-    """
-    What an answer of the collector means.
-
-    Only 202 is an acceptance: a hotel's login page answers 200 to anything. A path that is not there is a
-    refusal where the collector says so with a code of its own; otherwise it may not be the collector's.
-
-    >>> outcome(202, None, b""), outcome(503, "120", b"")
-    (Accepted(), Retry(after=120.0, fault='server-error'))
-    >>> outcome(400, None, b'{"code": "late"}'), outcome(404, None, b"<html>")
-    (Rejected(code='late'), Retry(after=None, fault='wrong-path'))
-    """
-    if status == 202:
-        return Accepted()
-    code = _code(content)
-    if 400 <= status < 500 and (status not in _TEMPORARY or (code and status in (404, 405))):
-        return Rejected(code or f"http-{status}")
-    fault = _TEMPORARY.get(status, "server-error" if status >= 500 else "not-a-collector")
-    return Retry(_seconds(retry_after), fault)
-
-
-def _code(content: bytes) -> str:
-    """The code of a problem document (RFC 9457), if it has a plausible one."""
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
-        return ""
-    code = document.get("code") if isinstance(document, dict) else None
-    return code if isinstance(code, str) and re.fullmatch(r"[a-z0-9_-]{1,64}", code) else ""
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """Retry-After, in seconds or as a date."""
-    if retry_after is None:
-        return None
-    if re.fullmatch(r"\d{1,9}", retry_after.strip()):
-        return float(retry_after)
-    from email.utils import parsedate_to_datetime
-
-    try:
-        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return None

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from dataclasses import dataclass
 from typing import Protocol
 
 from reticent.errors import ParameterError
+
+_TEMPORARY = {
+    401: "wrong-key",
+    403: "wrong-key",
+    404: "wrong-path",
+    405: "wrong-path",
+    408: "timeout",
+    425: "too-busy",
+    429: "too-busy",
+}
+"""Statuses of the 4xx kind that may pass, with their fault: a key not known yet, a timeout, too many requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +133,34 @@ class HttpTransport:
         """Send a report in `timeout` seconds, all together; whatever goes wrong on the way is a `Retry`."""
         from reticent.device.exchange import post  # HTTP and TLS take longer to load than all of a device
 
-        return post(self._host, self._port, self._path, self._headers, body, timeout, secure=self._secure)
+        answer = post(self._host, self._port, self._path, self._headers, body, timeout, secure=self._secure)
+        if isinstance(answer, str):
+            return Retry(fault=answer)
+        result = outcome(*answer)
+        if isinstance(result, Retry) and result.fault == "wrong-key" and "Authorization" not in self._headers:
+            return Retry(result.after, "no-key")
+        return result
+
+
+def outcome(status: int, retry_after: str | None, content: bytes) -> Outcome:
+    """
+    What an answer of the collector means.
+
+    Only 202 is an acceptance: a hotel's login page answers 200 to anything. A path that is not there is a
+    refusal where the collector says so with a code of its own; otherwise it may not be the collector's.
+
+    >>> outcome(202, None, b""), outcome(503, "120", b"")
+    (Accepted(), Retry(after=120.0, fault='server-error'))
+    >>> outcome(400, None, b'{"code": "late"}'), outcome(404, None, b"<html>")
+    (Rejected(code='late'), Retry(after=None, fault='wrong-path'))
+    """
+    if status == 202:
+        return Accepted()
+    code = _code(content)
+    if 400 <= status < 500 and (status not in _TEMPORARY or (code and status in (404, 405))):
+        return Rejected(code or f"http-{status}")
+    fault = _TEMPORARY.get(status, "server-error" if status >= 500 else "not-a-collector")
+    return Retry(_seconds(retry_after), fault)
 
 
 def is_loopback(host: str) -> bool:
@@ -133,3 +173,27 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _code(content: bytes) -> str:
+    """The code of a problem document (RFC 9457), if it has a plausible one."""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return ""
+    code = document.get("code") if isinstance(document, dict) else None
+    return code if isinstance(code, str) and re.fullmatch(r"[a-z0-9_-]{1,64}", code) else ""
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Retry-After, in seconds or as a date."""
+    if retry_after is None:
+        return None
+    if re.fullmatch(r"\d{1,9}", retry_after.strip()):
+        return float(retry_after)
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None

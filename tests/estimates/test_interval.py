@@ -68,21 +68,10 @@ def test_none_and_all_are_exact(reports: int) -> None:
     assert 1 - lower[1] == pytest.approx(expected, rel=1e-9)
 
 
-def test_no_reports_leave_everything_possible() -> None:
-    lower, upper = clopper_pearson(0, 0, 0.95)
-    assert (float(lower), float(upper)) == (0.0, 1.0)
-
-
 def test_intervals_that_hold_together_share_the_risk() -> None:
     together = clopper_pearson(40, 100, 0.95, together=5)
     alone = clopper_pearson(40, 100, 0.99)
     np.testing.assert_allclose(together, alone, rtol=1e-10)
-
-
-def test_ends_rise_with_the_count() -> None:
-    lower, upper = clopper_pearson(np.arange(501), np.full(501, 500), 0.95)
-    assert (np.diff(lower) > 0).all()
-    assert (np.diff(upper) > 0).all()
 
 
 @pytest.mark.parametrize("confidence", [0, 1, -0.1, 95, float("nan")])
@@ -175,8 +164,8 @@ def test_the_hadamard_bit_is_compared_with_the_papers_one_bit() -> None:
 @pytest.mark.parametrize("ones", [280, 400, 500])
 def test_the_exact_interval_is_narrower_than_the_papers(ones: int) -> None:
     """1.386 times at the middle for large n, and no less at n = 1000."""
-    found = estimate(Metric("m", OneBitMean(1, 24)), MeanCounts(1000 * ones, ones * ones))
-    assert found.paper_bound / found.half_width >= 1.38
+    exact = estimate(Metric("m", OneBitMean(1, 24)), MeanCounts(1000 * ones, ones * ones))
+    assert exact.paper_bound / exact.half_width >= 1.38
     middle = estimate(Metric("m", OneBitMean(1, 24)), MeanCounts(10**6, 500_000))
     assert middle.paper_bound / middle.half_width == pytest.approx(1.386, abs=0.002)
 
@@ -201,11 +190,6 @@ def test_manipulation_figures() -> None:
 def test_a_share_is_a_share(share: float) -> None:
     with pytest.raises(ParameterError, match="share"):
         estimate(Metric("m", OneBitMean(1, 24)), MeanCounts(10, 4)).manipulation_bound(share)
-
-
-def test_bounds_need_devices() -> None:
-    with pytest.raises(ParameterError, match="devices"):
-        paper_bound(Metric("m", OneBitMean(1, 24)), 0)
 
 
 DAY = Metric("day", OneBitMean(1, 86_400))
@@ -249,8 +233,8 @@ def test_mean_variance_is_that_of_a_binomial(x: float) -> None:
 def test_light_buckets_of_d_bit_flip(variant: str, width: int, figures: tuple[float, ...]) -> None:
     """n·Var for ε = .5, 1, 2, 5 with 32 buckets."""
     for epsilon, figure in zip((0.5, 1, 2, 5), figures, strict=True):
-        found = expected_variance(d_bit(epsilon, width, variant), 1000, at=0) * 1000
-        assert found == pytest.approx(figure, rel=0.006)
+        variance = expected_variance(d_bit(epsilon, width, variant), 1000, at=0) * 1000
+        assert variance == pytest.approx(figure, rel=0.006)
 
 
 @pytest.mark.parametrize("h", [0.0, 0.25, 0.9])
@@ -261,8 +245,8 @@ def test_d_bit_flip_for_given_devices(width: int, h: float) -> None:
     p = math.exp(exponent) / (math.exp(exponent) + 1)
     noise = p * (1 - p) / (2 * p - 1) ** 2
     expected = 8 / (1000 * width) * (noise + h * (1 - h) * (1 - width / 8))
-    found = expected_variance(d_bit(2, width, buckets=8), 1000, at=h, spread=h * (1 - h))
-    assert found == pytest.approx(expected)
+    variance = expected_variance(d_bit(2, width, buckets=8), 1000, at=h, spread=h * (1 - h))
+    assert variance == pytest.approx(expected)
 
 
 def test_hadamard_variances() -> None:
@@ -296,14 +280,10 @@ def test_histograms_are_judged_by_their_worst_bucket() -> None:
     )
 
 
-def test_close_to_the_normal_approximation_when_many() -> None:
-    sd = math.sqrt(expected_variance(DAY, 1_000_000, at=10_000))
-    assert expected_half_width(DAY, 1_000_000, at=10_000) == pytest.approx(1.959964 * sd, rel=2e-3)
-
-
 def test_what_cannot_be_is_refused() -> None:
     for refused in (
         lambda: expected_half_width(DAY, 0),
+        lambda: paper_bound(DAY, 0),
         lambda: expected_half_width(DAY, 10, at=86_401),
         lambda: expected_half_width(ROWS, 10, at=-0.1),
         lambda: expected_half_width(DAY, 10, confidence=1),

@@ -240,9 +240,9 @@ def _write(simulation: Simulation, out: Path) -> None:
     (out / "results.json").write_text(json.dumps(simulation.to_dict(), indent=1) + "\n")
     _write_csv(out / "rounds.csv", [row for metric in simulation.metrics.values() for row in metric.rows()])
     if simulation.windows:
-        pooled = (row for metric in simulation.windows.values() for row in metric.rows())
-        rows = [{"metric": row["metric"], "window": row.pop("round"), **row} for row in pooled]
-        _write_csv(out / "windows.csv", rows)
+        _write_csv(
+            out / "windows.csv", [row for metric in simulation.windows.values() for row in metric.rows()]
+        )
     else:
         _write_csv(
             out / "people.csv",

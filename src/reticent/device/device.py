@@ -6,11 +6,12 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from threading import Event, Lock, Thread, current_thread
+from threading import Thread
 from typing import TYPE_CHECKING, Literal, get_args
 
-from reticent.device import fork
-from reticent.device.faults import Faults
+from reticent.device import process
+from reticent.device.faults import Faults, kind_of
+from reticent.device.threads import LONGEST_SLEEP, Sender, Writer
 from reticent.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from reticent.device.engine import Engine
     from reticent.device.policy import Policy
     from reticent.device.receipt import Receipt, Status
+    from reticent.device.totals import Mode
     from reticent.device.transport import Transport
     from reticent.plan import Plan
     from reticent.reports import Report
@@ -27,9 +29,8 @@ Consent = Literal["unset", "granted", "denied", "local"]
 
 CONSENTS: tuple[Consent, ...] = get_args(Consent)
 
-_LONGEST_SLEEP = 300.0
-_SHORTEST_SLEEP = 0.05
-_SLEEP_IN_TROUBLE = 30.0
+_LONGEST_CLOSE = 2.0
+"""How long `close` and the end of the program wait for a locked file, s."""
 
 
 class Device:
@@ -121,13 +122,13 @@ class Device:
         self._transport = transport
         self._started = False
         self._closed = False
-        self._background: tuple[int, Thread, Event] | None = None
-        self._starting = Lock()
+        self._is_opened = plan is None
+        self._start_over()
         if plan is None or (consent in ("granted", "local") and not self._is_silenced()):
             from reticent.device.engine import Engine
 
             self._engine = Engine(plan, state, segment, policy, clock, self._faults)
-            fork.watch(self)
+            process.watch(self)
         elif self._is_silenced():
             _tell_do_not_track(state, clock)
 
@@ -154,11 +155,11 @@ class Device:
 
         Totals stop at the metric's max_value. What is not a number, or negative, counts as 0.
         """
-        self._record(metric, amount, round, replaces=False)
+        self._record(metric, amount, round, "add")
 
     def set(self, metric: str, value: object, *, round: int | None = None) -> None:  # noqa: A002
         """Set a metric's total in a round, the one under way unless another is given."""
-        self._record(metric, value, round, replaces=True)
+        self._record(metric, value, round, "set")
 
     def choose(self, metric: str, label: str, *, round: int | None = None) -> None:  # noqa: A002
         """
@@ -166,17 +167,63 @@ class Device:
 
         Of several in a round, the one that the plan picks counts: the last, unless it says the first.
         """
-        self._record(metric, label, round, replaces=True)
+        self._record(metric, label, round, "set")
 
-    def _record(self, metric: str, amount: object, number: int | None, *, replaces: bool) -> None:
+    def _record(self, metric: str, amount: object, number: int | None, mode: Mode) -> None:
+        """In memory only, and without a lock to wait for: the host may be in a signal handler."""
+        engine = self._engine
+        try:
+            if engine is None or not engine.plans.answers:
+                return
+            if self._closed:
+                self._faults.add("closed")
+                return
+            if not engine.untracked:
+                engine.record(metric, amount, number, mode)
+            elif self._is_silenced():
+                return
+            self._writer.wake()
+        except Exception as error:
+            self._faults.add(kind_of(error))
+
+    def save(self, timeout: float = 0.25) -> bool:
+        """
+        Write now what waits in memory; returns whether all of it is in the file.
+
+        It is written within a second anyway, before a round is answered, before a fork, by `close` and when the
+        program ends. Only a process that is killed loses what came in the last second. `timeout`: how long to
+        wait where another process has locked the file, s.
+        """
         with self._faults:
-            engine = self._answering_engine()
-            if engine is not None:
-                engine.record(metric, amount, number, replaces=replaces)
-                self._keep_running()
+            return self._write_pending(timeout)
+        return False
+
+    def _start_over(self) -> None:
+        """Threads of our own, which this process does not share with its parent."""
+        self._writer = Writer(self._write_soon, self._faults)
+        self._sender = Sender(self._send_soon, self._faults)
+
+    def _write_soon(self) -> bool:
+        """What the writer's thread does; in a child it also starts the other one."""
+        if self._started:
+            self._keep_running()
+        return self._write_pending(0.25)
+
+    def _write_pending(self, patience: float) -> bool:
+        """Write what waits in memory, unless it is not to be kept; returns whether nothing waits any more."""
+        engine = self._engine
+        if engine is None or not self._takes_values(engine):
+            return True
+        engine.write_pending(patience)
+        if engine.has_pending:
+            return False
+        if self._closed:
+            engine.state.close()
+        return True
 
     def _recorded(self, number: int) -> dict[str, Value]:
         """The totals of a round not answered yet, for `reticent.testing`."""
+        self.save()
         return self._engine.values(number) if self._engine else {}
 
     # Reports
@@ -259,22 +306,19 @@ class Device:
         """Every report of this device and what they may have told."""
         from reticent.device.receipt import Receipt
 
-        problem = "DO_NOT_TRACK is set; the state file is not read"
         with self._faults:
-            if self._engine is not None:
-                problem = "the state file cannot be read"
+            if self._engine is not None and not self._closed:
                 return self._engine.receipt()
-        return Receipt(self._name, problem=problem)
+        return Receipt(self._name, problem=self._problem())
 
     def status(self) -> Status:
         """How the device is doing: what it answers, why not, what waits, what went wrong."""
         from reticent.device.receipt import Status
 
-        problem = ""
         with self._faults:
-            if self._engine is not None:
-                problem = "the state file cannot be read"
-                return self._engine.status(do_not_track=self._is_silenced())
+            if self._engine is not None and not self._closed:
+                sends = None if self._is_opened else self._transport is not None
+                return self._engine.status(do_not_track=self._is_silenced(), sends=sends)
         return Status(
             self._name,
             do_not_track=self._is_silenced(),
@@ -282,8 +326,16 @@ class Device:
             answers=self._engine is not None and self._engine.plans.answers,
             current_round=self.current_round,
             notes=self._faults.all(None),
-            problem=problem,
+            problem=self._problem() if self._engine else "",
         )
+
+    def _problem(self) -> str:
+        """Why nothing can be read of the state file just now."""
+        if self._closed and self._engine is not None and self._engine.has_pending:
+            return "the device is closed, and has values that it could not write: the state file is locked"
+        if self._closed:
+            return "the device is closed"
+        return "the state file cannot be read" if self._engine else "the state file is not read: see status()"
 
     # Life
 
@@ -293,23 +345,26 @@ class Device:
             self._started = True
             self._keep_running()
 
-    def close(self) -> None:
-        """Stop the background thread and let go of the file. What waits is sent at the next start."""
+    def close(self) -> bool:
+        """
+        Stop the background thread, write what waits in memory and let go of the file.
+
+        Returns whether all values are in the file. Where another process has locked it for two seconds they
+        are not: they stay in memory, and are written as soon as it is free or, at the latest, when the program
+        ends. Reports that wait are sent at the next start.
+        """
+        done = True
         with self._faults:
             self._started = False
-            background, self._background = self._background, None
-            if background is not None and background[0] == os.getpid():
-                _, thread, stop = background
-                stop.set()
-                if thread is not current_thread():
-                    thread.join(timeout=0.1)  # only as long as it takes when it is idle
+            self._sender.stop()
             if self._engine is not None and not self._closed:
-                try:
-                    if self._answering_engine() is not None:
-                        self._engine.write_pending()
-                finally:
-                    self._closed = True
+                self._closed, done = True, False
+                done = self.save(_LONGEST_CLOSE)
+                if not done:
+                    self._writer.wake()
+                if done:
                     self._engine.state.close()
+        return done
 
     def __enter__(self) -> Device:
         self.start()
@@ -319,21 +374,26 @@ class Device:
         self.close()
 
     def before_fork(self) -> None:
-        """Called by `fork`."""
+        """Called by `process`: what waits in memory is this process's to write."""
+        self.save()
         if self._engine is not None:
             self._engine.state.before_fork()
 
     def after_fork_in_parent(self) -> None:
-        """Called by `fork`."""
+        """Called by `process`."""
         if self._engine is not None:
             self._engine.state.after_fork_in_parent()
 
     def after_fork_in_child(self) -> None:
-        """Called by `fork`."""
+        """Called by `process`."""
         self._faults.after_fork_in_child()
-        self._background, self._starting = None, Lock()
+        self._start_over()
         if self._engine is not None:
             self._engine.after_fork_in_child()
+
+    def before_exit(self) -> None:
+        """Called by `process`."""
+        self.save(_LONGEST_CLOSE)
 
     def _is_silenced(self) -> bool:
         """Whether a rule of the policy keeps the device silent where this program runs."""
@@ -342,34 +402,24 @@ class Device:
     def _answering_engine(self) -> Engine | None:
         """The engine, if values are taken and rounds answered, as far as can be told without the file."""
         engine = self._engine
-        if engine is None or self._closed:
-            return None
+        return engine if engine is not None and not self._closed and self._takes_values(engine) else None
+
+    def _takes_values(self, engine: Engine) -> bool:
         engine.heed_do_not_track(self._is_silenced())
-        return engine if engine.plans.answers and not engine.untracked else None
+        return engine.plans.answers and not engine.untracked
 
     def _keep_running(self) -> None:
-        """Start the background thread if there should be one and there is none in this process."""
-        if not self._started or self._transport is None or self._answering_engine() is None:
-            return
-        with self._starting:
-            if self._background is None or self._background[0] != os.getpid():
-                stop = Event()
-                thread = Thread(target=self._work_until, args=(stop,), name="reticent", daemon=True)
-                self._background = os.getpid(), thread, stop
-                thread.start()
+        """Start the background thread if there should be one."""
+        if self._transport is not None and self._answering_engine() is not None:
+            self._sender.start()
 
-    def _work_until(self, stop: Event) -> None:
-        """In the background: do what is due, and sleep until there is something again."""
-        seconds = 0.0
-        while not stop.wait(seconds):
-            seconds = _SLEEP_IN_TROUBLE
-            with self._faults:
-                engine, transport = self._work_on_state(), self._transport
-                if engine is None or transport is None:
-                    seconds = _LONGEST_SLEEP
-                else:
-                    engine.send_due(transport, time.monotonic() + 60.0, early=False)
-                    seconds = min(max(engine.next_due() - self._clock(), _SHORTEST_SLEEP), _LONGEST_SLEEP)
+    def _send_soon(self) -> float:
+        """What the background thread does: answer and send what is due; returns when to come back, s from now."""
+        engine, transport = self._work_on_state(), self._transport
+        if engine is None or transport is None:
+            return LONGEST_SLEEP
+        engine.send_due(transport, time.monotonic() + 60.0, early=False)
+        return engine.next_due() - self._clock()
 
     def _work_on_state(self) -> Engine | None:
         """Write what waits in memory, then answer what is due; None where nothing is answered."""

@@ -3,11 +3,14 @@ The state file: how it is opened, and how threads, processes and forks share it.
 
     absent or empty                       fresh: a new secret
     ours and whole                        opened; its mode is tightened to 0600
-    another program's database            StateError, untouched
+    another program's file                StateError, untouched: neither its content nor its mode
     another plan's, or a newer layout     StateError, untouched
     locked, read-only, not a file         StateError
-    anything else (corrupt, truncated,    quarantined: renamed beside, a new secret, a new epoch
-    no database, tables missing)
+    ours and broken (corrupt, truncated,  quarantined: renamed beside, a new secret, a new epoch
+    tables missing), or nothing but zeros
+
+A file is ours by its header, by the text of our tables in any of its pages, or because this process had it
+open. What cannot be told from another program's file is treated as one.
 
 Whoever opens holds a lock on the folder meanwhile, so that two processes agree on one secret.
 
@@ -37,7 +40,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reticent.device import ledger, outbox, plans
-from reticent.device.faults import BusyError
+from reticent.device.backlog import BusyError
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.quarantine import COMPANIONS, Identity, beside, make_file
 from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES, device_row, has_misfits
@@ -45,6 +48,9 @@ from reticent.errors import ReticentError, StateError
 
 _CHECKPOINT_PAGES = 48
 """The log is copied into the file, which costs a sync, when it has grown to so many pages of 4 kB."""
+
+_LARGEST_SEARCHED = 1 << 24
+"""Of a file that is no database so many bytes are searched for what makes it ours."""
 
 _abandoned: list[object] = []
 """Connections of a parent process: closing them here would undo the parent's log."""
@@ -70,7 +76,7 @@ class StateFile:
 
     `identity` is asked for when a file has to be made; None means that it must exist, and that nothing is
     ever replaced. `opened` is called within a transaction each time the file was opened, also when it was
-    found replaced in between.
+    found replaced in between. `forked` is called in a child that comes from a fork that Python did not see.
     """
 
     def __init__(
@@ -78,6 +84,7 @@ class StateFile:
         path: Path,
         identity: Callable[[], Identity] | None,
         opened: Callable[[Opened], None],
+        forked: Callable[[], None],
         patience: float = 2.0,
     ) -> None:
         self.path = path
@@ -85,6 +92,7 @@ class StateFile:
         """Of the file in use, so that its absence is not taken for a fresh start."""
         self._identity = identity
         self._opened = opened
+        self._forked = forked
         self._lock = threading.RLock()
         self._depth = 0
         self._connection: sqlite3.Connection | None = None
@@ -114,8 +122,18 @@ class StateFile:
         return connection
 
     @contextmanager
-    def transaction(self, *, durable: bool = False, patience: float = 0.25) -> Iterator[sqlite3.Connection]:
-        """All or nothing; with `durable`, on the disk when the block is left."""
+    def transaction(
+        self,
+        *,
+        durable: bool = False,
+        patience: float = 0.25,
+        committed: Callable[[], None] = lambda: None,
+    ) -> Iterator[sqlite3.Connection]:
+        """
+        All or nothing; with `durable`, on the disk when the block is left.
+
+        `committed` is called once it is, before another thread can begin a transaction.
+        """
         with self._hold(patience) as connection:
             connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
             # Before BEGIN: within a transaction SQLite does not change it.
@@ -127,6 +145,7 @@ class StateFile:
             except BaseException:
                 self._roll_back(connection)
                 raise
+            committed()
 
     @contextmanager
     def view(self, patience: float = 2.0) -> Iterator[sqlite3.Connection]:
@@ -172,6 +191,8 @@ class StateFile:
 
     def after_fork_in_child(self) -> None:
         """A lock of our own; the next transaction connects."""
+        self._disconnect()  # there is a connection where another thread held it for too long before the fork
+        self._pid = os.getpid()
         self._lock = threading.RLock()
         self._depth = 0
 
@@ -182,16 +203,17 @@ class StateFile:
             raise BusyError
         self._depth += 1
         try:
-            if self._closed:
+            if self._closed or self._depth > 1:  # a signal handler, in the middle of another transaction
                 raise BusyError
             if self._pid != os.getpid():  # a fork that Python's hooks did not see
                 self._disconnect()
                 self._pid = os.getpid()
+                self._forked()
             if self._connection is not None and self._inode != _inode(self.path):
                 self._disconnect()
                 self._inode = None
             connection = self._connection = self._connection or self._reconnect(patience)
-            if self._log_to_wipe and self._depth == 1:
+            if self._log_to_wipe:
                 with suppress(Exception):
                     connection.execute("PRAGMA busy_timeout = 50")
                     busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -224,11 +246,12 @@ class StateFile:
         """Open, create or replace the file; see the table above. The folder is locked."""
         path = self.path
         _check_place(path)
-        tightened = _tighten(path)
-        fault = ""
+        fault, tightened = "", False
         try:
             if not _is_absent(path):
-                _check_header(path)  # before SQLite may touch the file
+                # Before anything touches the file, SQLite included.
+                _check_header(path, known_as_ours=self.epoch is not None)
+                tightened = _tighten(path)
                 connection = self.connect(path, patience)
                 try:
                     # One picture: another process may take up a plan between two looks at the file.
@@ -254,6 +277,7 @@ class StateFile:
                 f"{path}: cannot be read as a state file ({fault}).\n"
                 "  Hint: the program it belongs to sets it aside at its next start."
             )
+        _tighten(path)
         try:
             epoch = make_file(path, identity, fault, self.epoch)
             return Opened(self.connect(path, patience), epoch > 0, False)
@@ -357,14 +381,19 @@ def _is_absent(path: Path) -> bool:
     return True
 
 
-def _check_header(path: Path) -> None:
-    """Tell ours from others' by the first bytes."""
+def _check_header(path: Path, *, known_as_ours: bool) -> None:
+    """Tell ours from others'."""
     with path.open("rb") as file:
         header = file.read(100)
-    if len(header) < 100 or header[:16] != b"SQLite format 3\x00":
+        is_whole = len(header) == 100 and header[:16] == b"SQLite format 3\x00"
+        is_ours = int.from_bytes(header[68:72], "big") == APPLICATION_ID or known_as_ours
+        if not is_ours and not is_whole:
+            content = header + file.read(_LARGEST_SEARCHED)
+            is_ours = not any(content) or b"CREATE TABLE device (" in content
+    if not is_ours:
+        raise StateError(f"{path}: this is another program's file; give the device a file of its own.")
+    if not is_whole or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise _BrokenError("not a database")
-    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise StateError(f"{path}: this is another program's database; give the device a file of its own.")
     if int.from_bytes(header[60:64], "big") > LAYOUT:
         raise StateError(f"{path}: written by a newer reticent; update this program.")
     if not {header[18], header[19]} <= {1, 2}:  # SQLite would open it, for reading only

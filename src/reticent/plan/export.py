@@ -8,7 +8,6 @@ and need not compute e^ε.
 from __future__ import annotations
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import DBitFlip, HadamardBit, OneBitMean, bucket_window
 from reticent.plan.metric import Metric
 from reticent.plan.plan import Plan
 
@@ -45,7 +44,10 @@ def export_plan(plan: Plan) -> dict[str, object]:
 
 def _metric(metric: Metric) -> dict[str, object]:
     mechanism = metric.mechanism
-    exported: dict[str, object] = {
+    if mechanism.exported is None:
+        expected = "a mechanism that devices in other languages know"
+        raise ParameterError(f"metrics.{metric.name}.mechanism", expected, mechanism.name)
+    return {
         "name": metric.name,
         "kind": metric.kind,
         "unit": metric.unit,
@@ -55,22 +57,7 @@ def _metric(metric: Metric) -> dict[str, object]:
         "low": str(mechanism.response.low),
         "flip": str(metric.flip.threshold),
         "digest": metric.digest.hex(),
+        **mechanism.exported,
+        **({"labels": list(metric.labels), "pick": metric.pick} if metric.labels else {}),
+        **({"absent": True} if metric.absent and not metric.labels else {}),
     }
-    points = [str(point) for point in mechanism.points]
-    if isinstance(mechanism, OneBitMean):
-        exported["points"] = points
-        exported["thresholds"] = [str(threshold) for threshold in mechanism.cell_thresholds]
-    elif isinstance(mechanism, HadamardBit | DBitFlip):
-        exported["edges"] = points
-    else:
-        expected = "one of one-bit-mean, hadamard-bit and d-bit-flip, which other devices know"
-        raise ParameterError(f"metrics.{metric.name}.mechanism", expected, mechanism.name)
-    if metric.labels:
-        exported["labels"], exported["pick"] = list(metric.labels), metric.pick
-    elif metric.absent:
-        exported["absent"] = True
-    if isinstance(mechanism, DBitFlip):
-        count = len(mechanism.buckets)
-        exported["variant"], exported["label"] = mechanism.variant, mechanism.label
-        exported["order"] = bucket_window(mechanism.label, count, count, 0)
-    return exported

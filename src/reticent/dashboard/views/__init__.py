@@ -11,6 +11,7 @@ from reticent.dashboard import labels
 from reticent.dashboard.charts import Mark
 from reticent.dashboard.points import Point
 from reticent.estimates import Quantile
+from reticent.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,11 @@ _LEADS = {
 _LEAD_OF_PRESENT = "half of the devices with a value are below"
 TRENDS = {"mean": "mean", "histogram": "median", "choice": "share that chose", "flag": "share"}
 """What is followed from round to round, by kind."""
+
+
+def period_name(plan: Plan, period: str | None = None) -> str:
+    """What a figure of a plan is of: the period asked for, or what its devices answer in."""
+    return period or ("window" if plan.answers.sampled else "round")
 
 
 def headline(point: Point) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from reticent.dashboard import charts, labels
-from reticent.dashboard.params import CONFIDENCES, NotHereError, Params
+from reticent.dashboard.params import CONFIDENCES, PERIODS, NotHereError, Params
 from reticent.dashboard.points import Point, PointReader, comparable, latest
-from reticent.dashboard.views import TRENDS, View, headline, interval, mark
-from reticent.estimates import Estimate, HistogramEstimate, cumulative, norm_sub
+from reticent.dashboard.views import TRENDS, View, headline, interval, mark, period_name
+from reticent.estimates import Estimate, HistogramEstimate, cumulative, decimals, norm_sub
 from reticent.plan import ABSENT, Metric, Plan
 from reticent.results import Result
 
@@ -25,10 +25,12 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
     """The page of a metric."""
     mean = metric.mechanism.kind == "mean"
     segment = dict([params.segment]) if params.segment and not mean else {}
-    points = reader.points(plan, metric.name, params.rounds, params.confidence, segment=segment)
+    points = reader.points(
+        plan, metric.name, params.rounds, params.confidence, segment=segment, per=params.period
+    )
     chosen = latest(points)
     if params.round is not None and not mean:
-        chosen = next((point for point in points if point.round == params.round), None)
+        chosen = next((point for point in points if point.round <= params.round <= point.to), None)
         if chosen is None:
             raise NotHereError("round", str(params.round), f"/plans/{plan.name}/metrics/{metric.name}")
     same = comparable(points, chosen)
@@ -40,6 +42,8 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
         "headline": None,
         "trend": TRENDS[metric.kind],
         "omitted": len(points) - len(same),
+        "period": period_name(plan, params.period),
+        "periods": [(name, f"per {name}") for name in PERIODS],
     }
     twin = {
         "plan": plan.name,
@@ -50,6 +54,7 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
         "description": metric.description,
         "max_value": float(metric.max_value),
         "confidence": params.confidence / 100,
+        "period": shown["period"],
         "rounds": params.rounds,
     }
     if mean:
@@ -92,9 +97,8 @@ def _mean(reader: PointReader, plan: Plan, metric: Metric, params: Params, point
         for shade, (tag, same) in enumerate(lines.items())
     ]
     apart = f", apart by {params.by}" if params.by else ""
-    label = (
-        f"{TRENDS[metric.kind]} of {metric.name} per round{apart}, with its {params.confidence} % interval"
-    )
+    per = f"per {period_name(plan, params.period)}{apart}"
+    label = f"{TRENDS[metric.kind]} of {metric.name} {per}, with its {params.confidence} % interval"
     in_range = f"{interval(last)} out of 0 to {labels.rounded(top, 6)} {unit}"
     long = points[0].start - points[-1].start > 300 * 86_400  # dates need their year
     shown = {
@@ -118,7 +122,7 @@ def _by_tag(
     reader: PointReader, plan: Plan, metric: Metric, params: Params, last: Point | None
 ) -> dict[str, list[Point]]:
     """Points per tag: those asked for, then those with most reports, as many as can be told apart."""
-    points = reader.points(plan, metric.name, params.rounds, params.confidence, by=params.by)
+    points = reader.points(plan, metric.name, params.rounds, params.confidence, params.by, per=params.period)
     by_tag: dict[str, list[Point]] = {}
     for point in comparable(points, last):
         by_tag.setdefault(point.segment[params.by], []).append(point)
@@ -130,10 +134,12 @@ def _by_tag(
 
 def _mean_row(point: Point, tag: str = "", year: bool = True) -> dict[str, str]:
     """A line of a table."""
-    estimate, digits = point.shown, labels.decimals(point.half_width)
+    estimate, digits = point.shown, decimals(point.half_width)
     return {
         "tag": tag,
-        "round": str(point.round),
+        "rounds": f"round {point.round}"
+        if point.round == point.to
+        else f"rounds {point.round} to {point.to}",
         "begins": labels.moment(point.start, year),
         "when": labels.span(point.start, point.end),
         "value": labels.number(estimate.value, digits),
@@ -183,16 +189,19 @@ def _histogram(
     twin: dict[str, Any] = {
         "segment": segment,
         "round": chosen.round if chosen else None,
+        "from": chosen.round if chosen else None,
+        "to": chosen.to if chosen else None,
         "state": chosen.state if chosen else None,
         "histogram": None,
         "medians": [point.to_dict() for point in points],
     }
-    result = chosen and reader.histogram(plan, chosen, params.confidence, segment)
+    result = chosen and reader.histogram(chosen, params.confidence)
     if not chosen or not result or not isinstance(result.estimate, HistogramEstimate):
         return {}, twin
     place = points.index(chosen)
     marks = [mark(point) for point in reversed(points)]
-    label = f"{TRENDS[metric.kind]} of {metric.name} per round, with its {params.confidence} % interval"
+    per = f"per {period_name(plan, params.period)}"
+    label = f"{TRENDS[metric.kind]} of {metric.name} {per}, with its {params.confidence} % interval"
     balance = result.balance
     pictures, shares = _shares(result, result.estimate, params)
     shown = {
@@ -238,7 +247,7 @@ def _shares(result: Result, histogram: HistogramEstimate, params: Params) -> Par
     )
     rows = []
     for bucket, share in zip(buckets, projected, strict=True):
-        digits = labels.decimals(100 * bucket.half_width)
+        digits = decimals(100 * bucket.half_width)
         rows.append(
             {
                 "bucket": _bucket_name(bucket),

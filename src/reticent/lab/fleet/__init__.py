@@ -1,6 +1,6 @@
 """Simulated devices: where their values come from, what they answer, and sending it to a real collector."""
 
-from reticent.lab.fleet.draws import HashDraws
+from reticent.lab.fleet.draws import FleetDraws, HashDraws, Places
 from reticent.lab.fleet.fleets import SdkFleet, VectorisedFleet
 from reticent.lab.fleet.memo import high_word
 from reticent.lab.fleet.population import (
@@ -14,7 +14,7 @@ from reticent.lab.fleet.population import (
     taken_by,
 )
 from reticent.lab.fleet.recorded import Recorded, ValuesError, read_values
-from reticent.lab.fleet.replay import ReplayError, replay, send_packed
+from reticent.lab.fleet.send import SendError, send_packed
 from reticent.lab.fleet.usage import EDITOR, FORZA_HORIZON_4, GRAN_TURISMO_SPORT, THE_CREW_2, AppUsage
 
 __all__ = [
@@ -26,11 +26,13 @@ __all__ = [
     "AgeInDays",
     "AppUsage",
     "Constant",
+    "FleetDraws",
     "HashDraws",
+    "Places",
     "Population",
     "Recorded",
-    "ReplayError",
     "SdkFleet",
+    "SendError",
     "TruncatedNormal",
     "Uniform",
     "ValuesError",
@@ -38,7 +40,6 @@ __all__ = [
     "high_word",
     "population",
     "read_values",
-    "replay",
     "send_packed",
     "taken_by",
 ]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from reticent.cli.audit import audit
+from reticent.cli import command
 
 PLAN = """
 [plan]
@@ -58,7 +58,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(audit, [str(argument) for argument in arguments])
+    return CliRunner().invoke(command(), ["audit", *(str(argument) for argument in arguments)])
 
 
 SMALL = ("--reports", 5000, "--sdk-devices", 2)

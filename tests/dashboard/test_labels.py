@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reticent.counts import HistogramCounts
 from reticent.dashboard import labels
-from reticent.estimates import balance
+from reticent.estimates import balance, decimals
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
 from reticent.plan import Metric
 
@@ -23,7 +23,7 @@ def test_a_number_reads_back_as_itself(value: float, digits: int) -> None:
 
 @given(st.floats(1e-6, 1e9))
 def test_a_half_width_keeps_two_significant_digits(half_width: float) -> None:
-    shown = float(labels.number(half_width, labels.decimals(half_width)).replace(",", ""))
+    shown = float(labels.number(half_width, decimals(half_width)).replace(",", ""))
     assert shown == pytest.approx(half_width, rel=0.051)
 
 

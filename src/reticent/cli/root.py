@@ -16,15 +16,13 @@ from reticent.cli.count import count
 from reticent.cli.demo import demo
 from reticent.cli.design import design
 from reticent.cli.device import device
-from reticent.cli.doctor import doctor
-from reticent.cli.extras import extra_of
-from reticent.cli.keys import keys
+from reticent.cli.doctor import doctor, extra_of
 from reticent.cli.output import as_json, print_json
 from reticent.cli.plan import plan
 from reticent.cli.reading import estimate, export, rounds
 from reticent.cli.serve import serve
 from reticent.cli.simulate import simulate
-from reticent.cli.store import store
+from reticent.cli.store import keys, store
 from reticent.errors import MissingExtraError, ReticentError
 
 

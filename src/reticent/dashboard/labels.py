@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from reticent.estimates import Balance
+from reticent.estimates import Balance, decimals
 from reticent.plan import Metric
 
 MINUS = "\N{MINUS SIGN}"
@@ -20,16 +20,6 @@ _LARGER: dict[str, list[tuple[float, str]]] = {
     "byte": [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")],
 }
 _SHORT = {"ms": "millisecond", "s": "second", "sec": "second", "min": "minute", "h": "hour", "b": "byte"}
-
-
-def decimals(half_width: float) -> int:
-    """
-    How many decimals show a half-width with two significant digits.
-
-    >>> [decimals(half_width) for half_width in (312, 5.2, 0.05)]
-    [0, 1, 3]
-    """
-    return max(0, 1 - math.floor(math.log10(half_width))) if half_width > 0 else 3
 
 
 def number(value: float, digits: int = 0) -> str:

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 from reticent import imported_when_used
 from reticent.errors import PlanError, Problem
-from reticent.plan.answers import Answers, Window
-from reticent.plan.metric import ABSENT, OTHER, Group, Metric, MetricKind, Segment
+from reticent.plan.metric import ABSENT, OTHER, Answers, Group, Metric, MetricKind, Segment, Window
 from reticent.plan.plan import Plan, Round
 
 if TYPE_CHECKING:

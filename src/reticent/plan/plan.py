@@ -6,15 +6,14 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
 from reticent.errors import ParameterError, PlanError, Problem
-from reticent.plan.answers import Answers, Window
-from reticent.plan.metric import Group, JointLimit, Metric, Segment
+from reticent.plan.metric import Answers, Group, JointLimit, Metric, Segment, Window
 from reticent.plan.parse import MAX_TEXT, parse
 
 
@@ -139,6 +138,10 @@ class Plan:
             place += metric.bits
         raise KeyError(name)
 
+    def has_expired(self, unix_seconds: float) -> bool:
+        """Whether devices have stopped answering: they do at 00:00 UTC of the day `expires`."""
+        return self.expires is not None and self.expires <= datetime.fromtimestamp(unix_seconds, UTC).date()
+
     def round_at(self, unix_seconds: float) -> int:
         """The number of the round that is under way at a time."""
         return int(unix_seconds // self.round_seconds)
@@ -175,6 +178,6 @@ class Plan:
         return {segment.name: segment.tag(values.get(segment.name)) for segment in self.segments}
 
     def _repr_html_(self) -> str:
-        from reticent.plan.card import plan_html
+        from reticent.plan.page import plan_html
 
         return plan_html(self)

@@ -9,7 +9,7 @@ from reticent.dashboard import charts, labels
 from reticent.dashboard.params import CONFIDENCES, PERIODS, NotHereError, Params
 from reticent.dashboard.points import Point, PointReader, comparable, latest
 from reticent.dashboard.views import TRENDS, View, headline, interval, mark, period_name
-from reticent.estimates import Estimate, HistogramEstimate, cumulative, norm_sub
+from reticent.estimates import Estimate, HistogramEstimate, cumulative, decimals, norm_sub
 from reticent.plan import ABSENT, Metric, Plan
 from reticent.results import Result
 
@@ -134,7 +134,7 @@ def _by_tag(
 
 def _mean_row(point: Point, tag: str = "", year: bool = True) -> dict[str, str]:
     """A line of a table."""
-    estimate, digits = point.shown, labels.decimals(point.half_width)
+    estimate, digits = point.shown, decimals(point.half_width)
     return {
         "tag": tag,
         "rounds": f"round {point.round}"
@@ -247,7 +247,7 @@ def _shares(result: Result, histogram: HistogramEstimate, params: Params) -> Par
     )
     rows = []
     for bucket, share in zip(buckets, projected, strict=True):
-        digits = labels.decimals(100 * bucket.half_width)
+        digits = decimals(100 * bucket.half_width)
         rows.append(
             {
                 "bucket": _bucket_name(bucket),

@@ -59,6 +59,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("serve", "plan.toml", *STORE, "--listen", "0.0.0.0:{port}"), 1, "nothing can listen there"),
     (("demo", "--once", "--port", "{port}"), 1, "--port; 0 takes any that is free"),
     (("serve", "plan.toml", "--store", "sqlite:///new.db", "--listen", "0.0.0.0:0"), 1, "reticent keys create"),
+    (("serve", "plan.toml", "--store", "sqlite:///new.db", "--listen", "[::]:0"), 1, "reticent keys create"),
     # names
     (("estimate", *STORE, "--metric", "editor_second"), 1, "Hint: --metric editor_seconds?"),
     (("estimate", "--counts", "counts.parquet", "--metric", "editor_second"), 1, "--metric editor_seconds?"),

@@ -39,11 +39,11 @@ def test_sealed_rounds_are_estimated_once_and_open_ones_each_time(
     fleet = SdkFleet(world.plan, 40, seed=3)
     for number in (now - 3, now - 2, now - 1):
         world.answer(fleet, number, {"minutes": [100] * 40}, seal=number < now - 1)
-    asked: list[int] = []
+    estimated: list[int] = []
     results = world.results.results
 
     def watched(period: Period, *rest: Any) -> Any:
-        asked.append(period.first)
+        estimated.append(period.first)
         return results(period, *rest)
 
     monkeypatch.setattr(world.results, "results", watched)
@@ -51,7 +51,7 @@ def test_sealed_rounds_are_estimated_once_and_open_ones_each_time(
     first = world.get(path).json()
     assert world.get(path).json() == first
     assert world.get(f"{path}?confidence=99").json() != first, "another confidence is another estimate"
-    assert asked == [now - 1, now - 2, now - 3, now - 1, now - 1, now - 2, now - 3]
+    assert estimated == [now - 1, now - 2, now - 3, now - 1, now - 1, now - 2, now - 3]
 
     world.store.seal(RoundKey("app-usage", 1, now - 1))
     after = world.get(path).json()["series"][0]["points"][0]

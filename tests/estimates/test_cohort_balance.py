@@ -109,11 +109,11 @@ def test_honest_fleets_set_it_off_as_seldom_as_it_says(metric: Metric, devices: 
 
 @pytest.mark.parametrize("metric", [WINDOWS, UNEVEN_WINDOWS])
 def test_shares_are_those_of_the_cohorts(metric: Metric) -> None:
-    asked = [0] * len(shares_of_rows(metric))
+    cohorts = [0] * len(shares_of_rows(metric))
     for cohort in range(COHORTS):
         for bucket in metric.mechanism.rows_of(cohort):
-            asked[bucket] += 1
-    assert shares_of_rows(metric) == tuple(count / COHORTS for count in asked)
+            cohorts[bucket] += 1
+    assert shares_of_rows(metric) == tuple(count / COHORTS for count in cohorts)
     assert len(set(shares_of_rows(UNEVEN_WINDOWS))) > 1, (
         "256 is no multiple of 9: shares differ, and are right"
     )

@@ -168,7 +168,8 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
     warnings = lint(plan, today=datetime.fromtimestamp(now, UTC).date())
     problems = hints(plan, rounds, now)
     asked = [_asked(plan, metric, card) for metric in plan.metrics]
-    matched = plan_tracking(plan, max((info["reports"] for info in rounds), default=0) or FLEET)
+    periods = reader.results.periods(plan.name, params.rounds)  # a device answers once in each
+    matched = plan_tracking(plan, max((period.reports for period in periods), default=0) or FLEET)
     return View(
         template="plan.html",
         title=plan.name,

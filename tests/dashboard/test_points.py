@@ -197,7 +197,7 @@ def test_the_pages_point_at_the_newest_uneven_round(make_world: Callable[..., Wo
         assert UNEVEN in answer.text
         assert "leave no trace" in answer.text
     twin = world.get(f"{METRIC}/starts.json").json()["histogram"]["balance"]
-    window = world.plan.by_name["starts"].mechanism.window(3)
+    window = world.plan.by_name["starts"].mechanism.rows_of(3)
     assert {row["row"] for row in twin["over"]} == set(window)
     assert UNEVEN not in world.get(f"{METRIC}/editor_seconds").text, "a mean cannot show it"
 

@@ -245,7 +245,7 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
     shown = {
         "metric": metric,
         "path": f"/plans/{plan.name}/metrics/{metric.name}",
-        "mechanism": mechanism.summary,
+        "mechanism": mechanism.title,
         "range": metric.range_in_words(f"{labels.rounded(top, 6)} {labels.plural(metric.unit)}".strip()),
         "epsilon": printed(epsilon),
         "flip": labels.percent(flip),
@@ -259,7 +259,7 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
         "max_value": top,
         "labels": list(metric.labels),
         "absent": metric.absent,
-        "mechanism": mechanism.summary,
+        "mechanism": mechanism.title,
         "epsilon": epsilon,
         "flip": flip,
     }

@@ -26,6 +26,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("plan", "diff", "plan.toml", "nope.toml"), 2, "'nope.toml' does not exist"),
     (("audit", "nope.toml"), 2, "'nope.toml' does not exist"),
     (("simulate", "nope.toml"), 2, "'nope.toml' does not exist"),
+    (("agent", "nope.toml", "--state", "x.db"), 2, "'nope.toml' does not exist"),
     (("simulate", "plan.toml", "--values", "nope.csv"), 1, "nope.csv: No such file"),
     (("serve", "nope.toml", *STORE), 2, "'nope.toml' does not exist"),
     (("device", "status", "nope.db"), 2, "'nope.db' does not exist"),

@@ -37,7 +37,22 @@ def plan_file(tmp_path: Path, tools: Any) -> str:
     return str(path)
 
 
+def refused(*arguments: str) -> str:
+    """What `reticent serve` says when it does not start; tests/cli/test_errors.py has more such cases."""
+    done = CliRunner().invoke(command(), ["serve", *arguments])
+    assert done.exit_code == 1
+    return done.stderr
+
+
 # Starting
+
+
+def test_an_expired_plan_is_warned_about(plan_file: str, tmp_path: Path) -> None:
+    Path(plan_file).write_text(
+        Path(plan_file).read_text().replace("[plan]", "[plan]\nexpires = 2020-01-01", 1)
+    )
+    told = refused(plan_file, "--store", f"sqlite:///{tmp_path}/s.db", "--listen", "0.0.0.0:0")
+    assert "expired on 2020-01-01: devices no longer answer it." in told
 
 
 def test_with_keys_it_may_listen_anywhere(start: Callable[..., Any], tools: Any, tmp_path: Path) -> None:
@@ -60,8 +75,8 @@ def test_another_plan_of_the_same_version_is_refused(plan_file: str, tmp_path: P
     opened = open_store(store)
     opened.register(Plan.from_toml(Path(plan_file).read_text().replace("360", "370")))
     opened.close()
-    done = CliRunner().invoke(command(), ["serve", plan_file, "--store", store, "--listen", "127.0.0.1:0"])
-    assert (done.exit_code, "is known with other content" in done.stderr) == (1, True)
+    told = refused(plan_file, "--store", store, "--listen", "127.0.0.1:0")
+    assert "is known with other content" in told
 
 
 def test_settings_come_from_the_environment_and_the_store_from_a_file(tools: Any, tmp_path: Path) -> None:

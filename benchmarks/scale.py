@@ -12,24 +12,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import re
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+from tests.shared.spark import spark_cluster
 
-from reticent.frames import Arrow, DuckDB, Engine, Spark, count_lake
-from reticent.frames.spark import java_home, session
+from reticent.frames import Arrow, DuckDB, Engine, Spark, count_lake, spark_session
 from reticent.plan import Plan
 from reticent.stores import RoundKey, open_store
 from reticent.stores.lake import Columns, Part, folder_of
@@ -71,8 +65,8 @@ def make_lake(folder: Path, reports: int, per_file: int = PER_FILE) -> None:
         again = rows[: int(len(rows) * REPEATED)]
         for writer, part in enumerate((rows, again)):
             if len(part):
-                segment = Part(f"{writer:032x}", number, number, len(part))
-                (target / segment.name).write_bytes(columns.encode(KEY, part))
+                name = Part(f"{writer:032x}", number, number, len(part)).name
+                (target / name).write_bytes(columns.encode(KEY, part))
 
 
 def by_hand(folder: Path) -> tuple[float, int]:
@@ -91,70 +85,22 @@ def by_hand(folder: Path) -> tuple[float, int]:
 def by_engine(folder: Path, engine: Engine) -> tuple[float, int]:
     """Seconds and reports, all checks of the files included."""
     start = time.perf_counter()
-    (found,) = count_lake(f"lake:///{folder}", [KEY], engine)
-    return time.perf_counter() - start, found.reports
+    (count,) = count_lake(f"lake:///{folder}", [KEY], engine)
+    return time.perf_counter() - start, count.reports
 
 
 def by_spark(folder: Path, workers: int) -> tuple[float, int]:
     """The same on a cluster of this machine, once Java has warmed up on a smaller round that is not timed."""
     small = folder.with_name(f"{folder.name}-small")
-    with cluster(folder.parent, workers) as master, session(master, {"spark.executor.memory": "2g"}) as spark:
+    with (
+        spark_cluster(workers, memory="2g", folder=folder.parent) as cluster,
+        spark_session(cluster.url, {"spark.executor.memory": "2g"}) as spark,
+    ):
         if not small.exists():
             make_lake(small, 4_000_000, per_file=200_000)
         for _ in range(2):
             by_engine(small, Spark(spark))
         return by_engine(folder, Spark(spark))
-
-
-@contextmanager
-def cluster(folder: Path, workers: int) -> Iterator[str]:
-    """A standalone cluster on loopback: a master, and workers of one core."""
-    found = find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
-    home, java = Path(found.origin).parent, java_home()
-    place = Path(tempfile.mkdtemp(dir=folder))
-    environment = {
-        **os.environ,
-        **({"JAVA_HOME": java} if java else {}),
-        "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_LOCAL_DIRS": str(place / "local"),
-        "SPARK_WORKER_DIR": str(place / "work"),
-        "SPARK_DAEMON_MEMORY": "256m",
-    }
-    processes: list[subprocess.Popen[bytes]] = []
-
-    def start(name: str, role: str, *options: str) -> None:
-        with (place / name).open("wb") as log:
-            command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}", *options]
-            processes.append(
-                subprocess.Popen(  # noqa: S603 - Spark's own scripts
-                    command, env=environment, stdout=log, stderr=log, cwd=place, start_new_session=True
-                )
-            )
-
-    def said(name: str, pattern: str) -> str:
-        for _ in range(600):
-            match = re.search(pattern, (place / name).read_text())
-            if match:
-                return match[0]
-            time.sleep(0.1)
-        raise AssertionError((place / name).read_text())
-
-    try:
-        start("master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        master = said("master", r"spark://127\.0\.0\.1:\d+")
-        for number in range(workers):
-            start(f"worker-{number}", "worker.Worker", "-c", "1", "-m", "2g", "--webui-port", "0", master)
-        for number in range(workers):
-            said(f"worker-{number}", "Successfully registered")
-        yield master
-    finally:
-        for process in processes:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        shutil.rmtree(place, ignore_errors=True)
 
 
 RUNS = {

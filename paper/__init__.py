@@ -23,25 +23,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pkgutil import resolve_name
 
-from paper.claims import DAY, EPSILONS, Claim, Picture, Result, Run, Setting, Table, Verdict
+from paper.claims import Result, Run, Setting
 from reticent.errors import ParameterError
-
-__all__ = [
-    "ALL",
-    "DAY",
-    "EPSILONS",
-    "EXPERIMENTS",
-    "Claim",
-    "Experiment",
-    "Picture",
-    "Result",
-    "Run",
-    "Setting",
-    "Table",
-    "Verdict",
-    "chosen",
-    "run",
-]
 
 ALL = "all"
 

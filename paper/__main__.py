@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from paper import ALL, DAY, EXPERIMENTS, Run, Setting, Verdict, run
+from paper import ALL, EXPERIMENTS, run
+from paper.claims import DAY, Run, Setting, Verdict
 from reticent.cli.output import as_json, console, plan_file, print_json
 from reticent.cli.root import plain_faults
 from reticent.errors import MissingExtraError

@@ -15,21 +15,8 @@ from time import thread_time
 import numpy as np
 from numpy.typing import NDArray
 
+from paper import histograms
 from paper.claims import Result, Rows, Setting, table
-from paper.histograms import (
-    BUCKETS,
-    OURS,
-    PAPER,
-    Accepted,
-    Answers,
-    BitFlip,
-    EveryBucket,
-    Fleet,
-    Hadamard,
-    Method,
-    OneName,
-    ask,
-)
 from paper.means import FLIPS, MECHANISMS, estimated_means
 from paper.values import generator, in_parallel, stand_in
 from reticent.errors import ParameterError
@@ -93,15 +80,11 @@ def run(setting: Setting) -> Result:
     devices = min(DEVICES, *setting.fleets)
     population = stand_in(setting)
     values = population.values(devices, 1, generator(setting.seed, "check", "values"))[0].astype(np.int64)
-    mechanisms: list[str | Method] = [*MECHANISMS, *PAPER, *OURS]
+    mechanisms: list[str | histograms.Method] = [*MECHANISMS, *histograms.PAPER, *histograms.OURS]
 
-    def work(task: tuple[str | Method, float]) -> Compared:
-        mechanism, epsilon = task
-        if isinstance(mechanism, str):
-            return compare_means(mechanism, epsilon, values, population.max_value, setting)
-        return compare_histograms(mechanism, epsilon, values, population.max_value, setting)
-
-    compared = in_parallel(work, product(mechanisms, AT))
+    compared = in_parallel(
+        lambda task: compare(*task, values, population.max_value, setting), product(mechanisms, AT)
+    )
     agreeing = sum(comparison.agrees for comparison in compared)
     return Result(
         "check",
@@ -115,41 +98,35 @@ def run(setting: Setting) -> Result:
     )
 
 
-def compare_means(
-    mechanism: str, epsilon: float, values: Numbers, max_value: int, setting: Setting
+def compare(
+    mechanism: str | histograms.Method, epsilon: float, values: Numbers, max_value: int, setting: Setting
 ) -> Compared:
-    """Both ways to simulate estimated means."""
-    source = generator(setting.seed, "check", mechanism, str(epsilon))
-    runs = range(min(REPETITIONS, setting.repetitions))
+    """Both ways to simulate estimated means, or histograms."""
+    name = mechanism if isinstance(mechanism, str) else mechanism.name
+    source = generator(setting.seed, "check", name, str(epsilon))
+    runs, tally = range(min(REPETITIONS, setting.repetitions)), Tally.of(values)
     start = thread_time()
-    one_by_one = [mean_by_device(mechanism, epsilon, values, max_value, source) for _ in runs]
-    middle = thread_time()
-    days = (Tally.of(values),)
-    counted = estimated_means(mechanism, epsilon, days, max_value, setting.repetitions, source)[0]
-    end = thread_time()
-    plain, quick = (np.abs(np.asarray(means) - values.mean()) for means in (one_by_one, counted))
-    return Compared(mechanism, epsilon, plain, quick, middle - start, end - middle, setting.days)
-
-
-def compare_histograms(
-    method: Method, epsilon: float, values: Numbers, max_value: int, setting: Setting
-) -> Compared:
-    """Both ways to simulate estimated histograms."""
-    source = generator(setting.seed, "check", method.name, str(epsilon))
-    per_bucket = Tally.of(values).per_bucket(Buckets.even(max_value, BUCKETS))
-    buckets, truth = np.repeat(np.arange(BUCKETS), per_bucket), per_bucket / len(values)
+    if isinstance(mechanism, str):
+        one_by_one = [mean_by_device(mechanism, epsilon, values, max_value, source) for _ in runs]
+        middle = thread_time()
+        counted = estimated_means(mechanism, epsilon, (tally,), max_value, setting.repetitions, source)[0]
+        end = thread_time()
+        plain, quick = (np.abs(np.asarray(means) - values.mean()) for means in (one_by_one, counted))
+        return Compared(name, epsilon, plain, quick, middle - start, end - middle, setting.days)
+    per_bucket = tally.per_bucket(Buckets.even(max_value, histograms.BUCKETS))
+    buckets, truth = np.repeat(np.arange(histograms.BUCKETS), per_bucket), per_bucket / len(values)
     start = thread_time()
-    one_by_one = [
-        method.estimate(epsilon, len(values), answers_by_device(method, epsilon, buckets, source))
-        for _ in range(min(REPETITIONS, setting.repetitions))
+    shares = [
+        mechanism.estimate(epsilon, len(values), answers_by_device(mechanism, epsilon, buckets, source))
+        for _ in runs
     ]
     middle = thread_time()
-    devices = np.broadcast_to(per_bucket, (setting.repetitions, BUCKETS))
-    fleet = Fleet(devices, {method.asks: ask(method.asks, devices, source)})
-    counted = method.estimate(epsilon, len(values), method.answers(epsilon, fleet, source))
+    devices = np.broadcast_to(per_bucket, (setting.repetitions, histograms.BUCKETS))
+    fleet = histograms.Fleet(devices, {mechanism.asks: histograms.ask(mechanism.asks, devices, source)})
+    counted = mechanism.estimate(epsilon, len(values), mechanism.answers(epsilon, fleet, source))
     end = thread_time()
-    plain, quick = (np.abs(shares - truth).max(axis=1) for shares in (np.concatenate(one_by_one), counted))
-    return Compared(method.name, epsilon, plain, quick, middle - start, end - middle, 1)
+    plain, quick = (np.abs(estimated - truth).max(axis=1) for estimated in (np.concatenate(shares), counted))
+    return Compared(name, epsilon, plain, quick, middle - start, end - middle, 1)
 
 
 def mean_by_device(
@@ -167,39 +144,39 @@ def mean_by_device(
 
 
 def answers_by_device(
-    method: Method, epsilon: float, buckets: Numbers, source: np.random.Generator
-) -> Answers:
+    method: histograms.Method, epsilon: float, buckets: Numbers, source: np.random.Generator
+) -> histograms.Answers:
     """One round of a histogram method for devices in these buckets."""
-    devices, size = len(buckets), BUCKETS
-    reports = np.full(BUCKETS, devices)
+    devices, size = len(buckets), histograms.BUCKETS
+    reports = np.full(histograms.BUCKETS, devices)
     match method:
-        case BitFlip():
+        case histograms.BitFlip():
             # Each device draws its d buckets: those with the d smallest of k random numbers.
-            order = np.argpartition(source.random((devices, BUCKETS)), method.width - 1, axis=1)
+            order = np.argpartition(source.random((devices, histograms.BUCKETS)), method.width - 1, axis=1)
             picks = order[:, : method.width]
             exponent = epsilon if method.tight and method.width == 1 else epsilon / 2
             bits = source.random(picks.shape) < _chance(exponent, picks == buckets[:, None])
             reports, ones = (np.bincount(some, minlength=size) for some in (picks.ravel(), picks[bits]))
-        case EveryBucket():
-            own = buckets[:, None] == np.arange(BUCKETS)
-            ones = (source.random((devices, BUCKETS)) < _chance(epsilon / 2, own)).sum(axis=0)
-        case OneName():
-            true = source.random(devices) < exp(epsilon) / (exp(epsilon) + BUCKETS - 1)
-            lie = (buckets + source.integers(1, BUCKETS, devices)) % BUCKETS
+        case histograms.EveryBucket():
+            own = buckets[:, None] == np.arange(histograms.BUCKETS)
+            ones = (source.random((devices, histograms.BUCKETS)) < _chance(epsilon / 2, own)).sum(axis=0)
+        case histograms.OneName():
+            true = source.random(devices) < exp(epsilon) / (exp(epsilon) + histograms.BUCKETS - 1)
+            lie = (buckets + source.integers(1, histograms.BUCKETS, devices)) % histograms.BUCKETS
             ones = np.bincount(np.where(true, buckets, lie), minlength=size)
-        case Accepted():
-            public = source.random((devices, BUCKETS)) < 1 / (exp(epsilon / 2) + 1)
+        case histograms.Accepted():
+            public = source.random((devices, histograms.BUCKETS)) < 1 / (exp(epsilon / 2) + 1)
             own = public[np.arange(devices), buckets]
             kept = public[source.random(devices) < _chance(epsilon, own)]
-            reports, ones = np.full(BUCKETS, len(kept)), kept.sum(axis=0)
-        case Hadamard():
-            size = 2 * BUCKETS
+            reports, ones = np.full(histograms.BUCKETS, len(kept)), kept.sum(axis=0)
+        case histograms.Hadamard():
+            size = 2 * histograms.BUCKETS
             rows = source.integers(0, size, devices)
             bits = source.random(devices) < _chance(epsilon, hadamard_sign(rows, buckets + 1) > 0)
             reports, ones = (np.bincount(some, minlength=size) for some in (rows, rows[bits]))
         case _:
             raise ParameterError("method", "a method of the figures", method.name)
-    return Answers(reports[None, :], ones[None, :])
+    return histograms.Answers(reports[None, :], ones[None, :])
 
 
 def _chance(exponent: float, truth: NDArray[np.bool_]) -> Errors:

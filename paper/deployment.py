@@ -12,22 +12,12 @@ from numpy.typing import NDArray
 from paper.claims import DAY, Finding, Result, Rows, Setting, Table, claim, picture, table
 from paper.losses import DEPLOYED, FLIP, PRINTED_JOINT, PRINTED_ROUND
 from paper.values import generator, rounded_cells
+from reticent import privacy
 from reticent.estimates import Estimate, estimate
 from reticent.lab.fleet import EDITOR, FORZA_HORIZON_4, GRAN_TURISMO_SPORT, AppUsage, VectorisedFleet
 from reticent.mechanisms import Grid
 from reticent.plan import Plan
 from reticent.plots import COLOURS, panels
-from reticent.privacy import (
-    Supports,
-    compose,
-    joint_limit_loss,
-    loss_by_width,
-    loss_of_constant_device,
-    loss_of_switch,
-    loss_per_round,
-    paper_joint_limit_loss,
-    supports,
-)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,7 +130,7 @@ class Month:
     app: App
     truth: NDArray[np.float64]
     estimates: tuple[Estimate, ...]
-    patterns: Supports
+    patterns: privacy.Supports
     """Of 6-hour rounds."""
     used: float
     """Share of devices that used the app at all."""
@@ -231,7 +221,7 @@ def simulate(devices: int, setting: Setting) -> Deployment:
                 app=app,
                 truth=seconds.mean(axis=1),
                 estimates=tuple(estimates[place]),
-                patterns=supports(cells.T),
+                patterns=privacy.supports(cells.T),
                 used=float(seconds.any(axis=0).mean()),
                 daily_constant=float((days == days[0]).all(axis=0).mean()),
             )
@@ -248,17 +238,17 @@ def losses_table() -> Rows:
     """What answering costs a device: one app, and 20 with a joint limit"""
     apps, flips = [DEPLOYED] * len(APPS), [FLIP] * len(APPS)
     rounds = 31 * ROUNDS_PER_DAY
-    single = loss_per_round(DEPLOYED, FLIP)
-    steady = loss_of_constant_device(DEPLOYED, FLIP, rounds)
-    all_steady = joint_limit_loss(apps, flips, SIX_HOURS, rounds="all")
-    lifetime = loss_by_width(DEPLOYED, DEPLOYED.classes)
-    switch = loss_of_switch(DEPLOYED, FLIP, rounds // 2, rounds - rounds // 2)
+    single = privacy.loss_per_round(DEPLOYED, FLIP)
+    steady = privacy.loss_of_constant_device(DEPLOYED, FLIP, rounds)
+    all_steady = privacy.joint_limit_loss(apps, flips, SIX_HOURS, rounds="all")
+    lifetime = privacy.loss_by_width(DEPLOYED, DEPLOYED.classes)
+    switch = privacy.loss_of_switch(DEPLOYED, FLIP, rounds // 2, rounds - rounds // 2)
     for what, one, several, *printed in (
-        ("one round", single, joint_limit_loss(apps, flips, SIX_HOURS), PRINTED_ROUND, PRINTED_JOINT),
-        ("one round, without a joint limit", single, compose([single] * len(APPS)), "", ""),
-        ("one round, however many apps", single, paper_joint_limit_loss(DEPLOYED, FLIP), "", ""),
+        ("one round", single, privacy.joint_limit_loss(apps, flips, SIX_HOURS), PRINTED_ROUND, PRINTED_JOINT),
+        ("one round, without a joint limit", single, privacy.compose([single] * len(APPS)), "", ""),
+        ("one round, however many apps", single, privacy.paper_joint_limit_loss(DEPLOYED, FLIP), "", ""),
         (f"{rounds} rounds, steady device", steady, all_steady, "", ""),
-        ("any number of rounds, same pattern", lifetime, compose([lifetime] * len(APPS)), "", ""),
+        ("any number of rounds, same pattern", lifetime, privacy.compose([lifetime] * len(APPS)), "", ""),
         (f"{rounds} rounds: that it switched half-way", switch.switched_over_constant, "", "", ""),
     ):
         numbers = {"what": what, "one app": one, "all apps": several}
@@ -344,7 +334,7 @@ def minor_loss(table: Table) -> Finding:
 def any_number_of_apps(table: Table) -> Finding:
     """The additional loss is independent of the actual number of apps."""
     joint, _, limit = table.numbers("all apps")[:3]
-    two = joint_limit_loss([DEPLOYED] * 2, [FLIP] * 2, SIX_HOURS)
+    two = privacy.joint_limit_loss([DEPLOYED] * 2, [FLIP] * 2, SIX_HOURS)
     return Finding(
         f"Exactly {two:.3f} for two apps, {joint:.3f} for {len(APPS)} and {limit:.3f} at most.",
         abs(two - limit) < 1e-9,
@@ -372,7 +362,7 @@ def long_period(fleet: Deployment, table: Table) -> Finding:
     by_app = [100 * month.patterns.share_constant for month in fleet.months]
     by_day = [100 * month.daily_constant for month in fleet.months]
     return Finding(
-        f"A device whose values never change loses {steady:.3f} for life over {len(APPS)} apps. Over "
+        f"Between devices that keep their values all answers lose {steady:.3f} over {len(APPS)} apps. Over "
         f"{fleet.rounds} rounds {100 * fleet.steady:.1f} % of the devices are like that in every app "
         f"({min(by_app):.0f} to {max(by_app):.0f} % per app; with daily values "
         f"{min(by_day):.0f} to {max(by_day):.0f} %); that another switched half-way can be "

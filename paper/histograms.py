@@ -19,23 +19,8 @@ from math import hypot, log
 import numpy as np
 from numpy.typing import NDArray
 
+from paper import panels as chart
 from paper.claims import EPSILONS, Claim, Picture, Result, Setting, judge_points
-from paper.panels import (
-    COMPARABLE,
-    Line,
-    Panel,
-    Spread,
-    almost_the_same,
-    bounded,
-    draw_panels,
-    error_table,
-    no_worse,
-    on_synthetic_data,
-    on_usage_data,
-    points,
-    ratios,
-    within,
-)
 from paper.values import Days, generator, in_parallel, stand_in
 from reticent.lab.baselines import BinFlipPlus, KFlip
 from reticent.lab.fleet_counts import Asked, accepted, by_cohort, named, ones_of, subsets
@@ -256,20 +241,20 @@ AT_EQUAL_EPSILON = (*PAPER, SAME_AS_BIN_FLIP, *(BitFlip(width, ratio=True) for w
 AT_EQUAL_LIFETIME = (*(method for method in PAPER if method.lifetime < float("inf")), *OURS)
 """What can be remembered at all."""
 
-PAPER_LINES = tuple(Line(method.name, place) for place, method in enumerate(PAPER))
+PAPER_LINES = tuple(chart.Line(method.name, place) for place, method in enumerate(PAPER))
 OUR_LINES = (
     *(line for line in PAPER_LINES if line.mechanism in ("1BitFlipPM", "4BitFlipPM", "BinFlip")),
-    *(Line(method.name, len(PAPER) + place, dashed=True) for place, method in enumerate(OURS)),
+    *(chart.Line(method.name, len(PAPER) + place, dashed=True) for place, method in enumerate(OURS)),
 )
 
-Pair = tuple[Panel, Panel]
-"""The same data at equal ε, and at equal lifetime loss."""
+Pair = tuple[chart.Panel, chart.Panel]
+"""The same data at equal ε, and at equal same-pattern loss."""
 
 
 @lru_cache(maxsize=16)
 def measure(title: str, days: Days, max_value: int, setting: Setting, name: str) -> Pair:
     """
-    The errors of each method at each ε and at each lifetime loss.
+    The errors of each method at each ε and at each same-pattern loss.
 
     Kept, since Figure 7 is compared with Figure 5.
     """
@@ -278,16 +263,16 @@ def measure(title: str, days: Days, max_value: int, setting: Setting, name: str)
     fleet = Fleet.draw(per_day[np.arange(setting.repetitions) % len(days)], setting.seed, name)
     truth = fleet.devices / fleet.total
 
-    def spread(task: tuple[Method, float, bool]) -> Spread:
+    def spread(task: tuple[Method, float, bool]) -> chart.Spread:
         method, loss, of_lifetime = task
         epsilon = exact(loss) / (exact(method.lifetime) if of_lifetime else 1)
         source = generator(setting.seed, name, method.name, str(epsilon))
         estimates = method.estimate(epsilon, fleet.total, method.answers(epsilon, fleet, source))
-        return Spread.of(np.abs(estimates - truth).max(axis=1))
+        return chart.Spread.of(np.abs(estimates - truth).max(axis=1))
 
-    def panel(methods: Sequence[Method], of_lifetime: bool) -> Panel:
+    def panel(methods: Sequence[Method], of_lifetime: bool) -> chart.Panel:
         lines = {m.name: {loss: spreads[m, loss, of_lifetime] for loss in EPSILONS} for m in methods}
-        return Panel(title, fleet.total, lines)
+        return chart.Panel(title, fleet.total, lines)
 
     tasks = [(method, loss, False) for method in AT_EQUAL_EPSILON for loss in EPSILONS]
     tasks += [(method, loss, True) for method in AT_EQUAL_LIFETIME for loss in EPSILONS]
@@ -297,7 +282,7 @@ def measure(title: str, days: Days, max_value: int, setting: Setting, name: str)
 
 def figure_5(setting: Setting) -> Result:
     """The errors of the paper's mechanisms and of reticent's, on the stand-in data, for three fleet sizes."""
-    pairs = on_usage_data(measure, "fig5", setting)
+    pairs = chart.on_usage_data(measure, "fig5", setting)
     return _result(
         "fig5",
         "usage data",
@@ -306,8 +291,8 @@ def figure_5(setting: Setting) -> Result:
         "unpublished data set. The paper's mechanisms have the paper's calibration and estimator (bits about "
         "a bucket divided by the nd/k expected); BinFlip+ accepts with 1/(2 cosh(ε/2)), which is private for "
         "every ε; "
-        '"ratio" and reticent\'s own divide by the bits received. Lifetime loss is that of a device which '
-        "remembers its answers and visits every bucket.",
+        '"ratio" and reticent\'s own divide by the bits received. Same-pattern loss is over all rounds, '
+        "between devices that remember their answers and visit every bucket.",
         pairs,
         usage_claims([at_epsilon for at_epsilon, _ in pairs]) + our_claims(pairs),
     )
@@ -315,9 +300,9 @@ def figure_5(setting: Setting) -> Result:
 
 def figure_7(setting: Setting) -> Result:
     """The errors on constant, uniform and normal values, beside those of the smallest fleet of Figure 5."""
-    pairs = on_synthetic_data(measure, "fig7", setting)
+    pairs = chart.on_synthetic_data(measure, "fig7", setting)
     panels = [at_epsilon for at_epsilon, _ in pairs]
-    reference, _ = min(on_usage_data(measure, "fig5", setting), key=lambda pair: pair[0].devices)
+    reference, _ = min(chart.on_usage_data(measure, "fig5", setting), key=lambda pair: pair[0].devices)
     return _result(
         "fig7",
         "synthetic data",
@@ -332,15 +317,15 @@ def _result(name: str, data: str, summary: str, pairs: Sequence[Pair], claims: t
     at_epsilon, at_lifetime = zip(*pairs, strict=True)
     title, largest = f"Error of the histogram on {data}", "Largest error of a bucket, at equal"
     ordinate = "mean of the largest\nerror of a bucket"
-    above, below = (at_epsilon, "ε per round"), (at_lifetime, "lifetime loss")
+    above, below = (at_epsilon, "ε per round"), (at_lifetime, "same-pattern loss")
     return Result(
         name,
         f"Figure {name.removeprefix('fig')}: histogram estimation on {data}",
         summary,
         (
-            error_table(name, f"{largest} ε per round", at_epsilon, "share"),
-            error_table(
-                f"{name}-lifetime", f"{largest} lifetime loss", at_lifetime, "share", "lifetime loss"
+            chart.error_table(name, f"{largest} ε per round", at_epsilon, "share"),
+            chart.error_table(
+                f"{name}-lifetime", f"{largest} same-pattern loss", at_lifetime, "share", "same-pattern loss"
             ),
         ),
         (
@@ -349,43 +334,43 @@ def _result(name: str, data: str, summary: str, pairs: Sequence[Pair], claims: t
                 title,
                 "Largest error over 32 buckets against ε, mean and one standard deviation, with the "
                 "mechanisms, calibration and estimators of the paper.",
-                lambda: draw_panels([above], PAPER_LINES, ordinate),
+                lambda: chart.draw_panels([above], PAPER_LINES, ordinate),
             ),
             Picture(
                 f"{name}-reticent",
                 f"{title}: tight 1BitFlipPM and the Hadamard bit",
-                "Above: at equal ε per round. Below: at equal loss over a lifetime in which every bucket is "
-                "visited and answers are remembered, which is where one bit pays: BinFlip loses 32ε, "
+                "Above: at equal ε per round. Below: at equal loss over all rounds between devices of the same "
+                "pattern that visit every bucket, which is where one bit pays: BinFlip loses 32ε, "
                 "4BitFlipPM 4ε, the tight 1BitFlipPM and the Hadamard bit 2ε, the paper's 1BitFlipPM ε. "
                 "There the tight 1BitFlipPM is the paper's with another estimator.",
-                lambda: draw_panels([above, below], OUR_LINES, ordinate),
+                lambda: chart.draw_panels([above, below], OUR_LINES, ordinate),
             ),
         ),
         claims,
     )
 
 
-def usage_claims(panels: Sequence[Panel]) -> tuple[Claim, ...]:
+def usage_claims(panels: Sequence[chart.Panel]) -> tuple[Claim, ...]:
     """What the paragraph "Histogram estimation" says, judged by panels at equal ε."""
     judged = partial(judge_points, ON_USAGE)
     others = [method.name for method in PAPER if method.name != "BinFlip"]
 
-    def difference(panel: Panel, epsilon: float) -> float:
+    def difference(panel: chart.Panel, epsilon: float) -> float:
         every, plain = (panel.lines[name][epsilon] for name in (SAME_AS_BIN_FLIP.name, "BinFlip"))
         return (every.mean - plain.mean) / hypot(every.uncertainty, plain.uncertainty)
 
-    def over_the_best(panel: Panel, epsilon: float) -> float:
+    def over_the_best(panel: chart.Panel, epsilon: float) -> float:
         return max(panel.ratio("BinFlip", other, epsilon) for other in others)
 
     def beats_bin_flip_plus(name: str) -> Claim:
         """The last sentence of the paragraph; the ratio estimator tells what of it is due to the estimator."""
-        with_ratio = ratios(panels, f"{name}, ratio", "BinFlip+", no_worse, (5.0, 10.0))
+        with_ratio = chart.ratios(panels, f"{name}, ratio", "BinFlip+", chart.no_worse, (5.0, 10.0))
         least, *_, most = sorted(point.value for point in with_ratio)
         return judged(
             f"{name} is better than BinFlip+ for ε from 5 to 10",
             f"with the ratio estimator {least:.3g} to {most:.3g} times BinFlip+'s mean error; "
             "with the paper's",
-            ratios(panels, name, "BinFlip+", no_worse, (5.0, 10.0)),
+            chart.ratios(panels, name, "BinFlip+", chart.no_worse, (5.0, 10.0)),
             "E24",
         )
 
@@ -393,35 +378,37 @@ def usage_claims(panels: Sequence[Panel]) -> tuple[Claim, ...]:
         judged(
             "dBitFlipPM with d = k has the accuracy of BinFlip",
             "difference of their mean errors in standard errors",
-            points(panels, difference, lambda errors: abs(errors) <= SAME),
+            chart.points(panels, difference, lambda errors: abs(errors) <= SAME),
         ),
         judged(
             "KFlip is sub-optimal for small ε (≤ 1)",
             "mean error of KFlip over that of BinFlip",
-            ratios(panels, "KFlip", "BinFlip", lambda ratio: ratio > 1, (0.1, 0.2, 0.5, 1.0)),
+            chart.ratios(panels, "KFlip", "BinFlip", lambda ratio: ratio > 1, (0.1, 0.2, 0.5, 1.0)),
         ),
         judged(
             f"KFlip is better when ε is Ω(ln k) (ε ≥ ln 32 = {log(BUCKETS):.2f})",
             "mean error of KFlip over that of BinFlip",
-            ratios(panels, "KFlip", "BinFlip", no_worse, (5.0, 10.0)),
+            chart.ratios(panels, "KFlip", "BinFlip", chart.no_worse, (5.0, 10.0)),
             "E23",
         ),
         judged(
             f"BinFlip+ has good performance when ε ≤ 2 (at most {GOOD:g} times BinFlip's error)",
             "mean error of BinFlip+ over that of BinFlip",
-            ratios(panels, "BinFlip+", "BinFlip", lambda ratio: ratio <= GOOD, (0.1, 0.2, 0.5, 1.0, 2.0)),
+            chart.ratios(
+                panels, "BinFlip+", "BinFlip", lambda ratio: ratio <= GOOD, (0.1, 0.2, 0.5, 1.0, 2.0)
+            ),
             "E24",
         ),
         judged(
             "BinFlip has the best accuracy overall",
             "mean error of BinFlip over that of the best other mechanism in the figure",
-            points(panels, over_the_best, no_worse),
+            chart.points(panels, over_the_best, chart.no_worse),
             "E23",
         ),
         judged(
-            f"4BitFlipPM is comparable to KFlip for ε from 0.1 to 0.5 (within {COMPARABLE:g} times)",
+            f"4BitFlipPM is comparable to KFlip for ε from 0.1 to 0.5 (within {chart.COMPARABLE:g} times)",
             "mean error of 4BitFlipPM over that of KFlip",
-            ratios(panels, "4BitFlipPM", "KFlip", within(COMPARABLE), (0.1, 0.2, 0.5)),
+            chart.ratios(panels, "4BitFlipPM", "KFlip", chart.within(chart.COMPARABLE), (0.1, 0.2, 0.5)),
         ),
         *(beats_bin_flip_plus(f"{width}BitFlipPM") for width in reversed(WIDTHS)),
     )
@@ -433,7 +420,7 @@ def our_claims(pairs: Sequence[Pair]) -> tuple[Claim, ...]:
     at_epsilon, at_lifetime = zip(*pairs, strict=True)
     small = (0.1, 0.2, 0.5, 1.0)
 
-    def over_the_best(panel: Panel, loss: float) -> float:
+    def over_the_best(panel: chart.Panel, loss: float) -> float:
         others = [name for name in panel.lines if name != "Hadamard bit"]
         return max(panel.ratio("Hadamard bit", other, loss) for other in others)
 
@@ -441,27 +428,27 @@ def our_claims(pairs: Sequence[Pair]) -> tuple[Claim, ...]:
         judged(
             "At equal ε the tight 1BitFlipPM has half the error of the paper's",
             "mean error of the tight 1BitFlipPM over that of the paper's",
-            ratios(at_epsilon, "1BitFlipPM, tight", "1BitFlipPM", lambda ratio: ratio <= HALF),
+            chart.ratios(at_epsilon, "1BitFlipPM, tight", "1BitFlipPM", lambda ratio: ratio <= HALF),
             "E8",
         ),
         judged(
-            f"For ε ≤ 1 the one Hadamard bit is comparable to BinFlip's 32 (within {COMPARABLE:g} times)",
+            f"For ε ≤ 1 the one Hadamard bit is comparable to BinFlip's 32 (within {chart.COMPARABLE:g} times)",
             "mean error of the Hadamard bit over that of BinFlip",
-            ratios(at_epsilon, "Hadamard bit", "BinFlip", within(COMPARABLE), small),
+            chart.ratios(at_epsilon, "Hadamard bit", "BinFlip", chart.within(chart.COMPARABLE), small),
         ),
         judged(
-            "At an equal lifetime loss of up to 2 the Hadamard bit has half the error of the best dBitFlipPM",
+            "At an equal same-pattern loss of up to 2 the Hadamard bit has half the error of the best dBitFlipPM",
             "mean error of the Hadamard bit over that of the best other",
-            points(at_lifetime, over_the_best, lambda ratio: ratio <= HALF, (*small, 2.0)),
+            chart.points(at_lifetime, over_the_best, lambda ratio: ratio <= HALF, (*small, 2.0)),
         ),
     )
 
 
-def synthetic_claims(panels: Sequence[Panel], reference: Panel) -> tuple[Claim, ...]:
+def synthetic_claims(panels: Sequence[chart.Panel], reference: chart.Panel) -> tuple[Claim, ...]:
     """What the paragraph "On different data distributions" says of histograms; `reference` is of Figure 5."""
     widths = {f"{width}BitFlipPM": width for width in WIDTHS}
     return (
-        bounded(
+        chart.bounded(
             ON_SYNTHETIC,
             "The error is bounded in terms of ε, n, k and d alone (Theorem 2 at 1 - δ = 95 %)",
             panels,
@@ -469,5 +456,5 @@ def synthetic_claims(panels: Sequence[Panel], reference: Panel) -> tuple[Claim, 
             lambda name, epsilon: Metric("day", DBitFlip(epsilon, EDGES, widths[name], "paper")),
             "E6",
         ),
-        *(almost_the_same(ON_SYNTHETIC, panels, reference, method.name) for method in PAPER),
+        *(chart.almost_the_same(ON_SYNTHETIC, panels, reference, method.name) for method in PAPER),
     )

@@ -6,18 +6,9 @@ from fractions import Fraction
 from math import exp, isclose, log
 
 from paper.claims import DAY, Finding, Result, Rows, Table, claim, table
+from reticent import privacy
 from reticent.errors import ParameterError
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, OneBitMean
-from reticent.privacy import (
-    joint_limit_loss,
-    loss_by_width,
-    loss_of_constant_device,
-    loss_of_moved_change,
-    loss_of_switch,
-    loss_per_round,
-    paper_joint_limit_loss,
-    width_bound,
-)
 
 DEPLOYED = OneBitMean(epsilon=1, max_value=21_600)
 """The counter of the deployment: seconds in an app out of six hours, on one step."""
@@ -68,7 +59,7 @@ def one_round() -> Rows:
     low, high = response.low / SCALE, response.high / SCALE
     dropped = log((high + gamma) / (low + gamma))
     inherited = PRINTED_ROUND + exp(PRINTED_ROUND) - 1
-    tau, joint = loss_per_round(DEPLOYED, FLIP), paper_joint_limit_loss(DEPLOYED, FLIP)
+    tau, joint = privacy.loss_per_round(DEPLOYED, FLIP), privacy.paper_joint_limit_loss(DEPLOYED, FLIP)
     for what, printed, computed, retraced in (
         ("ε′, one app", PRINTED_ROUND, tau, dropped),
         ("ε″, any number of apps", PRINTED_JOINT, joint, inherited),
@@ -85,27 +76,27 @@ def one_round() -> Rows:
 @table("several-counters")
 def several_counters() -> Rows:
     """Several counters with a joint limit (ε = 1, γ = 0.2)"""
-    single, limit = loss_per_round(DEPLOYED, FLIP), DEPLOYED.max_value
+    single, limit = privacy.loss_per_round(DEPLOYED, FLIP), DEPLOYED.max_value
     for counters in COUNTERS:
         apps, flips = [DEPLOYED] * counters, [FLIP] * counters
-        exact = joint_limit_loss(apps, flips, limit)
+        exact = privacy.joint_limit_loss(apps, flips, limit)
         yield {
             "counters": counters,
             "one round, exact": exact,
-            "paper's bound": paper_joint_limit_loss(DEPLOYED, FLIP),
+            "paper's bound": privacy.paper_joint_limit_loss(DEPLOYED, FLIP),
             "times one counter": exact / single,
             "without the limit": counters * single,
-            "all rounds, steady vector": joint_limit_loss(apps, flips, limit, rounds="all"),
-            "its bound": paper_joint_limit_loss(DEPLOYED, FLIP, rounds="all"),
+            "all rounds, steady vector": privacy.joint_limit_loss(apps, flips, limit, rounds="all"),
+            "its bound": privacy.paper_joint_limit_loss(DEPLOYED, FLIP, rounds="all"),
         }
 
 
 @table("rounds")
 def rounds() -> Rows:
     """A device that never changes, over T rounds (ε = 1, γ = 0.2)"""
-    single = loss_per_round(DEPLOYED, FLIP)
+    single = privacy.loss_per_round(DEPLOYED, FLIP)
     for number in ROUNDS:
-        loss = loss_of_constant_device(DEPLOYED, FLIP, number)
+        loss = privacy.loss_of_constant_device(DEPLOYED, FLIP, number)
         yield {"rounds": number, "loss": loss, "times ε′": loss / single}
 
 
@@ -122,7 +113,7 @@ def widths() -> Rows:
             cases.append((f"dBitFlipPM, {variant}", f"d = {bits}, k = 32", mechanism, (1, 2, 3, 5)))
     for name, grid, asked, some in cases:
         for width in (width for width in some if width <= asked.classes):
-            loss, bound = loss_by_width(asked, width), width_bound(asked, width)
+            loss, bound = privacy.loss_by_width(asked, width), privacy.width_bound(asked, width)
             yield {"mechanism": name, "grid": grid, "width": width, "exact loss": loss, "paper's w·ε": bound}
 
 
@@ -130,7 +121,7 @@ def widths() -> Rows:
 def switches() -> Rows:
     """A device that switched once, half-way, against one that never did (ε = 1, γ = 0.2)"""
     for total in SWITCHES:
-        loss = loss_of_switch(DEPLOYED, FLIP, total // 2, total - total // 2)
+        loss = privacy.loss_of_switch(DEPLOYED, FLIP, total // 2, total - total // 2)
         yield {
             "rounds": total,
             "that it switched": loss.switched_over_constant,
@@ -142,7 +133,7 @@ def switches() -> Rows:
 def moves() -> Rows:
     """A change that came δ rounds earlier or later (γ = 0.2)"""
     for rounds in MOVES:
-        exact, printed = loss_of_moved_change(DEPLOYED, FLIP, rounds), -rounds * log(FLIP.probability)
+        exact, printed = privacy.loss_of_moved_change(DEPLOYED, FLIP, rounds), -rounds * log(FLIP.probability)
         yield {"δ": rounds, "exact: δ·ln((1-γ)/γ)": exact, "printed: δ·ln(1/γ)": printed}
 
 
@@ -201,7 +192,7 @@ def equation_of_flips() -> Finding:
     for epsilon in ("0.1", "1", "5"):
         for gamma in ("0.1", "0.2", "1/3"):
             flipped, flip = OneBitMean(epsilon, 24), Flip(gamma)
-            same = OneBitMean(loss_per_round(flipped, flip), 24)
+            same = OneBitMean(privacy.loss_per_round(flipped, flip), 24)
             differences.append(abs(float(flip.channel(flipped.response).low) - same.response.low / SCALE))
     return Finding(
         f"The chance of a 1 at value 0 differs by at most {max(differences):.1e} between both, for "

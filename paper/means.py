@@ -19,6 +19,7 @@ from math import pi, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from paper import panels as chart
 from paper.claims import (
     DAY,
     EPSILONS,
@@ -29,21 +30,6 @@ from paper.claims import (
     Setting,
     claim,
     judge_points,
-)
-from paper.panels import (
-    COMPARABLE,
-    Line,
-    Panel,
-    Spread,
-    almost_the_same,
-    bounded,
-    draw_panels,
-    error_table,
-    no_worse,
-    on_synthetic_data,
-    on_usage_data,
-    points,
-    ratios,
 )
 from paper.values import Days, generator, in_parallel, stand_in
 from reticent.lab.baselines import Laplace
@@ -69,7 +55,7 @@ TOLERABLE = 0.1
 
 def figure_4(setting: Setting) -> Result:
     """The errors on the stand-in for the paper's data, for three fleet sizes."""
-    panels, population = on_usage_data(measure, "fig4", setting), stand_in(setting)
+    panels, population = chart.on_usage_data(measure, "fig4", setting), stand_in(setting)
     return _result(
         "fig4",
         "usage data",
@@ -87,8 +73,8 @@ def figure_4(setting: Setting) -> Result:
 
 def figure_6(setting: Setting) -> Result:
     """The errors on synthetic values, beside those of the smallest fleet of Figure 4."""
-    panels = on_synthetic_data(measure, "fig6", setting)
-    reference = min(on_usage_data(measure, "fig4", setting), key=lambda panel: panel.devices)
+    panels = chart.on_synthetic_data(measure, "fig6", setting)
+    reference = min(chart.on_usage_data(measure, "fig4", setting), key=lambda panel: panel.devices)
     return _result(
         "fig6",
         "synthetic data",
@@ -104,27 +90,27 @@ def figure_6(setting: Setting) -> Result:
 
 
 def _result(
-    name: str, data: str, summary: str, panels: Sequence[Panel], caption: str, claims: tuple[Claim, ...]
+    name: str, data: str, summary: str, panels: Sequence[chart.Panel], caption: str, claims: tuple[Claim, ...]
 ) -> Result:
-    lines = [Line(mechanism, place) for place, mechanism in enumerate(MECHANISMS)]
+    lines = [chart.Line(mechanism, place) for place, mechanism in enumerate(MECHANISMS)]
     picture = Picture(
         name,
         f"Error of the mean on {data}",
         caption,
-        lambda: draw_panels([(panels, "ε per round")], lines, "mean absolute error (s)"),
+        lambda: chart.draw_panels([(panels, "ε per round")], lines, "mean absolute error (s)"),
     )
     return Result(
         name,
         f"Figure {name.removeprefix('fig')}: mean estimation on {data}",
         summary,
-        (error_table(name, "Errors of the mean, seconds", panels, "s"),),
+        (chart.error_table(name, "Errors of the mean, seconds", panels, "s"),),
         (picture,),
         claims,
     )
 
 
 @lru_cache(maxsize=16)
-def measure(title: str, days: Days, max_value: int, setting: Setting, name: str) -> Panel:
+def measure(title: str, days: Days, max_value: int, setting: Setting, name: str) -> chart.Panel:
     """
     The errors of each mechanism at each ε, over the days and `setting.repetitions`.
 
@@ -132,18 +118,18 @@ def measure(title: str, days: Days, max_value: int, setting: Setting, name: str)
     """
     truths = np.array([day.mean for day in days])
 
-    def spread(task: tuple[str, float]) -> Spread:
+    def spread(task: tuple[str, float]) -> chart.Spread:
         mechanism, epsilon = task
         source = generator(setting.seed, name, mechanism, str(epsilon))
         estimates = estimated_means(mechanism, epsilon, days, max_value, setting.repetitions, source)
-        return Spread.of(np.abs(estimates - truths[:, None]))
+        return chart.Spread.of(np.abs(estimates - truths[:, None]))
 
     tasks = [(mechanism, epsilon) for mechanism in MECHANISMS for epsilon in EPSILONS]
     spreads = dict(zip(tasks, in_parallel(spread, tasks), strict=True))
     lines = {
         mechanism: {epsilon: spreads[mechanism, epsilon] for epsilon in EPSILONS} for mechanism in MECHANISMS
     }
-    return Panel(title, days[0].total, lines, float(truths.mean()))
+    return chart.Panel(title, days[0].total, lines, float(truths.mean()))
 
 
 def estimated_means(
@@ -163,47 +149,47 @@ def estimated_means(
     return np.asarray(max_value * flip.channel(one_bit.response).truth(np.stack(shares)))
 
 
-def usage_claims(panels: Sequence[Panel], max_value: int = DAY) -> tuple[Claim, ...]:
+def usage_claims(panels: Sequence[chart.Panel], max_value: int = DAY) -> tuple[Claim, ...]:
     """What the paragraph "Mean estimation" says, judged by panels on usage data."""
     judged = partial(judge_points, ON_USAGE)
     largest = max(panels, key=lambda panel: panel.devices)
 
-    def deviations(panel: Panel, epsilon: float) -> float:
+    def deviations(panel: chart.Panel, epsilon: float) -> float:
         return panel.lines["1BitRRPM"][epsilon].deviation / panel.lines["Laplace"][epsilon].deviation
 
-    def part_of_mean(panel: Panel, epsilon: float) -> float:
+    def part_of_mean(panel: chart.Panel, epsilon: float) -> float:
         return panel.mean("1BitRRPM+OP(1/3)", epsilon) / panel.truth
 
     return (
         judged(
             "1BitRRPM is consistently better than Laplace: smaller errors",
             "mean error of 1BitRRPM over that of Laplace",
-            ratios(panels, "1BitRRPM", "Laplace", no_worse),
+            chart.ratios(panels, "1BitRRPM", "Laplace", chart.no_worse),
             "E22",
         ),
         judged(
             "1BitRRPM is consistently better than Laplace: narrower standard deviations",
             "standard deviation of 1BitRRPM's error over that of Laplace's",
-            points(panels, deviations, no_worse),
+            chart.points(panels, deviations, chart.no_worse),
             "E22",
         ),
         judged(
-            f"With γ = 1/10 they are comparable (less than {COMPARABLE:g} times Laplace's error)",
+            f"With γ = 1/10 they are comparable (less than {chart.COMPARABLE:g} times Laplace's error)",
             "mean error of 1BitRRPM+OP(1/10) over that of Laplace",
-            ratios(panels, "1BitRRPM+OP(1/10)", "Laplace", lambda ratio: ratio <= COMPARABLE),
+            chart.ratios(panels, "1BitRRPM+OP(1/10)", "Laplace", lambda ratio: ratio <= chart.COMPARABLE),
         ),
         uniform_noise(panels, max_value),
         judged(
             "1BitRRPM+OP(1/3) has tolerable accuracy when the number of users is large (largest fleet; error "
             f"at most {TOLERABLE:.0%} of the mean)",
             "mean error over the true mean",
-            points([largest], part_of_mean, lambda part: part <= TOLERABLE),
+            chart.points([largest], part_of_mean, lambda part: part <= TOLERABLE),
         ),
     )
 
 
 @claim(ON_USAGE, "E21")
-def uniform_noise(panels: Sequence[Panel], max_value: int) -> Finding:
+def uniform_noise(panels: Sequence[chart.Panel], max_value: int) -> Finding:
     """
     γ = 1/3 is equivalent to adding uniform noise from [0, 24 hours]
 
@@ -233,22 +219,22 @@ def uniform_noise(panels: Sequence[Panel], max_value: int) -> Finding:
     )
 
 
-def synthetic_claims(panels: Sequence[Panel], reference: Panel) -> tuple[Claim, ...]:
+def synthetic_claims(panels: Sequence[chart.Panel], reference: chart.Panel) -> tuple[Claim, ...]:
     """What the paragraph "On different data distributions" says of means; `reference` is of Figure 4."""
     return (
-        bounded(
+        chart.bounded(
             ON_SYNTHETIC,
             "The error is bounded in terms of ε and n alone (Theorems 1 and 6 at 1 - δ = 95 %)",
             panels,
             FLIPS,
             lambda name, epsilon: Metric("day", OneBitMean(epsilon, DAY), FLIPS[name]),
         ),
-        *(almost_the_same(ON_SYNTHETIC, panels, reference, mechanism) for mechanism in MECHANISMS),
+        *(chart.almost_the_same(ON_SYNTHETIC, panels, reference, mechanism) for mechanism in MECHANISMS),
         judge_points(
             ON_SYNTHETIC,
             "On synthetic data, too, 1BitRRPM is better than Laplace",
             "mean error of 1BitRRPM over that of Laplace",
-            ratios(panels, "1BitRRPM", "Laplace", no_worse),
+            chart.ratios(panels, "1BitRRPM", "Laplace", chart.no_worse),
             "E22",
         ),
     )

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-import signal
-import tempfile
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from pathlib import Path
 from types import ModuleType
 
 import mpmath
 import pytest
 from tests.shared import collectors
-from tests.shared.postgres import PostgresServer
+from tests.shared.postgres import PostgresServer, postgres_server
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A server of our own; one for each process that runs tests."""
-    folder = Path(tempfile.mkdtemp(prefix="reticent-pg-"))
-    server = None
-    try:
-        server = PostgresServer(folder)
+    with postgres_server() as server:
         yield server
-    finally:
-        if server is not None and server.process.poll() is None:
-            server.stop(signal.SIGQUIT)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

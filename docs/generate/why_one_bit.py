@@ -35,7 +35,7 @@ def noise(mechanism: DBitFlip | HadamardBit) -> float:
 
 
 def picture() -> Figure:
-    """One line per mechanism; the name says what a device may lose for life."""
+    """One line per mechanism; the name says the same-pattern loss at ε = 1."""
     figure = Figure(figsize=(7.6, 4.2), layout="constrained")
     axes = figure.add_subplot()
     for name, colour, make in LINES:
@@ -54,7 +54,7 @@ def picture() -> Figure:
     axes.set_yticks([10, 100], ["10", "100"], minor=False)
     axes.minorticks_off()
     axes.grid(axis="y", color="#d5dbe1")
-    axes.set_title("Noise at ε = 1; in brackets the largest loss of a lifetime", loc="left", fontsize=11)
+    axes.set_title("Noise at ε = 1; in brackets the same-pattern loss", loc="left", fontsize=11)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     return figure

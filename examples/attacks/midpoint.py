@@ -7,13 +7,13 @@ from gallery import DAY, options, table
 from reticent.counts import MeanCounts
 from reticent.estimates import Estimate, estimate
 from reticent.lab.fleet import VectorisedFleet, population
-from reticent.mechanisms import Grid, OneBitMean, midpoint
+from reticent.mechanisms import Grid, OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.plots import COLOURS, MARKERS, panels
 
 MAX, STEPS = 1440, (1440, 360, 120)  # minutes
 CONFIDENCE = 0.995  # of each interval: all twelve of them hold with 94%
-MIDDLE = {step: np.array([int(midpoint(min(x, MAX - 1), step)) for x in range(MAX + 1)]) for step in STEPS}
+MIDDLE = {step: np.minimum(np.arange(MAX + 1), MAX - 1) // step * step + step // 2 for step in STEPS}
 
 
 def errors(step: int, devices: int, seed: int) -> tuple[float, dict[str, Estimate], float]:

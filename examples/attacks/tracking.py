@@ -1,4 +1,4 @@
-"""Tracking: remembered answers are a pseudonym; reports of two nights are matched by their bits alone."""
+"""Tracking: remembered answers are a pseudonym, sampled ones are not; two nights are matched by bits alone."""
 
 from math import log
 
@@ -8,21 +8,33 @@ from gallery import DAY, options, table
 from numpy.typing import NDArray
 
 from reticent.lab.fleet import VectorisedFleet
-from reticent.mechanisms import Flip, OneBitMean
-from reticent.plan import Metric, Plan, plan_tracking
+from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
+from reticent.plan import Answers, Metric, Plan, plan_tracking
 from reticent.plots import panels
 
 BIT = OneBitMean(epsilon=1, max_value=1440)
-METRICS, FLIPS = (5, 10, 20, 40), (0, 0.05, 0.2)
-CASES = [(metrics, flip) for flip in FLIPS for metrics in METRICS]
+SIDE = HadamardBit(epsilon=1, buckets=Buckets.even(1440, 32))
+WAYS: dict[str, tuple[float, Answers]] = {
+    "flip 0": (0, Answers()),
+    "flip 0.05": (0.05, Answers()),
+    "flip 0.2": (0.2, Answers()),
+    "sampled": (0, Answers(window=1)),
+}
+"""How devices answer every night: from memory, with flips, or afresh in a window of one night."""
+METRICS = (5, 10, 20, 40)
+CASES = [(metrics, way) for way in WAYS for metrics in METRICS]
+NIGHTS = (11, 12)
+HOPED = 0.2
+"""The flip that one who matches sampled answers pretends there is: no other guess is better, or worse."""
 TARGETS = 1000
 """So many of the devices are looked for, each among all of them."""
 
 
-def asking(metrics: int, flip: float) -> Plan:
-    """A plan with so many counters."""
-    counters = (Metric(f"counter_{number}", BIT, Flip(flip)) for number in range(metrics))
-    return Plan("tracked", 1, DAY, DAY, tuple(counters))
+def asking(metrics: int, way: str) -> Plan:
+    """A plan with so many counters, or with a histogram and therefore a cohort where there are none."""
+    flip, answers = WAYS[way]
+    counters = tuple(Metric(f"counter_{number}", BIT, Flip(flip)) for number in range(metrics))
+    return Plan("tracked", 1, DAY, DAY, counters or (Metric("hours", SIDE, Flip(flip)),), answers=answers)
 
 
 def matched(first: NDArray[np.uint8], second: NDArray[np.uint8], share: float, flip: float) -> float:
@@ -50,32 +62,42 @@ def matched(first: NDArray[np.uint8], second: NDArray[np.uint8], share: float, f
     return right / targets
 
 
+def matched_by_cohort(way: str, devices: int, seed: int) -> float:
+    """How often a report of the second night with the same cohort, any of them, is the right one."""
+    fleet = VectorisedFleet(asking(0, way), devices, seed)
+    first, second = (np.array([report.cohort for report in fleet.reports(night, {})]) for night in NIGHTS)
+    alike = np.bincount(second, minlength=256)
+    return float(np.mean((first == second) / np.maximum(alike[first], 1)))
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the attack, print its figures and draw them."""
     asked = options(__doc__, arguments, devices=20_000)
     seen = Flip(0).channel(BIT.response)
     populations = {"at 0": (0, float(seen.low)), "at half": (720, 0.5)}
-    found: dict[str, list[float]] = {name: [] for name in populations}
+    shares: dict[str, list[float]] = {name: [] for name in populations}
     bounds = [plan_tracking(asking(*case), asked.devices) for case in CASES]
-    for metrics, flip in CASES:
-        fleet = VectorisedFleet(asking(metrics, flip), asked.devices, asked.seed)
+    for metrics, way in CASES:
+        fleet = VectorisedFleet(asking(metrics, way), asked.devices, asked.seed)
+        flip = HOPED if way == "sampled" else WAYS[way][0]
         for name, (value, share) in populations.items():
             values = np.full(asked.devices, value)
-            nights = [
-                np.hstack([fleet.bits(each, night, values) for each in fleet.plan.by_name])
-                for night in (1, 2)
-            ]
-            found[name].append(matched(*nights, share, flip))
+            first, second = (
+                np.hstack([fleet.bits(metric, night, values) for metric in fleet.plan.by_name])
+                for night in NIGHTS
+            )
+            shares[name].append(matched(first, second, share, flip))
     formula = {
         "two nights": [bound.two_rounds for bound in bounds],
         "many nights": [bound.many_rounds for bound in bounds],
     }
-    table({"metrics": [m for m, _ in CASES], "flip": [f"{f:g}" for _, f in CASES], **found, **formula}, 4)
+    table({"metrics": [m for m, _ in CASES], "answers": [way for _, way in CASES], **shares, **formula}, 4)
+    cohorts = [matched_by_cohort(way, asked.devices, asked.seed) for way in ("flip 0", "sampled")]
+    luck = [1 / asked.devices] * 2
+    table({"by the cohort alone": ["remembered", "sampled"], "matched": cohorts, "by luck": luck}, 4)
     figure, axes = panels(2)
-    for axis, (name, shares) in zip(axes, found.items(), strict=True):
-        lines = {
-            f"flip {flip:g}": shares[len(METRICS) * row :][: len(METRICS)] for row, flip in enumerate(FLIPS)
-        }
+    for axis, (name, of_population) in zip(axes, shares.items(), strict=True):
+        lines = {way: of_population[len(METRICS) * row :][: len(METRICS)] for row, way in enumerate(WAYS)}
         curves(axis, METRICS, lines, shares_of=TARGETS, title=f"All values {name}, {asked.devices:,} devices")
         axis.set(xlabel="metrics", ylabel="devices matched", ylim=(0, 1.02))
     publish(figure, asked.out, "tracking")

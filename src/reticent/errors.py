@@ -9,7 +9,7 @@ The exceptions reticent raises on purpose.
     ├── StoreError         a collector's store that cannot be opened, read or written just now
     ├── MissingExtraError  a part of reticent whose optional dependency is not installed
     ├── ValuesError        a file of values that cannot be read (reticent.lab.fleet)
-    ├── ReplayError        a collector that does not take a fleet's reports (reticent.lab.fleet)
+    ├── SendError          a collector that does not take a fleet's reports (reticent.lab.fleet)
     ├── FrameError         a frame that does not hold reports on a plan (reticent.frames)
     ├── BadFileError       a file of a lake that cannot be counted (reticent.frames)
     └── FolderError        a folder that a reproduction did not make (paper)

@@ -1,7 +1,7 @@
 """
 What a store can tell: plans, rounds and estimates, for HTTP, the dashboard and the commands.
 
-`Results(store)` is asked; each of its answers about a metric is a `Result`.
+`Results(store)` is asked; each of its answers about a metric in a `Period` is a `Result`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from reticent.counts import Counts
 from reticent.errors import ParameterError
@@ -21,6 +21,10 @@ from reticent.stores import CountsByTags, RoundInfo, Rounds
 
 REMEMBERED = 4096
 """How many sealed rounds' counts are kept in memory; they never change."""
+
+SETTLED_SECONDS = 60
+"""After the last round of a window closes, so that what was accepted in time is stored."""
+State = Literal["open", "sealed"]
 
 T = TypeVar("T")
 
@@ -58,20 +62,92 @@ class LruCache(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """The estimate of one metric in one round and segment."""
+class Period:
+    """
+    What one estimate is made of: a round, or the rounds of a window of sampled answers.
 
-    plan: str
-    version: int
+    Devices with sampled answers report once per window, with fresh draws, so the counts of its rounds add up.
+    """
+
+    plan: Plan
+    first: int
+    """The number of its first round."""
+    last: int
+    state: State
+    rounds: tuple[RoundInfo, ...]
+    """Those that have reports, latest first."""
+
+    @property
+    def reports(self) -> int:
+        """Reports altogether."""
+        return sum(info.reports for info in self.rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a figure is about: a metric, in a period, in a segment."""
+
+    period: Period
     metric: Metric
-    round: int
-    start: int
-    """Unix seconds."""
-    end: int
-    state: str
-    """"open": provisional, reports still come in; "sealed": final."""
     segment: Mapping[str, str]
     """The tags that were picked; empty for the whole fleet."""
+
+    @property
+    def plan(self) -> str:
+        """The plan's name."""
+        return self.period.plan.name
+
+    @property
+    def version(self) -> int:
+        """The plan's version."""
+        return self.period.plan.version
+
+    @property
+    def round(self) -> int:
+        """The number of the period's first round."""
+        return self.period.first
+
+    @property
+    def to(self) -> int:
+        """The number of its last round: the same, but for a window."""
+        return self.period.last
+
+    @property
+    def start(self) -> int:
+        """When the first round begins, in unix seconds."""
+        return self.period.plan.round(self.period.first).start
+
+    @property
+    def end(self) -> int:
+        """When the last round ends."""
+        return self.period.plan.round(self.period.last).end
+
+    @property
+    def state(self) -> State:
+        """Whether it is "open": provisional, reports still come in; or "sealed": final."""
+        return self.period.state
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `GET /v1/estimates` says of it."""
+        return {
+            "plan": self.plan,
+            "version": self.version,
+            "metric": self.metric.name,
+            "kind": self.metric.kind,
+            "round": self.round,
+            "from": self.round,
+            "to": self.to,
+            "start": self.start,
+            "end": self.end,
+            "state": self.state,
+            "segment": dict(self.segment),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Subject):
+    """The estimate of one metric in one period and segment."""
+
     counts: Counts
     estimate: Estimate | HistogramEstimate
 
@@ -84,15 +160,7 @@ class Result:
         """What `GET /v1/estimates` answers."""
         against_chance = self.balance
         return {
-            "plan": self.plan,
-            "version": self.version,
-            "metric": self.metric.name,
-            "kind": self.metric.kind,
-            "round": self.round,
-            "start": self.start,
-            "end": self.end,
-            "state": self.state,
-            "segment": dict(self.segment),
+            **Subject.to_dict(self),
             **self.estimate.to_dict(),
             **({"balance": against_chance.to_dict()} if against_chance else {}),
         }
@@ -145,6 +213,38 @@ class Results:
             )
         return rows
 
+    def periods(self, plan: str, last: int | None = None, per: str | None = None) -> list[Period]:
+        """
+        The periods of a plan that have reports, latest first: at most the `last` ones.
+
+        `per` is "round" or "window". Left out, it is what each version answers in: windows where answers are
+        sampled, else rounds. A window is sealed when no report on any of its rounds can come any more.
+        """
+        versions = self.versions(plan)
+        if per not in (None, "round", "window"):
+            raise ParameterError("period", "round or window", per[:20])
+        if per == "window" and not self.plan(plan).answers.sampled:
+            raise ParameterError("period", "round: the answers of this plan are remembered", per)
+        if per == "round" or not any(version.answers.sampled for version in versions.values()):
+            return [
+                Period(versions[info.key.version], info.key.round, info.key.round, _state(info), (info,))
+                for info in self._store.rounds(plan, last)
+            ]
+        # `last` windows are an unknown number of rounds, and a window must not be cut: all rounds are listed.
+        rounds_of: dict[tuple[int, int, int], list[RoundInfo]] = {}
+        for info in self._store.rounds(plan):
+            version, number = versions[info.key.version], info.key.round
+            window = version.answers.window_of(number, version.round_seconds)
+            ends = (window.first, window.first + window.rounds - 1) if window else (number, number)
+            rounds_of.setdefault((version.version, *ends), []).append(info)
+        periods = []
+        for (number, first, end), rounds in rounds_of.items():
+            version = versions[number]
+            over = first == end or self.clock() >= version.round(end).closes + SETTLED_SECONDS
+            sealed = over and all(_state(info) == "sealed" for info in rounds)
+            periods.append(Period(version, first, end, "sealed" if sealed else "open", tuple(rounds)))
+        return sorted(periods, key=lambda period: (-period.last, -period.plan.version))[:last]
+
     def estimates(
         self,
         plan: str,
@@ -154,60 +254,79 @@ class Results:
         segment: Mapping[str, str] | None = None,
         by: str | None = None,
         confidence: float = 0.95,
+        per: str | None = None,
     ) -> list[Result]:
         """
-        The estimates of a plan's metrics, latest round first.
+        The estimates of a plan's metrics, latest period first.
 
-        `rounds` picks rounds by number, `last` the latest ones. `segment` keeps the devices with these tags;
-        `by` names a segment whose tags are estimated apart. Rounds that nobody answered have no estimate.
+        A period is a round, or a window where answers are sampled; `per` picks one of them, as for `periods`.
+        `rounds` picks rounds by number, and with `per="window"` the windows that they are in; `last` picks the
+        latest periods. `segment` keeps the devices with these tags; `by` names a segment whose tags are
+        estimated apart. Periods that nobody answered have no estimate.
         """
         picked = segment or {}
-        self._check(self.plan(plan), metric, picked, by, confidence)
+        self.check(self.plan(plan), metric, picked, by, confidence)
+        if per is None and rounds is not None:
+            per = "round"
         wanted = None if rounds is None else set(rounds)
-        versions = self.versions(plan)
         results: list[Result] = []
-        for info in self._store.rounds(plan, last):
-            version = versions[info.key.version]
-            declared = {segment.name for segment in version.segments}
-            if wanted is not None and info.key.round not in wanted:
+        for period in self.periods(plan, last, per):
+            declared = {segment.name for segment in period.plan.segments}
+            if wanted is not None and wanted.isdisjoint(range(period.first, period.last + 1)):
                 continue
             if not {*picked, *([by] if by else [])} <= declared:
                 continue  # this version of the plan had no such segment
-            metrics = [asked for asked in version.metrics if metric in (None, asked.name)]
-            results += self._results(info, version, metrics, picked, by, confidence)
+            metrics = [asked for asked in period.plan.metrics if metric in (None, asked.name)]
+            results += self.results(period, metrics, picked, by, confidence)
         return results
 
     def newest(self, plan: str, confidence: float = 0.95) -> list[Result]:
-        """The estimates of a plan's newest sealed round that has reports."""
-        for info in self._store.rounds(plan, last=20):
-            if info.state == "sealed" and info.reports:
-                version = self.versions(plan)[info.key.version]
-                return list(self._results(info, version, version.metrics, {}, None, confidence))
+        """The estimates of a plan's newest sealed period that has reports."""
+        for period in self.periods(plan, last=20):
+            if period.state == "sealed" and period.reports:
+                return list(self.results(period, period.plan.metrics, confidence=confidence))
         return []
 
     def uneven(self, plan: str, last: int) -> list[Result]:
         """The histograms of a plan's latest rounds, newest first, whose reports chance does not explain."""
-        versions = self.versions(plan)
         results = []
-        for info in self._store.rounds(plan, last):
-            version = versions[info.key.version]
-            metrics = [metric for metric in version.metrics if shares_of_rows(metric)]
-            if metrics:
-                for result in self._results(info, version, metrics, {}, None, confidence=0.95):
-                    if result.balance is not None and not result.balance.even:
-                        results.append(result)
+        for period in self.periods(plan, last, "round"):
+            metrics = [metric for metric in period.plan.metrics if shares_of_rows(metric)]
+            for result in self.results(period, metrics) if metrics else ():
+                if result.balance is not None and not result.balance.even:
+                    results.append(result)
         return results
 
-    def _results(
+    def results(
         self,
-        info: RoundInfo,
-        plan: Plan,
+        period: Period,
         metrics: Sequence[Metric],
-        segment: Mapping[str, str],
-        by: str | None,
-        confidence: float,
+        segment: Mapping[str, str] | None = None,
+        by: str | None = None,
+        confidence: float = 0.95,
     ) -> Iterator[Result]:
-        window = plan.round(info.key.round)
+        """The estimates of some metrics in one period."""
+        plan, picked = period.plan, segment or {}
+        names = [segment.name for segment in plan.segments]
+        totals: dict[str, dict[str, Counts]] = {}  # by tag of segment `by`, and metric
+        for info in period.rounds:
+            for tags, by_metric in self._counted(info).items():
+                named = dict(zip(names, tags, strict=True))
+                if any(named[name] != tag for name, tag in picked.items()):
+                    continue
+                group = totals.setdefault(named[by] if by else "", {})
+                for name, counts in by_metric.items():
+                    group[name] = group[name] + counts if name in group else counts
+        order = {segment.name: segment.tags for segment in plan.segments}[by] if by else ("",)
+        for metric in metrics:
+            for tag in order:
+                counted = totals.get(tag, {}).get(metric.name)
+                if counted is not None and counted.devices:
+                    tags_picked = {**picked, **({by: tag} if by else {})}
+                    figure = estimate(metric, counted, confidence)
+                    yield Result(period, metric, tags_picked, counted, figure)
+
+    def _counted(self, info: RoundInfo) -> CountsByTags:
         by_tags = self._counts.get(info.key)
         if by_tags is None:
             by_tags = self._store.counts(info.key)
@@ -215,27 +334,13 @@ class Results:
             # One that is sealed in between is not remembered yet, though its counts are final too.
             if info.state == "sealed":
                 self._counts.put(info.key, by_tags)
-        groups = _grouped(plan, by_tags, segment, by)
-        for metric in metrics:
-            for tags, by_metric in groups:
-                counts = by_metric.get(metric.name)
-                if counts is not None and counts.devices:
-                    yield Result(
-                        plan=plan.name,
-                        version=plan.version,
-                        metric=metric,
-                        round=window.number,
-                        start=window.start,
-                        end=window.end,
-                        state=_state(info),
-                        segment=tags,
-                        counts=counts,
-                        estimate=estimate(metric, counts, confidence),
-                    )
+        return by_tags
 
-    def _check(
-        self, plan: Plan, metric: str | None, segment: Mapping[str, str], by: str | None, confidence: float
+    @staticmethod
+    def check(
+        plan: Plan, metric: str | None, segment: Mapping[str, str], by: str | None, confidence: float
     ) -> None:
+        """Raise `ParameterError` for what a plan does not have."""
         if metric is not None and metric not in plan.by_name:
             raise ParameterError("metric", f"one of {', '.join(plan.by_name)}", metric)
         tags_of = {segment.name: segment.tags for segment in plan.segments}
@@ -250,23 +355,6 @@ class Results:
             raise ParameterError("confidence", "a number between 0 and 1, both excluded", confidence)
 
 
-def _state(info: RoundInfo) -> str:
-    """A round that is closing is still open to whoever reads: its counts are not final."""
+def _state(info: RoundInfo) -> State:
+    """A round that is closing is still open to readers: its counts are not final."""
     return "sealed" if info.state == "sealed" else "open"
-
-
-def _grouped(
-    plan: Plan, counts: CountsByTags, segment: Mapping[str, str], by: str | None
-) -> list[tuple[dict[str, str], dict[str, Counts]]]:
-    """Counts added up over all tags but those asked for: one entry, or one per tag of segment `by`."""
-    names = [segment.name for segment in plan.segments]
-    totals: dict[str, dict[str, Counts]] = {}
-    for tags, by_metric in counts.items():
-        named = dict(zip(names, tags, strict=True))
-        if any(named[name] != tag for name, tag in segment.items()):
-            continue
-        group = totals.setdefault(named[by] if by else "", {})
-        for name, count in by_metric.items():
-            group[name] = group[name] + count if name in group else count
-    order = {segment.name: segment.tags for segment in plan.segments}[by] if by else ("",)
-    return [({**segment, **({by: tag} if by else {})}, totals[tag]) for tag in order if tag in totals]

@@ -21,9 +21,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from reticent.cli.doctor.deployment import endpoint
-from reticent.cli.doctor.machine import Check, of_extra, tls
-from reticent.cli.extras import Requirement, extra_of, extras
+from reticent.cli.doctor import Check, Requirement, check_endpoint, extra_of, extras, of_extra, tls
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores import Layout, RoundKey, create_key, open_store
@@ -227,18 +225,18 @@ def by_name(checks: Iterator[Check]) -> dict[str, str]:
 
 def test_an_endpoint_is_asked(collector: tuple[str, type[Collector]]) -> None:
     url, handler = collector
-    assert by_name(endpoint(url)) == {"reachable": "ok", "ready": "ok", "clock": "ok"}
+    assert by_name(check_endpoint(url)) == {"reachable": "ok", "ready": "ok", "clock": "ok"}
     handler.ready, handler.ahead = 503, 3600.0
-    assert by_name(endpoint(url)) == {"reachable": "ok", "ready": "problem", "clock": "problem"}
+    assert by_name(check_endpoint(url)) == {"reachable": "ok", "ready": "problem", "clock": "problem"}
 
 
 def test_an_endpoint_that_is_none(collector: tuple[str, type[Collector]]) -> None:
     url, _ = collector
-    assert by_name(endpoint(f"{url}/elsewhere")) == {"reachable": "problem"}
-    assert by_name(endpoint("http://127.0.0.1:1")) == {"reachable": "problem"}
-    assert by_name(endpoint(url.replace("http:", "https:"))) == {"reachable": "problem"}
-    assert by_name(endpoint("http://collector.example.org")) == {"address": "problem"}
-    assert by_name(endpoint("ftp://x")) == {"address": "problem"}
+    assert by_name(check_endpoint(f"{url}/elsewhere")) == {"reachable": "problem"}
+    assert by_name(check_endpoint("http://127.0.0.1:1")) == {"reachable": "problem"}
+    assert by_name(check_endpoint(url.replace("http:", "https:"))) == {"reachable": "problem"}
+    assert by_name(check_endpoint("http://collector.example.org")) == {"address": "problem"}
+    assert by_name(check_endpoint("ftp://x")) == {"address": "problem"}
 
 
 def test_a_real_collector_sends_no_date_and_this_is_said(folder: Path, run: Any) -> None:
@@ -342,14 +340,14 @@ def test_an_endpoint_is_trusted_as_far_as_its_certificate(
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     url = f"https://127.0.0.1:{server.server_port}"
-    strangers = by_name(endpoint(url))
+    strangers = by_name(check_endpoint(url))
     monkeypatch.setenv("SSL_CERT_FILE", str(certified[0]))
-    found = {each.name: each for each in endpoint(url)}
+    checks = {check.name: check for check in check_endpoint(url)}
     server.shutdown()
     thread.join(30)
     server.server_close()
     assert strangers == {"reachable": "problem"}
-    assert {name: each.state for name, each in found.items()} == {
+    assert {name: check.state for name, check in checks.items()} == {
         "reachable": "ok", "ready": "ok", "certificate": "note", "clock": "ok",
     }  # fmt: skip
-    assert found["certificate"].message == "lasts 3 more days"
+    assert checks["certificate"].message == "lasts 3 more days"

@@ -1,4 +1,4 @@
-"""`reticent plan check` and `reticent plan diff`, as a person and as a script meets them."""
+"""`reticent plan check`, `diff` and `export`, as a person and as a script meets them."""
 
 from __future__ import annotations
 
@@ -248,3 +248,14 @@ def test_silent_changes_are_refused(tmp_path: Path) -> None:
     result = run("plan", "check", new, "--previous", old)
     assert result.exit_code == 3
     assert "raise the version" in result.output
+
+
+def test_an_export_is_json_with_integers_as_text() -> None:
+    """What the file holds for other devices; that they answer alike from it is tested in tests/javascript."""
+    result = run("plan", "export", "examples/plan.toml")
+    answer = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert (answer["format"], answer["name"]) == ("reticent-plan-1", "app-usage")
+    first = answer["metrics"][0]
+    assert (first["low"], first["flip"]) == ("4961093570831980854", "3689348814741910324")
+    assert first["thresholds"] == ["4961093570831980854", "13485650502877570762"]

@@ -15,8 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
 from reticent.counts import count_reports
-from reticent.estimates import Estimate, balance, estimate
-from reticent.estimates.table import COLUMNS
+from reticent.estimates import COLUMNS, Estimate, balance, estimate
 from reticent.plan import Plan
 from reticent.reports import Report, to_ndjson, to_packed
 
@@ -55,10 +54,10 @@ def expected(
     ]
     total: Any = sum(counts)
     against_chance = balance(plan.by_name[metric], total)
-    found = estimate(plan.by_name[metric], total, confidence).to_dict()
+    plain = estimate(plan.by_name[metric], total, confidence).to_dict()
     if against_chance:
-        found["balance"] = against_chance.to_dict()
-    return json.loads(json.dumps(found))
+        plain["balance"] = against_chance.to_dict()
+    return json.loads(json.dumps(plain))
 
 
 def where(found: dict[str, Any]) -> tuple[Any, ...]:
@@ -66,7 +65,7 @@ def where(found: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def numbers(found: dict[str, Any]) -> dict[str, Any]:
-    names = ("plan", "version", "metric", "kind", "round", "start", "end", "state", "segment")
+    names = ("plan", "version", "metric", "kind", "round", "from", "to", "start", "end", "state", "segment")
     return {name: value for name, value in found.items() if name not in names}
 
 
@@ -208,6 +207,16 @@ def test_metrics_can_be_parsed_in_both_forms(sent: tuple[Any, list[Report]]) -> 
             >= values["reticent_commit_duration_seconds", "0.5"]
             > 0
         )
+
+
+def test_a_period_is_a_round_or_a_window(sent: tuple[Any, list[Report]]) -> None:
+    service, _ = sent
+    path = "/v1/estimates?plan=app-usage&metric=minutes"
+    rounds = service.get(path).json["estimates"]
+    assert service.get(f"{path}&period=round").json["estimates"] == rounds
+    assert all(row["from"] == row["to"] == row["round"] for row in rounds)
+    for refused in ("window", "year"):  # the answers of this plan are remembered
+        assert service.get(f"{path}&period={refused}").status == 400
 
 
 def test_health(sent: tuple[Any, list[Report]]) -> None:

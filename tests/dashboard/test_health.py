@@ -1,21 +1,36 @@
+"""The page of the collector itself: which numbers call for a look, and who sends."""
+
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
+from tests.dashboard.conftest import Page, World
 
 from reticent.collector import Health, KeyTraffic
-from reticent.dashboard.views.health import health_page
 
 QUIET = Health("0.1.0", "memory:", 86_400.0, accepted=1000, commit_p99_ms=3.0, queue=1)
 KEY = KeyTraffic("1f2e3d4c", "phones", "ingest", True, 30, 750, 4, 0, reports_lately=600)
+Seen = Callable[..., tuple[dict[str, Any], Page]]
 
 
-def lines(health: Health) -> dict[str, str]:
-    return {
-        line.name: line.shown(health) for _, lines in health_page(health).shown["sections"] for line in lines
-    }
+@pytest.fixture
+def seen(world: World) -> Any:
+    """The twin and the page of a collector's health."""
+    usual = world.health
+
+    def look(**changes: Any) -> tuple[dict[str, Any], Page]:
+        world.health = replace(QUIET, **changes)
+        return world.get("/health.json").json(), world.get("/health").page
+
+    yield look
+    world.health = usual
+
+
+def row(page: Page, begins: str) -> list[str]:
+    return next(row for row in page.rows if row and row[0].startswith(begins))
 
 
 @pytest.mark.parametrize(
@@ -33,49 +48,31 @@ def lines(health: Health) -> dict[str, str]:
         ({"keys": (KEY, replace(KEY, limited=9, limited_lately=1))}, ["Over the rate"]),
     ],
 )
-def test_what_calls_for_a_look(change: dict[str, Any], worries: list[str]) -> None:
-    assert health_page(replace(QUIET, **change)).twin["worries"] == worries
+def test_what_calls_for_a_look(seen: Seen, change: dict[str, Any], worries: list[str]) -> None:
+    twin, page = seen(**change)
+    assert twin["worries"] == worries
+    assert (f"Worth a look: {', '.join(worries)}." in page.texts) is bool(worries)
 
 
-def test_nobody_could_look_at_cohorts() -> None:
-    assert lines(QUIET)["Cohorts"] == "unknown"
-    assert health_page(QUIET).twin["uneven"] is None
+def test_a_share_is_of_all_that_came_and_codes_are_listed_by_frequency(seen: Seen) -> None:
+    _, page = seen(accepted=80, rejected={"late": 9, "malformed": 10, "early": 1})
+    assert {"9 (9 %)", "11 (11 %)"} <= set(page.texts)
+    assert [cells[0] for cells in page.rows if cells[0] in ("late", "malformed", "early")] == [
+        "malformed",
+        "late",
+        "early",
+    ]
 
 
-def test_a_share_is_of_all_that_came() -> None:
-    shown = lines(replace(QUIET, accepted=80, rejected={"late": 10, "malformed": 10}))
-    assert (shown["Late"], shown["Rejected"]) == ("10 (10 %)", "10 (10 %)")
-
-
-def test_each_key_is_a_line_with_its_share() -> None:
-    other = replace(KEY, id="5a6b7c8d", active=False, label="", reports=250, reports_lately=0)
-    view = health_page(replace(QUIET, keys=(KEY, other), rate=5.0))
-    first, second = view.shown["keys"]
-    assert (first["reports"], first["share"]) == ("750", "75 %")
-    assert (first["rate"], first["share_lately"]) == ("2", "100 %")
-    assert (second["share"], second["rate"], second["role"]) == ("25 %", "0", "ingest, revoked")
-    assert view.twin["keys"] == [asdict(KEY), asdict(other)]
-    assert view.shown["other_keys"] == 0
-
-
-def test_a_collector_that_just_started_divides_by_the_time_it_had() -> None:
-    (line,) = health_page(replace(QUIET, keys=(KEY,), uptime_seconds=60.0)).shown["keys"]
-    assert line["rate"] == "10"
-
-
-def test_of_very_many_keys_the_busiest_are_shown() -> None:
-    keys = tuple(replace(KEY, id=f"{place:08x}") for place in range(1000))
-    view = health_page(replace(QUIET, keys=keys))
-    assert (len(view.shown["keys"]), view.shown["other_keys"]) == (50, 950)
-    assert len(view.twin["keys"]) == 1000
-
-
-def test_a_key_over_its_rate_is_marked() -> None:
-    over = replace(KEY, limited=9, limited_lately=2)
-    (line,) = health_page(replace(QUIET, keys=(over,), rate=5.0)).shown["keys"]
-    assert (line["limited"], line["over"]) == ("9", "over its rate")
-
-
-def test_codes_are_listed_by_frequency() -> None:
-    rejected = {"a": 1, "b": 9, "c": 1}
-    assert health_page(replace(QUIET, rejected=rejected)).shown["rejected"] == [("b", 9), ("a", 1), ("c", 1)]
+def test_each_key_is_a_line_with_its_share_and_the_busiest_are_shown(seen: Seen) -> None:
+    other = replace(KEY, id="5a6b7c8d", active=False, label="", reports=250, reports_lately=0, limited=9)
+    twin, page = seen(keys=(KEY, other), rate=5.0)
+    assert row(page, "1f2e3d4c")[1:5] == ["750", "75 %", "2", "100 %"]
+    assert "ingest, revoked" in row(page, "5a6b7c8d")[0]
+    assert row(page, "5a6b7c8d")[1:4] == ["250", "25 %", "0"]
+    assert twin["keys"] == [asdict(KEY), asdict(other)]
+    _, page = seen(keys=(KEY,), uptime_seconds=60.0)
+    assert row(page, "1f2e3d4c")[3] == "10", "a collector that just started divides by the time it had"
+    twin, page = seen(keys=tuple(replace(KEY, id=f"{place:08x}") for place in range(1000)))
+    assert any(text.startswith("950 other keys") for text in page.texts)
+    assert len(twin["keys"]) == 1000

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import asdict, astuple, replace
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -404,3 +405,75 @@ def test_a_log_out_button_stands_on_every_page_for_who_is_logged_in(make_world: 
         for path in paths:
             forms = [form for form in world.get(path).page.all("form") if form["action"] == "/logout"]
             assert [form["method"] for form in forms] == (["post"] if logged_in else [])
+
+
+def test_links_keep_what_was_chosen(world: Any) -> None:
+    """And leave out what is usual, so that an address stays short."""
+    page, newest = f"{METRIC}/editor_spread", world.get(f"{METRIC}/editor_spread.json").json()["round"]
+    query = f"?confidence=99&rounds=14&segment=os:linux&round={newest}&view=norm-sub"
+    links = {
+        link.get("rel", link.get("data-switch")): link["href"]
+        for link in world.get(page + query).page.all("a")
+    }
+    assert links["raw"] == page + query.removesuffix("&view=norm-sub")
+    assert links["prev"] == page + query.replace(str(newest), str(newest - 1))
+    usual = {link.get("data-switch"): link["href"] for link in world.get(page).page.all("a")}
+    assert (usual["raw"], usual["norm-sub"]) == (page, f"{page}?view=norm-sub")
+
+
+def test_a_sampled_plan_is_shown_per_window_and_rounds_can_be_had(make_world: Callable[..., Any]) -> None:
+    """The counts of a window's rounds are one figure, with the window's dates; the last window is open."""
+    world = make_world(
+        ONE_MEAN
+        + '[answers]\nkind = "sampled"\nwindow = "1d"\n'
+        + '[metrics.spread]\nkind = "histogram"\nmechanism = "hadamard-bit"\nbuckets = 4\nmax_value = 9\nepsilon = 1\n'
+    )
+    now = world.plan.round_at(world.now)
+    window = world.plan.answers.window_of(now, world.plan.round_seconds)
+    per_window, fleet = window.rounds, SdkFleet(world.plan, 80, seed=2)
+    first = window.first - per_window
+    for number in range(first, now):
+        world.answer(fleet, number, {"minutes": [4] * 80, "spread": [4] * 80})
+    page = "/plans/small/metrics"
+    for metric, series in (("minutes", "latest"), ("spread", "histogram")):
+        twin = world.get(f"{page}/{metric}.json").json()
+        assert twin["period"] == "window"
+        assert (twin[series]["from"], twin[series]["to"]) == (first, first + per_window - 1)
+        assert (twin[series]["reports"], twin[series]["state"]) == (80, "sealed")
+        text = world.get(f"{page}/{metric}").text
+        assert "per window" in text
+        assert "open window, provisional" in text
+        begins, ends = (datetime.fromtimestamp(at, UTC) for at in (window.start - 86_400, window.start))
+        assert f"{begins.day} {begins:%b %Y, %H:%M} to {ends.day} {ends:%b, %H:%M} UTC" in text
+        single = world.get(f"{page}/{metric}?period=round")
+        assert "per round" in single.text
+        assert '<option value="round" selected' in single.text
+        rounds = world.get(f"{page}/{metric}.json?period=round").json()
+        figures = rounds["series"][0]["points"] if metric == "minutes" else rounds["medians"]
+        assert {figure["from"] == figure["to"] for figure in figures} == {True}
+        assert len(figures) > 2
+    points = world.get(f"{page}/minutes.json").json()["series"][0]["points"]
+    assert [(point["from"], point["state"]) for point in points] == [
+        (window.first, "open"),
+        (first, "sealed"),
+    ]
+    chosen = world.get(f"{page}/spread.json?round={first + 1}").json()
+    assert (chosen["from"], chosen["to"]) == (first, first + per_window - 1)
+    overview = world.get("/").text
+    assert "mean, 2 windows" in overview
+    assert "spread, latest window" in overview
+    assert "A window" in world.get("/plans/small").text
+
+
+@pytest.mark.parametrize(("epsilon", "shown"), [("0.12341", "0.1235"), ("1.00001", "1.001"), ("2", "2.0")])
+def test_a_loss_is_rounded_up_wherever_it_stands(
+    make_world: Callable[..., Any], epsilon: str, shown: str
+) -> None:
+    world = make_world(ONE_MEAN.replace("epsilon = 3.0", f"epsilon = {epsilon}"))
+    page = world.get("/plans/small").page
+    (answered,) = [row for row in page.rows if row[:2] == ["minutes", "mean"]]
+    assert answered[4] == shown
+    (costs,) = [row for row in page.rows if row[0] == "minutes" and row is not answered]
+    assert float(costs[1]) >= float(epsilon) - 1e-12
+    total = next(row for row in page.rows if row[0] == "whole plan")
+    assert total[1] == costs[1] == shown

@@ -12,7 +12,7 @@ from reticent.errors import StoreError
 from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
 from reticent.reports import Report
-from reticent.results import LruCache
+from reticent.results import LruCache, Period
 from reticent.stores import Layout, RoundKey
 
 METRIC = "/plans/app-usage/metrics"
@@ -39,19 +39,19 @@ def test_sealed_rounds_are_estimated_once_and_open_ones_each_time(
     fleet = SdkFleet(world.plan, 40, seed=3)
     for number in (now - 3, now - 2, now - 1):
         world.answer(fleet, number, {"minutes": [100] * 40}, seal=number < now - 1)
-    asked: list[list[int]] = []
-    estimates = world.results.estimates
+    asked: list[int] = []
+    results = world.results.results
 
-    def watched(plan: str, metric: str | None, rounds: Any, *rest: Any) -> Any:
-        asked.append(list(rounds))
-        return estimates(plan, metric, rounds, *rest)
+    def watched(period: Period, *rest: Any) -> Any:
+        asked.append(period.first)
+        return results(period, *rest)
 
-    monkeypatch.setattr(world.results, "estimates", watched)
+    monkeypatch.setattr(world.results, "results", watched)
     path = f"{METRIC}/minutes.json"
     first = world.get(path).json()
     assert world.get(path).json() == first
     assert world.get(f"{path}?confidence=99").json() != first, "another confidence is another estimate"
-    assert asked == [[now - 3, now - 2, now - 1], [now - 1], [now - 3, now - 2, now - 1]]
+    assert asked == [now - 1, now - 2, now - 3, now - 1, now - 1, now - 2, now - 3]
 
     world.store.seal(RoundKey("app-usage", 1, now - 1))
     after = world.get(path).json()["series"][0]["points"][0]

@@ -90,6 +90,7 @@ def test_values_of_rounds_that_are_not_picked_are_never_written(
     kept, rounds = set(), 12 * DAY
     for _ in range(rounds):
         device.set("first", 41)
+        device.save()
         kept |= {number for (number,) in query("SELECT round FROM totals")}
         clock.advance(SECONDS)
         device.report()
@@ -204,6 +205,7 @@ def test_a_window_that_overlaps_do_not_track_is_not_answered(
     assert device.report() is None or True
     monkeypatch.setenv("DO_NOT_TRACK", "1")
     device.add("first", 1)
+    device.save()
     clock.advance(60)
     monkeypatch.delenv("DO_NOT_TRACK")
     device.add("first", 1)

@@ -172,8 +172,10 @@ def test_do_not_track_set_for_a_while_costs_the_round(
     device.add("editor_seconds", 5)
     monkeypatch.setenv("DO_NOT_TRACK", "1")
     device.add("editor_seconds", 5)
+    device.save()
     monkeypatch.delenv("DO_NOT_TRACK")
     device.add("editor_seconds", 5)
+    device.save()
     clock.advance(21_600)
     assert device.report(HERE + 1) is None
     clock.advance(21_600)

@@ -19,7 +19,7 @@ from tests.shared.postgres import PostgresServer
 A_HUNDRED = pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])
 
 
-@pytest.mark.parametrize("kills", [5, A_HUNDRED])
+@pytest.mark.parametrize("kills", [3, A_HUNDRED])
 def test_killed_collectors_lose_nothing_and_count_nothing_twice(tmp_path: Path, kills: int) -> None:
     service = Service(tmp_path, usage()).start("--clock-skew", "0")
     try:
@@ -44,7 +44,7 @@ def test_killed_while_rounds_are_sealed(tmp_path: Path, kills: int) -> None:
     assert sum(client.lost_answers for client in clients) > kills
 
 
-@pytest.mark.parametrize("kills", [3, A_HUNDRED])
+@pytest.mark.parametrize("kills", [2, A_HUNDRED])
 def test_two_collectors_on_postgresql_which_dies_too(
     tmp_path: Path, postgres: PostgresServer, kills: int
 ) -> None:

@@ -25,7 +25,7 @@ def two_collectors(folder: Path, plan: str) -> list[Service]:
     return services
 
 
-@pytest.mark.parametrize("kills", [3, A_HUNDRED])
+@pytest.mark.parametrize("kills", [2, A_HUNDRED])
 def test_two_collectors_on_a_lake_lose_nothing_and_count_nothing_twice(tmp_path: Path, kills: int) -> None:
     services = two_collectors(tmp_path, usage())
     try:

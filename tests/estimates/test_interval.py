@@ -175,8 +175,8 @@ def test_the_hadamard_bit_is_compared_with_the_papers_one_bit() -> None:
 @pytest.mark.parametrize("ones", [280, 400, 500])
 def test_the_exact_interval_is_narrower_than_the_papers(ones: int) -> None:
     """1.386 times at the middle for large n, and no less at n = 1000."""
-    found = estimate(Metric("m", OneBitMean(1, 24)), MeanCounts(1000 * ones, ones * ones))
-    assert found.paper_bound / found.half_width >= 1.38
+    exact = estimate(Metric("m", OneBitMean(1, 24)), MeanCounts(1000 * ones, ones * ones))
+    assert exact.paper_bound / exact.half_width >= 1.38
     middle = estimate(Metric("m", OneBitMean(1, 24)), MeanCounts(10**6, 500_000))
     assert middle.paper_bound / middle.half_width == pytest.approx(1.386, abs=0.002)
 
@@ -249,8 +249,8 @@ def test_mean_variance_is_that_of_a_binomial(x: float) -> None:
 def test_light_buckets_of_d_bit_flip(variant: str, width: int, figures: tuple[float, ...]) -> None:
     """n·Var for ε = .5, 1, 2, 5 with 32 buckets."""
     for epsilon, figure in zip((0.5, 1, 2, 5), figures, strict=True):
-        found = expected_variance(d_bit(epsilon, width, variant), 1000, at=0) * 1000
-        assert found == pytest.approx(figure, rel=0.006)
+        variance = expected_variance(d_bit(epsilon, width, variant), 1000, at=0) * 1000
+        assert variance == pytest.approx(figure, rel=0.006)
 
 
 @pytest.mark.parametrize("h", [0.0, 0.25, 0.9])
@@ -261,8 +261,8 @@ def test_d_bit_flip_for_given_devices(width: int, h: float) -> None:
     p = math.exp(exponent) / (math.exp(exponent) + 1)
     noise = p * (1 - p) / (2 * p - 1) ** 2
     expected = 8 / (1000 * width) * (noise + h * (1 - h) * (1 - width / 8))
-    found = expected_variance(d_bit(2, width, buckets=8), 1000, at=h, spread=h * (1 - h))
-    assert found == pytest.approx(expected)
+    variance = expected_variance(d_bit(2, width, buckets=8), 1000, at=h, spread=h * (1 - h))
+    assert variance == pytest.approx(expected)
 
 
 def test_hadamard_variances() -> None:

@@ -461,14 +461,36 @@ def test_remembered_answers_are_matched_as_often_as_the_formula_says(
     page_run: Callable[[str], Output],
 ) -> None:
     """Six standard errors of 1,000 devices; no population is matched more often than the figure says."""
-    [printed] = page_run("tracking").tables()
-    rows = [{name: float(cell) for name, cell in row.items()} for row in printed]
+    printed, cohorts = page_run("tracking").tables()
+    rows = [
+        {name: float(cell) for name, cell in row.items() if name != "answers"} | {"answers": row["answers"]}
+        for row in printed
+    ]
     for row in rows:
         error = 6 * (max(row["two nights"] * (1 - row["two nights"]), 1e-3) / 1000) ** 0.5
         assert abs(row["at half"] - row["two nights"]) <= error
         assert row["at 0"] <= row["two nights"] + error
         assert row["two nights"] <= row["many nights"]
-    share = {(row["metrics"], row["flip"]): row["at 0"] for row in rows}
-    assert share[20, 0] > 0.7
-    assert share[40, 0] > 0.999
-    assert share[20, 0.2] < 0.01
+    share = {(row["metrics"], row["answers"]): row["at 0"] for row in rows}
+    assert share[20, "flip 0"] > 0.7
+    assert share[40, "flip 0"] > 0.999
+    assert share[20, "flip 0.2"] < 0.01
+    by_cohort = {row["by the cohort alone"]: float(row["matched"]) for row in cohorts}
+    assert by_cohort["remembered"] == pytest.approx(256 / 20_000, rel=0.01)
+
+
+def test_sampled_answers_and_cohorts_are_matched_by_luck_alone(page_run: Callable[[str], Output]) -> None:
+    """
+    One device in 20,000: of 1,000 more than 4 are matched, and of 20,000 by cohort more than 12, with a
+    probability below 1e-9. Remembered answers of ten metrics and more, and remembered cohorts, are far above.
+    """
+    printed, cohorts = page_run("tracking").tables()
+    sampled = [row for row in printed if row["answers"] == "sampled"]
+    assert len(sampled) == 4
+    for row in sampled:
+        assert max(float(row["at 0"]), float(row["at half"])) <= 4 / 1000
+        assert row["two nights"] == row["many nights"] == "0.0001"
+    kept = [row for row in printed if row["answers"] == "flip 0" and int(row["metrics"]) >= 10]
+    assert min(float(row["at 0"]) for row in kept) > 4 / 1000
+    matched = {row["by the cohort alone"]: float(row["matched"]) for row in cohorts}
+    assert matched["sampled"] <= 12 / 20_000 < matched["remembered"]

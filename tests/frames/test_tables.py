@@ -16,8 +16,7 @@ from tests.shared.reports import PLANS, by_tags, fill, make_reports
 
 from reticent.counts import HistogramCounts, MeanCounts, count_reports
 from reticent.errors import ParameterError, ReticentError
-from reticent.estimates import Estimate, HistogramEstimate, estimate
-from reticent.estimates.table import BACKENDS, COLUMNS, arrow_bytes, csv_text
+from reticent.estimates import BACKENDS, COLUMNS, Estimate, HistogramEstimate, arrow_bytes, csv_text, estimate
 from reticent.frames import (
     CountsFile,
     Estimated,
@@ -44,10 +43,12 @@ D_BIT = estimate(  # nobody was asked about the second bucket
     Metric("files", DBitFlip(1, Buckets((0, 1, 10, 100)), 1)), HistogramCounts((40, 0, 60), (10, 0, 50)), 0.9
 )
 ESTIMATES = [
-    Estimated("usage", 1, "hours", 7, 100, 200, "sealed", {}, MEAN),
-    Estimated("usage", 1, "hours", 7, 100, 200, "sealed", {"os": "linux"}, MEAN),
-    Estimated("usage", 1, "spread", 7, 100, 200, "sealed", {"os": "mac os", "channel": "beta+1"}, HADAMARD),
-    Estimated("usage", 2, "spread", 8, 200, 300, "open", {}, D_BIT),
+    Estimated("usage", 1, "hours", 7, 7, 100, 200, "sealed", {}, MEAN),
+    Estimated("usage", 1, "hours", 7, 7, 100, 200, "sealed", {"os": "linux"}, MEAN),
+    Estimated(
+        "usage", 1, "spread", 7, 7, 100, 200, "sealed", {"os": "mac os", "channel": "beta+1"}, HADAMARD
+    ),
+    Estimated("usage", 2, "spread", 8, 35, 200, 300, "open", {}, D_BIT),
 ]
 
 
@@ -122,7 +123,7 @@ def test_what_is_no_estimate_is_refused() -> None:
     ):
         with pytest.raises(ParameterError, match=message):
             from_frame(wrong)
-    with pytest.raises(ParameterError, match="no plan, version, metric, round, start, end, state"):
+    with pytest.raises(ParameterError, match="no plan, version, metric, round, to, start, end, state"):
         estimates_from_frame(table)
     with pytest.raises(ParameterError, match="backend"):
         MEAN.to_frame("excel")

@@ -1,41 +1,27 @@
-"""Mechanisms of other authors: exactly as private as they say, unbiased, and drawn from their laws."""
+"""Mechanisms of other authors: exactly as private as they say, and unbiased."""
 
 import subprocess
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import product
 from math import cosh, exp, log, prod, sqrt, tanh
-from random import Random
 
 import mpmath
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 from scipy.optimize import brentq
 
 from reticent.errors import ParameterError
-from reticent.lab.baselines import OUE, BinFlip, BinFlipPlus, KFlip, Laplace, NaiveMemo
+from reticent.lab.baselines import BinFlip, BinFlipPlus, KFlip, Laplace, NaiveMemo
 from reticent.mechanisms import SCALE, Buckets, Channel, DBitFlip
 
-UNARY = [BinFlip, OUE]
 LIGHT = {
     BinFlip: {"0.5": 15.9, "1": 3.92, "2": 0.921, "5": 0.097},
-    OUE: {"0.5": 15.7, "1": 3.68, "2": 0.724, "5": 0.027},
     KFlip: {"0.5": 75, "1": 11.1, "2": 0.916, "5": 0.0082},
 }
 """n·Var of a light bucket out of 32, as published for these mechanisms."""
-FALSE_ALARM = 1e-6
-"""Chance that `agrees` refuses a right sampler. Seeds are fixed on top: runs never differ."""
-
-
-def agrees(counts: Sequence[int], draws: int, probabilities: Sequence[float]) -> bool:
-    """Whether counts out of `draws` can come from these probabilities (exact, Bonferroni over counts)."""
-    level = FALSE_ALARM / len(counts)
-    return all(
-        stats.binomtest(count, draws, probability).pvalue >= level
-        for count, probability in zip(counts, probabilities, strict=True)
-    )
 
 
 def test_the_standard_library_is_enough_and_a_device_never_loads_them():
@@ -58,7 +44,7 @@ print(sorted({'numpy', 'scipy'} & set(sys.modules)))
         (lambda: KFlip(1, 2.5), "buckets", 2.5),
         *(
             (lambda kind=kind, epsilon=epsilon, buckets=buckets: kind(epsilon, buckets), name, got)
-            for kind in (BinFlip, OUE, KFlip, BinFlipPlus, NaiveMemo)
+            for kind in (BinFlip, KFlip, BinFlipPlus, NaiveMemo)
             for epsilon, buckets, name, got in (
                 (0, 4, "epsilon", 0), (-1, 4, "epsilon", -1), (41, 4, "epsilon", 41), (1, 1, "buckets", 1)
             )
@@ -83,34 +69,6 @@ def test_variance_of_a_light_bucket_is_the_published_one(kind, epsilon, publishe
     assert kind(epsilon, 32).variance(0) == pytest.approx(published, abs=digits)
 
 
-@pytest.mark.parametrize("kind", [BinFlip, OUE, KFlip])
-def test_an_array_is_answered_like_its_numbers(kind):
-    mechanism = kind(1, 6)
-    buckets, asked = np.meshgrid(np.arange(6), np.arange(6), indexing="ij")
-    one_by_one = [[mechanism.probability_of_one(v, j) for j in range(6)] for v in range(6)]
-    assert mechanism.probability_of_one(buckets, asked).tolist() == one_by_one
-    shares = np.linspace(0, 1, 5)
-    assert mechanism.variance(shares).tolist() == [mechanism.variance(share) for share in shares.tolist()]
-
-
-@pytest.mark.parametrize("kind", [BinFlip, OUE, KFlip])
-def test_answers_are_drawn_from_the_law(kind):
-    random, draws = Random(20170), 100_000
-    mechanism = kind(1, 3)
-    answers = np.array([mechanism.answer(1, random) for _ in range(draws)])
-    counts = np.bincount(answers, minlength=3) if kind is KFlip else answers.sum(axis=0)
-
-    def law(epsilon):
-        return [kind(epsilon, 3).probability_of_one(1, asked) for asked in range(3)]
-
-    assert agrees(counts.tolist(), draws, law(1))
-    assert not agrees(counts.tolist(), draws, law(0.9))
-    assert not agrees(counts.tolist(), draws, law(1.1))
-    if kind is not KFlip:
-        both = int((answers[:, 0] & answers[:, 1]).sum())
-        assert agrees([both], draws, [law(1)[0] * law(1)[1]]), "bits are independent"
-
-
 # Laplace
 
 
@@ -120,33 +78,18 @@ def one_bit_variance(epsilon: float, share: float) -> float:
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1, 5])
-def test_the_density_is_laplaces(epsilon):
-    mechanism = Laplace(epsilon, 24)
-    answers = np.linspace(-100, 100, 2001)
-    expected = stats.laplace.pdf(answers, loc=7, scale=24 / epsilon)
-    assert mechanism.density(7, answers) == pytest.approx(expected, rel=1e-12)
-    assert mechanism.density(7, 3.0) == pytest.approx(mechanism.density(7, np.array([3.0]))[0], rel=1e-15)
-    pieces = pairwise([-60 * mechanism.scale, 7, 60 * mechanism.scale])
-    assert sum(
-        integrate.quad(lambda y: mechanism.density(7, y), *ends)[0] for ends in pieces
-    ) == pytest.approx(1)
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1, 5])
 def test_the_largest_ratio_is_e_to_the_epsilon(epsilon):
     mechanism = Laplace(epsilon, 24)
     answers = np.linspace(-50, 74, 1241)
     values = np.linspace(0, 24, 25)[:, None]
-    logs = np.log(mechanism.density(values, answers))
+    logs = stats.laplace.logpdf(answers, loc=values, scale=mechanism.scale)
     assert (logs.max(axis=0) - logs.min(axis=0)).max() == pytest.approx(epsilon, rel=1e-12)
     assert mechanism.loss == epsilon
 
 
-def test_variance_is_that_of_the_noise_at_every_value():
+def test_variance_is_that_of_the_noise():
     mechanism = Laplace(2, 10)
     assert mechanism.variance() == pytest.approx(stats.laplace(scale=5).var())
-    assert mechanism.variance(np.array([0.0, 5.0])).tolist() == [50.0, 50.0]
-    assert mechanism.estimate(3.25) == 3.25
 
 
 def test_erratum_22_one_bit_is_not_consistently_better():
@@ -158,21 +101,6 @@ def test_erratum_22_one_bit_is_not_consistently_better():
     assert crossing == pytest.approx(2.32, abs=5e-3)
     assert sqrt(one_bit_variance(10, 0.5) / Laplace(10, 1).variance()) == pytest.approx(3.5, abs=0.05)
     assert sqrt(one_bit_variance(10, 0.5) / one_bit_variance(10, 0)) == pytest.approx(74, abs=0.5)
-
-
-def test_laplace_answers_are_drawn_from_the_law():
-    """Kolmogorov-Smirnov at a false-alarm rate of 1e-6; fixed seed."""
-    random = Random(2006)
-    mechanism = Laplace(1, 24)
-    answers = np.array([mechanism.answer(6, random) for _ in range(60_000)])
-
-    def fits(value: float, epsilon: float) -> bool:
-        return stats.kstest(answers, stats.laplace(loc=value, scale=24 / epsilon).cdf).pvalue >= 1e-6
-
-    assert fits(6, 1)
-    assert not fits(6, 0.9)
-    assert not fits(6, 1.1)
-    assert not fits(7, 1)
 
 
 # KFlip
@@ -195,7 +123,9 @@ def test_k_flip_estimate_and_variance_by_enumeration(values):
     mechanism = KFlip(1, 3)
     mean, square = np.zeros(3), np.zeros(3)
     for named in product(range(3), repeat=3):
-        weight = prod(mechanism.probability_of_one(v, j) for v, j in zip(values, named, strict=True))
+        weight = prod(
+            float(mechanism.channel.share(1 * (v == j))) for v, j in zip(values, named, strict=True)
+        )
         estimate = mechanism.estimate(np.bincount(named, minlength=3) / 3)
         mean += weight * estimate
         square += weight * estimate**2
@@ -217,7 +147,7 @@ def test_erratum_23_bin_flip_is_not_the_best_overall():
     assert heavy == {5: False, 10: True}
 
 
-# BinFlip and OUE: k independent bits, one per bucket
+# BinFlip: k independent bits, one per bucket
 
 
 def chance(channel: Channel, bucket: int, answer: Sequence[int]) -> Fraction:
@@ -225,7 +155,7 @@ def chance(channel: Channel, bucket: int, answer: Sequence[int]) -> Fraction:
     return prod((p if bit else 1 - p for p, bit in zip(ones, answer, strict=True)), start=Fraction(1))
 
 
-def largest_ratio(mechanism: BinFlip | OUE) -> Fraction:
+def largest_ratio(mechanism: BinFlip) -> Fraction:
     worst = Fraction(1)
     for answer in product((0, 1), repeat=mechanism.buckets):
         chances = [chance(mechanism.channel, bucket, answer) for bucket in range(mechanism.buckets)]
@@ -233,11 +163,10 @@ def largest_ratio(mechanism: BinFlip | OUE) -> Fraction:
     return worst
 
 
-@pytest.mark.parametrize("kind", UNARY)
 @pytest.mark.parametrize("epsilon", ["0.01", "0.5", "1", "2", "5", "10"])
 @pytest.mark.parametrize("buckets", [2, 3, 4])
-def test_the_loss_over_all_answers_is_epsilon(kind, epsilon, buckets, exponential_bounds):
-    mechanism = kind(epsilon, buckets)
+def test_the_loss_over_all_answers_is_epsilon(epsilon, buckets, exponential_bounds):
+    mechanism = BinFlip(epsilon, buckets)
     worst = largest_ratio(mechanism)
     below, _ = exponential_bounds(Fraction(epsilon))
     assert worst <= below
@@ -245,9 +174,8 @@ def test_the_loss_over_all_answers_is_epsilon(kind, epsilon, buckets, exponentia
     assert mechanism.loss == pytest.approx(float(epsilon), rel=1e-11)
 
 
-@pytest.mark.parametrize("kind", UNARY)
-def test_the_answers_to_each_bucket_sum_to_one(kind):
-    channel = kind(1, 4).channel
+def test_the_answers_to_each_bucket_sum_to_one():
+    channel = BinFlip(1, 4).channel
     for bucket in range(4):
         assert sum(chance(channel, bucket, answer) for answer in product((0, 1), repeat=4)) == 1
 
@@ -255,27 +183,23 @@ def test_the_answers_to_each_bucket_sum_to_one(kind):
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2", "5"])
 def test_probabilities(epsilon):
     with mpmath.workdps(40):
-        root, odds = mpmath.exp(mpmath.mpf(epsilon) / 2), mpmath.exp(mpmath.mpf(epsilon))
-        expected = {BinFlip: (root / (root + 1), 1 / (root + 1)), OUE: (0.5, 1 / (odds + 1))}
-    for kind, (own, other) in expected.items():
-        mechanism = kind(epsilon, 8)
-        assert mechanism.probability_of_one(3, 3) == pytest.approx(float(own), rel=1e-14)
-        assert mechanism.probability_of_one(3, 4) == pytest.approx(float(other), rel=1e-14)
+        root = mpmath.exp(mpmath.mpf(epsilon) / 2)
+        own, other = root / (root + 1), 1 / (root + 1)
+    channel = BinFlip(epsilon, 8).channel
+    assert (float(channel.high), float(channel.low)) == pytest.approx((float(own), float(other)), rel=1e-14)
 
 
 def test_bin_flip_is_d_bit_flip_with_every_bucket_asked():
     duchi, own = BinFlip(1, 8), DBitFlip(1, Buckets.even(8, 8), width=8)
     assert duchi.response == own.response
-    for asked in (2, 5):
-        same = pytest.approx(own.probability_of_one(2, asked), rel=1e-15)
-        assert duchi.probability_of_one(2, asked) == same
+    for asked, chance in ((2, duchi.channel.high), (5, duchi.channel.low)):
+        assert float(chance) == pytest.approx(own.probability_of_one(2, asked), rel=1e-15)
 
 
-@pytest.mark.parametrize("kind", UNARY)
 @pytest.mark.parametrize("members", [0, 1, 2, 3])
-def test_unary_estimate_and_variance_by_enumeration(kind, members):
+def test_bin_flip_estimate_and_variance_by_enumeration(members):
     """Three devices, `members` of them in the bucket: all 8 outcomes of their bits about it."""
-    mechanism = kind(1, 4)
+    mechanism = BinFlip(1, 4)
     ones = [mechanism.channel.high] * members + [mechanism.channel.low] * (3 - members)
     mean, square = 0.0, 0.0
     for bits in product((0, 1), repeat=3):
@@ -285,21 +209,7 @@ def test_unary_estimate_and_variance_by_enumeration(kind, members):
         square += weight * estimate**2
     assert mean == pytest.approx(members / 3, abs=1e-12)
     assert square - mean**2 == pytest.approx(mechanism.variance(members / 3) / 3, rel=1e-10)
-    assert square - mean**2 != pytest.approx(kind(1.1, 4).variance(members / 3) / 3, rel=1e-2)
-
-
-def test_oue_beats_bin_flip_by_cosh_squared_on_light_buckets_only():
-    for epsilon in (0.5, 1, 5):
-        ratio = BinFlip(epsilon, 8).variance(0) / OUE(epsilon, 8).variance(0)
-        assert ratio == pytest.approx(cosh(epsilon / 4) ** 2, rel=1e-9)
-    assert OUE(5, 8).variance(0.9) > BinFlip(5, 8).variance(0.9)
-
-
-def test_oue_with_a_single_bit_would_waste_its_budget():
-    """d = 1: the loss is max(ln p/q, ln (1-q)/(1-p)), which is 0.62 at ε = 1."""
-    channel = OUE(1, 2).channel
-    single = max(log(channel.high / channel.low), log((1 - channel.low) / (1 - channel.high)))
-    assert single == pytest.approx(0.62, abs=5e-3)
+    assert square - mean**2 != pytest.approx(BinFlip(1.1, 4).variance(members / 3) / 3, rel=1e-2)
 
 
 # BinFlip+
@@ -336,16 +246,13 @@ def test_acceptance_has_the_two_forms(epsilon):
     assert mechanism.acceptance == pytest.approx(constant, rel=1e-12)
     assert mechanism.probability_of_acceptance(1) == pytest.approx(constant * exp(epsilon / 2), rel=1e-12)
     assert mechanism.probability_of_acceptance(0) == pytest.approx(constant * exp(-epsilon / 2), rel=1e-12)
-    assert mechanism.probability_of_acceptance(np.array([0, 1])).tolist() == [
-        mechanism.probability_of_acceptance(bit) for bit in (0, 1)
-    ]
 
 
 @pytest.mark.parametrize("bucket", [0, 2])
 def test_accepted_strings_follow_bin_flip(bucket):
     plus, plain = BinFlipPlus(1, 3), BinFlip(1, 3)
     blank = [float(plain.channel.low)] * 3
-    own = [plain.probability_of_one(bucket, asked) for asked in range(3)]
+    own = [float(plain.channel.share(1 * (bucket == asked))) for asked in range(3)]
     accepted = 0.0
     for public in product((0, 1), repeat=3):
         joint = probability_of(public, blank) * plus.probability_of_acceptance(public[bucket])
@@ -404,23 +311,6 @@ def test_the_estimate_from_accepted_strings_has_that_variance():
     assert seen != pytest.approx(BinFlipPlus(1.25, 8).variance(0.2), rel=0.16)
 
 
-def test_bin_flip_plus_answers_are_drawn_from_the_law():
-    random, draws = Random(2015), 100_000
-    mechanism = BinFlipPlus(1, 3)
-    answers = [mechanism.answer(1, random) for _ in range(draws)]
-    kept = np.array([answer for answer in answers if answer is not None])
-    assert agrees([len(kept)], draws, [mechanism.acceptance])
-    assert not agrees([len(kept)], draws, [BinFlipPlus(1.1, 3).acceptance])
-    counts = kept.sum(axis=0).tolist()
-
-    def law(epsilon):
-        return [BinFlipPlus(epsilon, 3).probability_of_one(1, asked) for asked in range(3)]
-
-    assert agrees(counts, len(kept), law(1))
-    assert not agrees(counts, len(kept), law(0.85))
-    assert not agrees(counts, len(kept), law(1.15))
-
-
 # NaiveMemo
 
 
@@ -462,32 +352,3 @@ def test_32_bits_are_a_fingerprint_and_one_bit_is_not():
     one_bit = DBitFlip(1, Buckets.even(32, 32), width=1, variant="paper")
     sharers = sum(one_bit.probability_of_one(bucket, 0) for bucket in range(1, 32))
     assert sharers > 10, "with d = 1 a remembered 1 is shared by a third of the other buckets"
-
-
-def test_the_memo_is_drawn_once_and_then_only_looked_up():
-    naive = NaiveMemo(1, 16)
-    memo = naive.remember(Random(3))
-    assert len(memo) == 16
-    assert all(len(response) == 16 for response in memo)
-    history = [naive.answer(bucket, memo) for bucket in (3, 7, 3, 3, 7)]
-    assert history[0] == history[2] == history[3]
-    assert history[1] == history[4]
-    assert naive.remember(Random(3)) == memo
-    assert naive.remember(Random(4)) != memo
-
-
-def test_betrayal_happens_as_often_as_computed():
-    """20,000 devices with 4 buckets and ε = 3; is bucket 0's response alone? Wrong ε are refused."""
-    random, devices = Random(34), 20_000
-    naive = NaiveMemo(3, 4)
-    alone = sum(memo[0] not in memo[1:] for memo in (naive.remember(random) for _ in range(devices)))
-    assert agrees([alone], devices, [naive.probability_of_betrayal])
-    assert not agrees([alone], devices, [NaiveMemo(2.5, 4).probability_of_betrayal])
-    assert not agrees([alone], devices, [NaiveMemo(3.5, 4).probability_of_betrayal])
-
-
-def test_one_round_is_bin_flip():
-    naive, plain = NaiveMemo(1, 32), BinFlip(1, 32)
-    assert (naive.epsilon, naive.buckets, naive.loss) == (1, 32, plain.loss)
-    assert naive.variance(0.25) == plain.variance(0.25)
-    assert naive.estimate(0.5) == plain.estimate(0.5)

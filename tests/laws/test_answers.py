@@ -7,6 +7,7 @@ side that is nearest to the threshold, so a comparison that is off by one draw i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -29,6 +30,14 @@ PLAN = Plan.from_toml(
     'mechanism = "hadamard-bit"\n'
     '[groups.both]\nmetrics = ["a", "b"]\nmax_total = 4\n'
     '[segments]\nos = ["x", "y"]\n'
+)
+
+
+KINDS = Plan.from_toml(
+    '[plan]\nname = "k"\nversion = 1\nround = "1d"\n'
+    '[metrics.c]\nkind = "choice"\nlabels = ["x", "y"]\nmechanism = "hadamard-bit"\nepsilon = 1\n'
+    '[metrics.f]\nkind = "flag"\nepsilon = 0.5\n'
+    '[metrics.h]\nkind = "histogram"\nedges = [0, 1, 9]\nabsent = true\nmechanism = "d-bit-flip"\nepsilon = 2\n'
 )
 
 
@@ -86,15 +95,28 @@ def law_of_the_code(enumeration, plan, histories, clean, cohort):
     return {sent: Fraction(weight, total) for sent, weight in law.items()}
 
 
-@pytest.mark.parametrize("cohort", [1, 3])
-def test_remembered_answers_of_a_whole_plan(enumeration, cohort):
+@pytest.mark.parametrize("cohort", [1, 3, 200])
+@pytest.mark.parametrize(
+    ("asked", "histories", "clean"),
+    [
+        (
+            PLAN,
+            [{"a": 4, "b": 4, "h": 0}, {"a": 1, "b": 2, "h": 1}],
+            {"a": [2, 1], "b": [2, 2], "h": [0, 1]},  # 4 + 4 is scaled down to 2 + 2
+        ),
+        (KINDS, [{"c": "y", "f": True, "h": 9}, {}], {"c": [1, None], "f": [1, 0], "h": [9, None]}),
+        (
+            KINDS,
+            [{"c": "fmt", "f": 7, "h": float("nan")}, {"c": "x", "h": 0}],
+            {"c": [None, 0], "f": [1, 0], "h": [None, 0]},
+        ),
+    ],
+    ids=["group", "kinds", "no label and no number"],
+)
+def test_remembered_answers_of_a_whole_plan(enumeration, asked, histories, clean, cohort):
     """Two rounds without flips: the joint law of all metrics is the product of their own."""
-    plan = Plan(
-        PLAN.name, 1, PLAN.round_seconds, PLAN.grace_seconds,
-        tuple(Metric(m.name, m.mechanism) for m in PLAN.metrics), PLAN.groups, PLAN.segments,
-    )  # fmt: skip
-    histories = [{"a": 4, "b": 4, "h": 0}, {"a": 1, "b": 2, "h": 1}]
-    clean = {"a": [2, 1], "b": [2, 2], "h": [0, 1]}  # 4 + 4 is scaled down to 2 + 2
+    metrics = tuple(replace(metric, flip=Flip(0)) for metric in asked.metrics)
+    plan = replace(asked, metrics=metrics)
     laws = {m.name: enumeration.of_values(m.mechanism, m.flip, clean[m.name], cohort) for m in plan.metrics}
     totals = {name: sum(law.values()) for name, law in laws.items()}
     expected = {}

@@ -45,6 +45,12 @@ PLANS = {
     "two bits": HEAD + mean("a", "0.3", step="1") + histogram("d", "0.2", '"d-bit-flip"\nbits = 2') + TAGS,
     "paper's variant": HEAD + histogram("d", "0.2", '"d-bit-flip"\nbits = 1\nvariant = "paper"'),
     "no flips": HEAD + mean("a", "0") + mean("b", "0") + histogram("h", "0", '"hadamard-bit"') + GROUP,
+    "choice and flag": HEAD
+    + '[metrics.c]\nkind = "choice"\nlabels = ["x", "y"]\nmechanism = "hadamard-bit"\nepsilon = 1\nflip = 0.2\n'
+    + '[metrics.f]\nkind = "flag"\nepsilon = 0.5\nflip = 0.1\n',
+    "absent": HEAD
+    + histogram("h", "0.1", '"hadamard-bit"\nabsent = true').replace("= 3", "= 2")
+    + histogram("d", "0.2", '"d-bit-flip"\nbits = 2\nabsent = true').replace("= 3", "= 2"),
     "tiny epsilon": HEAD + mean("a", "0.2", "0.001", "1") + histogram("h", "0.2", '"hadamard-bit"'),
 }  # fmt: skip
 COHORTS = (0, 1, 2, 3, 100, 200)
@@ -59,15 +65,17 @@ class Part:
     names: tuple[str, ...]
 
     def vectors(self) -> list[tuple]:
-        """All values of whole numbers, as the device leaves them after clamping."""
-        tops = [self.plan.by_name[name].max_value for name in self.names]
-        if self.plan.by_name[self.names[0]].kind == "mean":
-            tops = [top + 1 for top in tops]
+        """All values of whole numbers, and no value, as the device leaves them after clamping."""
+        metrics = [self.plan.by_name[name] for name in self.names]
+        tops = [
+            metric.max_value if metric.kind == "histogram" else metric.max_value + 1 for metric in metrics
+        ]
         clean = (
             in_range(self.plan, dict(zip(self.names, values, strict=True)))
-            for values in product(*map(range, tops))
+            for values in product(*([None, *range(top)] for top in tops))
         )
-        return sorted({tuple(vector[name] for name in self.names) for vector in clean})
+        vectors = {tuple(vector[name] for name in self.names) for vector in clean}
+        return sorted(vectors, key=lambda vector: [(value is None, value or 0) for value in vector])
 
 
 def parts(plan: Plan) -> list[Part]:

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import SCALE, exact
-from reticent.mechanisms.thresholds import ceil_scaled, exponential, low_threshold, whole_if_possible
+from reticent.mechanisms import SCALE, Flip, RandomizedResponse, exact, exponential, whole_if_possible
 
 some_epsilon = st.fractions(Fraction(1, 1000), 20, max_denominator=10**9)
 
@@ -60,36 +59,28 @@ def is_the_ceiling(low: int, epsilon: Fraction, exponential_bounds) -> bool:
     return (low - 1) * (above + 1) < SCALE <= low * (below + 1)
 
 
-def test_low_threshold_is_the_ceiling_on_a_dense_list(epsilons, exponential_bounds):
-    wrong = [
-        epsilon
-        for epsilon in epsilons
-        if not is_the_ceiling(low_threshold(epsilon), epsilon, exponential_bounds)
-    ]
-    assert wrong == []
-
-
 @given(epsilon=some_epsilon)
 def test_low_threshold_is_the_ceiling(epsilon, exponential_bounds):
-    low = low_threshold(epsilon)
+    low = RandomizedResponse(epsilon).low
     assert is_the_ceiling(low, epsilon, exponential_bounds)
     assert not is_the_ceiling(low - 1, epsilon, exponential_bounds)
     assert not is_the_ceiling(low + 1, epsilon, exponential_bounds)
 
 
-def test_low_threshold_agrees_with_mpmath_at_80_digits(epsilons):
+def test_the_low_threshold_agrees_on_a_dense_list(epsilons, exponential_bounds):
+    """With rational bounds, and with mpmath at 80 digits."""
     with mpmath.workdps(80):
         for epsilon in epsilons:
-            quotient = mpmath.mpf(2) ** 64 / (
-                mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator) + 1
-            )
-            assert low_threshold(epsilon) == int(mpmath.ceil(quotient))
+            low = RandomizedResponse(epsilon).low
+            assert is_the_ceiling(low, epsilon, exponential_bounds)
+            odds = mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator)
+            assert low == int(mpmath.ceil(mpmath.mpf(2) ** 64 / (odds + 1)))
 
 
-@given(st.fractions(0, 1))
-def test_ceil_scaled_is_the_least_integer_not_below(probability):
-    scaled = ceil_scaled(probability)
-    assert scaled - 1 < probability * SCALE <= scaled
+@given(st.fractions(0, Fraction(49, 100)))
+def test_the_threshold_of_a_flip_is_the_least_integer_not_below(probability):
+    threshold = Flip(probability).threshold
+    assert threshold - 1 < probability * SCALE <= threshold
 
 
 @given(st.fractions())

@@ -132,7 +132,7 @@ def test_this_search_would_find_a_leak(tmp_path: Path) -> None:
     done, private = lived(
         tmp_path,
         """
-        logging.getLogger("host").warning("sent %s", device._engine.values(80_000))
+        logging.getLogger("host").warning("sent %s", device._recorded(80_000))
         os.write(int(sys.argv[1]), secret)
         print(secret.hex())
         """,
@@ -142,7 +142,7 @@ def test_this_search_would_find_a_leak(tmp_path: Path) -> None:
     assert any(word in output for word in spellings(private[:32]))
 
 
-@pytest.mark.parametrize("moment", ["after-add", "after-report", "in-a-transaction", "while-sending"])
+@pytest.mark.parametrize("moment", ["after-writing", "after-report", "in-a-transaction", "while-sending"])
 def test_a_killed_process_leaves_its_state_file_and_nothing_else(tmp_path: Path, moment: str) -> None:
     """Core files are allowed here: SIGKILL makes none, and nothing of reticent's makes one."""
     script = """
@@ -150,6 +150,7 @@ def test_a_killed_process_leaves_its_state_file_and_nothing_else(tmp_path: Path,
     moment = MOMENT
     def die(*_):
         os.kill(os.getpid(), signal.SIGKILL)
+    device.save()
     if moment == "after-report":
         device.report(80_000)
     elif moment == "in-a-transaction":
@@ -174,7 +175,7 @@ def test_a_killed_process_leaves_its_state_file_and_nothing_else(tmp_path: Path,
     assert private not in (tmp_path / "place/state-shm").read_bytes()
     held = b"".join((tmp_path / name).read_bytes() for name in ("place/state", "place/state-wal"))
     assert private in held, "the search looks for the right bytes"
-    assert (VALUE[0] in held) is (moment in ("after-add", "in-a-transaction"))
+    assert (VALUE[0] in held) is (moment in ("after-writing", "in-a-transaction"))
 
 
 def test_errors_at_construction_hold_nothing_of_the_file(tmp_path: Path) -> None:

@@ -136,7 +136,6 @@ def test_a_locked_file_loses_nothing_and_counts_nothing_twice() -> None:
         other.execute("ROLLBACK")
         other.close()
         assert it.export() == {"files_saved": 10}
-        assert it.box.device.status().notes == {"state-busy": 2}
 
 
 def test_the_sdk_hands_over_an_increase_once_also_after_a_failure() -> None:

@@ -1,8 +1,9 @@
 from dataclasses import replace
 
 import pytest
+from paper.claims import Setting
 
-from paper import Setting, check
+from paper import check
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def test_counts_and_devices_have_the_same_errors(result):
 def test_other_errors_would_be_refused():
     setting = Setting(seed=4, repetitions=2_000, fleets=(1_000,))
     values = check.stand_in(setting).values(500, 1, check.generator(1, "x"))[0].astype("int64")
-    right = check.compare_means("Laplace", 1.0, values, 86_400, setting)
+    right = check.compare("Laplace", 1.0, values, 86_400, setting)
     assert right.agrees
     assert not replace(right, by_count=1.4 * right.by_count).agrees
     assert not replace(right, by_count=right.by_count - right.by_count.mean() * 0.3).agrees

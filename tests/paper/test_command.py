@@ -7,9 +7,10 @@ import json
 import pytest
 from click.testing import CliRunner
 from paper.__main__ import reproduce
+from paper.claims import Claim, Result, Table, Verdict
 
 import paper
-from paper import EXPERIMENTS, Claim, Experiment, Result, Table, Verdict
+from paper import EXPERIMENTS, Experiment
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from paper.claims import Setting, Verdict
 
-from paper import Setting, Verdict, deployment
-from reticent.cli.plan import plan as plan_command
+from paper import deployment
+from reticent.cli import command
 from reticent.lab.fleet import VectorisedFleet
 from reticent.plan import Plan
 from reticent.privacy import pattern
@@ -33,7 +34,7 @@ def plan():
 
 
 def test_the_plan_passes_the_check():
-    done = CliRunner().invoke(plan_command, ["check", str(deployment.EXAMPLE), "--json"])
+    done = CliRunner().invoke(command(), ["plan", "check", str(deployment.EXAMPLE), "--json"])
     assert done.exit_code == 0, done.output
 
 

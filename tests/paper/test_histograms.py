@@ -5,8 +5,9 @@ from math import cosh
 
 import numpy as np
 import pytest
+from paper.claims import EPSILONS, Setting, Verdict
 
-from paper import EPSILONS, Setting, Verdict, histograms
+from paper import histograms
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
 from reticent.privacy import loss_by_width
 
@@ -85,7 +86,7 @@ def test_lifetime_losses_are_those_of_the_privacy_package(method):
 
 
 def usage_data(setting):
-    return histograms.on_usage_data(histograms.measure, "fig5", setting)
+    return histograms.chart.on_usage_data(histograms.measure, "fig5", setting)
 
 
 def test_panels_have_every_point_and_seeds_repeat():
@@ -158,7 +159,7 @@ def test_what_reticent_says_of_its_own(pairs, doctor):
 
 @pytest.fixture(scope="module")
 def synthetic():
-    pairs = histograms.on_synthetic_data(histograms.measure, "fig7", SYNTHETIC)
+    pairs = histograms.chart.on_synthetic_data(histograms.measure, "fig7", SYNTHETIC)
     return [at_epsilon for at_epsilon, _ in pairs], usage_data(SYNTHETIC)[0][0]
 
 

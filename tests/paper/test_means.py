@@ -5,8 +5,9 @@ from math import exp, pi, sqrt
 
 import numpy as np
 import pytest
+from paper.claims import DAY, EPSILONS, Setting, Verdict
 
-from paper import DAY, EPSILONS, Setting, Verdict, means
+from paper import means
 from reticent.lab.fleet import TruncatedNormal
 from reticent.lab.fleet_counts import Tally
 
@@ -69,13 +70,13 @@ def test_a_seed_repeats_and_another_does_not():
 
 def test_another_population_takes_the_place_of_the_stand_in():
     setting = replace(TINY, fleets=(500,), population=TruncatedNormal(DAY))
-    (panel,) = means.on_usage_data(means.measure, "fig4", setting)
+    (panel,) = means.chart.on_usage_data(means.measure, "fig4", setting)
     assert panel.truth == pytest.approx(DAY / 2, rel=0.02)
 
 
 @pytest.fixture(scope="module")
 def usage():
-    return means.on_usage_data(means.measure, "fig4", USAGE)
+    return means.chart.on_usage_data(means.measure, "fig4", USAGE)
 
 
 def on_usage(panels):
@@ -121,8 +122,8 @@ def test_uniform_noise_is_recognised_either_way(usage):
 
 @pytest.fixture(scope="module")
 def synthetic():
-    panels = means.on_synthetic_data(means.measure, "fig6", SYNTHETIC)
-    return panels, means.on_usage_data(means.measure, "fig4", SYNTHETIC)[0]
+    panels = means.chart.on_synthetic_data(means.measure, "fig6", SYNTHETIC)
+    return panels, means.chart.on_usage_data(means.measure, "fig4", SYNTHETIC)[0]
 
 
 def on_synthetic(panels, reference):

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from paper.claims import Measured, judge_points
+from paper.claims import Measured, Verdict, judge_points
 from paper.panels import Line, Panel, Spread, draw_panels, error_table, no_worse, points, ratios, within
-
-from paper import Verdict
 
 
 def panel(title, **errors):

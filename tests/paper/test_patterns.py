@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from paper.claims import Setting, Verdict
 
-from paper import Setting, Verdict, patterns
+from paper import patterns
 from reticent.lab.fleet import Constant, Uniform
 from reticent.mechanisms import Grid
 from reticent.privacy import pattern, supports

@@ -11,20 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from paper.claims import Claim, Picture, Result, Run, Setting, Table, Verdict
 
-from paper import (
-    EXPERIMENTS,
-    Claim,
-    Picture,
-    Result,
-    Run,
-    Setting,
-    Table,
-    Verdict,
-    chosen,
-    report,
-    run,
-)
+from paper import EXPERIMENTS, chosen, report, run
 from reticent.lab.fleet import Recorded, Uniform
 from reticent.plots import panels
 

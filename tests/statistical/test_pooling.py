@@ -9,7 +9,7 @@ import pytest
 from reticent.counts import MeanCounts
 from reticent.estimates import average, difference, estimate
 from reticent.mechanisms import Flip, OneBitMean
-from reticent.plan import Answers, Metric
+from reticent.plan import Metric
 
 Chance = Callable[[float, float, float], float]
 
@@ -117,25 +117,3 @@ def test_few_devices_that_change_are_covered(
                 misses += not pooled.uncut[0] <= 0.5 <= pooled.uncut[1]
             assert pooled.rule == "convex-order"
             assert misses <= misses_allowed(200)
-
-
-@pytest.mark.parametrize("windows", [1, 52])
-def test_a_year_of_sampled_answers_is_covered(
-    windows: int, chance: Chance, misses_allowed: Callable[..., int]
-) -> None:
-    """
-    2,000 devices at half of the range, whose rounding and bit are drawn afresh in each window.
-
-    The interval narrows with the root of the windows. False-alarm rate 1e-6. Devices that kept their answer from
-    window to window would not be covered.
-    """
-    which, source = Metric("mean", OneBitMean(1, 1)), np.random.default_rng(34)
-    misses = kept_misses = 0
-    for _ in range(400):
-        ones = source.binomial(2_000, 0.5, windows)  # rounded to either end, then answered: 1/2
-        pooled = average(which, [MeanCounts(2_000, int(one)) for one in ones], answers=Answers(window=28))
-        kept = average(which, [MeanCounts(2_000, int(ones[0]))] * windows, answers=Answers(window=28))
-        misses += not pooled.lower <= 0.5 <= pooled.upper
-        kept_misses += not kept.lower <= 0.5 <= kept.upper
-    assert misses <= misses_allowed(400)
-    assert (kept_misses > misses_allowed(400)) == (windows > 1)

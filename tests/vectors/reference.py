@@ -460,7 +460,10 @@ def sampled_bytes(text: str, report: dict[str, Any], segment: dict[str, str], co
     """A report of a sampled plan in JSON and as a packed batch of one."""
     toml = tomllib.loads(text, parse_float=Decimal)
     plan, version = toml["plan"]["name"], toml["plan"]["version"]
-    cohorts = any(table["kind"] == "histogram" for table in toml["metrics"].values())
+    metrics = [(shape(plan, name, table), has_absent(table)) for name, table in toml["metrics"].items()]
+    cohorts = any(
+        "edges" in each and each["bits"] < len(each["edges"]) - 1 + absent for each, absent in metrics
+    )
 
     def url(data: str) -> str:
         return base64.urlsafe_b64encode(bytes.fromhex(data)).decode().rstrip("=")

@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from reticent.cli.output import (
     table,
 )
 from reticent.plan import Plan
+from reticent.privacy import printed
 
 if TYPE_CHECKING:
     from reticent.lab.audit import Audit, Client
@@ -145,6 +147,11 @@ def _print(screen: Console, audit: Audit, files: list[Path]) -> None:
     screen.print(f"[dim]{NOT_COVERED}[/dim]\n")
     excess = ", ".join(f"{subject} {_share(share)}" for subject, share in audit.power.items())
     screen.print(f"With chance 0.98 this run notices an epsilon that is larger by: {escape(excess)}.")
+    faults = table("with chance 0.98, it also notices a device that", "if so many do", title="")
+    for what, share in audit.faults.items():
+        faults.add_row(what, "needs more reports" if share is None else _percent(share))
+    screen.print(faults)
+    screen.print()
     for problem in audit.problems:
         screen.print(f"[red]ABOVE CLAIM[/red] {escape(problem)}")
     if audit.sound:
@@ -160,7 +167,12 @@ def _print(screen: Console, audit: Audit, files: list[Path]) -> None:
 
 
 def _share(excess: float | None) -> str:
-    return "(no excess)" if excess is None else f"{excess:.1%}"
+    return "(no excess)" if excess is None else _percent(excess)
+
+
+def _percent(share: float) -> str:
+    """Rounded up: the run notices so much, and may notice less."""
+    return f"{Decimal(100 * share).quantize(Decimal('0.1'), ROUND_CEILING)} %"
 
 
 def _exact_table(audit: Audit) -> object:
@@ -177,13 +189,18 @@ def _exact_table(audit: Audit) -> object:
         if subject not in (None, loss.subject):
             rows.add_section()
         rows.add_row(
-            f"{escape(loss.subject)}: {loss.what}", _loss(loss.claim), _loss(loss.loss), _verdict(loss.above)
+            f"{escape(loss.subject)}: {loss.what}",
+            printed(loss.claim),
+            printed(loss.loss),
+            _verdict(loss.above),
         )
         subject = loss.subject
     return rows
 
 
 def _attack_table(audit: Audit) -> object:
+    from reticent.lab.audit import at_least
+
     rows = table(
         "black box", "claim", "exact", "estimate", "at least", "devices", "",
         title="\nWhat attacks proved (devices per history)",
@@ -192,10 +209,10 @@ def _attack_table(audit: Audit) -> object:
     for attack in audit.attacks:
         rows.add_row(
             f"{escape(attack.subject)}: {attack.what}",
-            _loss(attack.claim),
-            "" if attack.exact is None else _loss(attack.exact),
-            _loss(max(0.0, attack.estimate)),
-            _loss(attack.lower),
+            printed(attack.claim),
+            "" if attack.exact is None else printed(attack.exact),
+            figure(max(0.0, attack.estimate)),
+            at_least(attack.lower),
             f"{attack.devices:,}",
             _verdict(attack.above),
         )
@@ -204,7 +221,3 @@ def _attack_table(audit: Audit) -> object:
 
 def _verdict(above: bool) -> str:
     return "[red]ABOVE CLAIM[/red]" if above else "[green]ok[/green]"
-
-
-def _loss(number: float) -> str:
-    return f"{number:.4f}" if number < 1000 else figure(number)

@@ -143,9 +143,6 @@ def _plain(result: RoundCount) -> dict[str, object]:
 def _show(results: list[RoundCount]) -> None:
     rows = table("plan", "version", "round", "state", "files", "left out", "reports")
     for result in results:
-        plan, version, number = result.key
-        rows.add_row(
-            plan, str(version), str(number), result.state, f"{result.files:,}", f"{len(result.skipped):,}",
-            f"{result.reports:,}",
-        )  # fmt: skip
+        numbers = result.files, len(result.skipped), result.reports
+        rows.add_row(*map(str, result.key), result.state, *(f"{number:,}" for number in numbers))
     console().print(rows)

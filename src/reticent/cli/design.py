@@ -269,7 +269,7 @@ def _print_choice(screen: Console, choice: Choice) -> None:
     if goal.sampled:
         answers = f"in each window of {duration(goal.answers.window * goal.round_seconds)}"
     screen.print(
-        f"{verdict}: {chosen.metric.mechanism.title} with epsilon {figure(float(chosen.epsilon))} {answers}."
+        f"{verdict}: {chosen.metric.mechanism.title} with epsilon {printed(float(chosen.epsilon))} {answers}."
     )
     share = f" ({chosen.half_width / float(goal.top):.2%} of the range)" if goal.buckets is None else ""
     if goal.expected is None:
@@ -326,7 +326,7 @@ def _print_ways(screen: Console, choice: Choice) -> None:
         "± one round",
         "± one week",
         "± one year",
-        title=f"\nBoth ways to answer, at epsilon {figure(float(choice.chosen.epsilon))}",
+        title=f"\nBoth ways to answer, at epsilon {printed(float(choice.chosen.epsilon))}",
     )
     for way in both_ways(choice):
         label = f"remembered, flip {float(way.plan.metrics[0].flip.probability):g}"
@@ -359,7 +359,7 @@ def _print_neighbours(screen: Console, choice: Choice, around: tuple[Neighbour, 
         rows.add_row(
             neighbour.label,
             f"{design.candidate.mechanism}{paper}",
-            figure(float(design.epsilon)),
+            printed(float(design.epsilon)),
             duration(plan.answers.window * plan.round_seconds) if sampled else f"{float(design.flip):g}",
             str(design.metric.bits),
             f"±{figure(design.half_width)}",

@@ -64,8 +64,17 @@ counts_option = click.option(
 plan_option = click.option("--plan", metavar="NAME", help="Rounds of this plan only.")
 metric_option = click.option("--metric", metavar="NAME", help="This metric only.")
 last_option = click.option(
-    "--last", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Latest rounds."
+    "--last",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Latest rounds, or windows.",
 )
+period_option = click.option(
+    "--period", "per", type=click.Choice(["round", "window"]),
+    help="What a figure is of; left out: a window where answers are sampled, else a round.",
+)  # fmt: skip
 segment_option = click.option(
     "--segment", multiple=True, callback=_segment, metavar="NAME:TAG",
     help="Devices with this tag only; may be given several times.",

@@ -1,4 +1,4 @@
-"""`reticent plan check` and `reticent plan diff`: a plan before it ships."""
+"""`reticent plan check`, `diff` and `export`: a plan before it ships."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from reticent.plan import (
     Plan,
     PrivacyCard,
     Problem,
+    export_plan,
     lint,
     lint_succession,
     plan_tracking,
@@ -37,7 +38,7 @@ POOR = 0.05
 
 @click.group()
 def plan() -> None:
-    """Check a plan before it ships, or compare two versions."""
+    """Check a plan before it ships, compare two versions, or write one for other devices."""
 
 
 @plan.command()
@@ -126,6 +127,19 @@ def diff(before: Path, after: Path, as_json: bool) -> None:
             screen.print(f"Losses of the whole plan: {_moved(difference.figures)}.")
     if problems:
         found_problems()
+
+
+@plan.command()
+@click.argument("path", metavar="PLAN", type=plan_file)
+def export(path: Path) -> None:
+    """
+    Write PLAN as JSON for devices in other languages, with every threshold as an integer.
+
+    \b
+    Example:
+      reticent plan export examples/plan.toml
+    """
+    print_json(export_plan(Plan.load(path)))
 
 
 def _moved(figures: Mapping[str, tuple[float, float]]) -> str:

@@ -20,6 +20,7 @@ from reticent.cli.options import (
     metric_option,
     near_names,
     opened_store,
+    period_option,
     plan_option,
     segment_option,
     store_option,
@@ -78,6 +79,7 @@ def rounds(store: str, plan: str | None, last: int, seal: bool, as_json: bool) -
 @counts_option
 @plan_option
 @metric_option
+@period_option
 @last_option
 @segment_option
 @by_option
@@ -85,9 +87,10 @@ def rounds(store: str, plan: str | None, last: int, seal: bool, as_json: bool) -
 @as_json
 def estimate(store: str | None, counts: Path | None, as_json: bool, **asked: Any) -> None:
     """
-    Show estimates with their intervals, latest round first. Open rounds are provisional.
+    Show estimates with their intervals, latest first. Those of open rounds are provisional.
 
-    They come from a store, or from the counts that reticent count wrote to a file.
+    They come from a store, or from the counts that reticent count wrote to a file. A figure is of a round, or of
+    a window where answers are sampled.
 
     \b
     Example:
@@ -102,15 +105,16 @@ def estimate(store: str | None, counts: Path | None, as_json: bool, **asked: Any
         click.echo("No estimates: no report has come in for what was asked.")
         return
     interval = f"{asked['confidence']:.0%} interval"
-    shown = table("metric", "round", "from", "segment", "estimate", interval, "reports", "")
+    shown = table("metric", "round", "from", "to", "segment", "estimate", interval, "reports", "")
     for result in results:
         for number in getattr(result.estimate, "buckets", [result.estimate]):
             place = "" if number.edges is None else f" [{number.edges[0]:g}, {number.edges[1]:g})"
             place = f" {number.label}" if number.label else place
             shown.add_row(
                 result.metric.name + place,
-                str(result.round),
+                str(result.round) if result.round == result.to else f"{result.round}-{result.to}",
                 date_and_time(result.start),
+                date_and_time(result.end),
                 ", ".join(f"{name}:{tag}" for name, tag in result.segment.items()),
                 f"{figure(number.value)} ± {figure(number.half_width)}" if number.reports else "unknown",
                 f"{figure(number.lower)} to {figure(number.upper)}",
@@ -126,7 +130,10 @@ def estimate(store: str | None, counts: Path | None, as_json: bool, **asked: Any
 @counts_option
 @plan_option
 @metric_option
-@click.option("--last", type=click.IntRange(1), metavar="N", help="Latest rounds; all when left out.")
+@period_option
+@click.option(
+    "--last", type=click.IntRange(1), metavar="N", help="Latest rounds or windows; all when left out."
+)
 @segment_option
 @by_option
 @confidence_option
@@ -139,8 +146,7 @@ def export(path: Path, store: str | None, counts: Path | None, as_json: bool, **
     Example:
       reticent export estimates.csv --store sqlite:///reticent.db --plan app-usage
     """
-    from reticent.estimates import estimates_to_frame
-    from reticent.estimates.table import csv_text
+    from reticent.estimates import csv_text, estimates_to_frame
 
     if path.suffix not in (".csv", ".parquet"):
         raise click.BadParameter("expected a name that ends in .csv or .parquet.", param_hint="FILE")

@@ -10,20 +10,19 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
+from reticent.cli.agent import agent
 from reticent.cli.audit import audit
 from reticent.cli.count import count
 from reticent.cli.demo import demo
 from reticent.cli.design import design
 from reticent.cli.device import device
-from reticent.cli.doctor import doctor
-from reticent.cli.extras import extra_of
-from reticent.cli.keys import keys
+from reticent.cli.doctor import doctor, extra_of
 from reticent.cli.output import as_json, print_json
 from reticent.cli.plan import plan
 from reticent.cli.reading import estimate, export, rounds
 from reticent.cli.serve import serve
 from reticent.cli.simulate import simulate
-from reticent.cli.store import store
+from reticent.cli.store import keys, store
 from reticent.errors import MissingExtraError, ReticentError
 
 
@@ -107,6 +106,7 @@ def completion(shell: str, as_json: bool) -> None:
 
 
 for command in (
+    agent,
     audit,
     count,
     demo,

@@ -116,7 +116,7 @@ def _values(
     """A table of values per metric."""
     import numpy as np
 
-    from reticent.lab.fleet import Population, Recorded, population, read_values
+    from reticent.lab.fleet import Population, Recorded, population, read_values, taken_by
 
     if bool(files) == bool(name):
         raise click.UsageError("Give either --values FILE, or --population NAME.")
@@ -124,7 +124,8 @@ def _values(
     if name is not None:
         per_day = max(1, DAY // plan.round_seconds)
         sources = {
-            metric.name: population(name, metric.mechanism.max_value, per_day) for metric in plan.metrics
+            metric.name: population(name, metric.mechanism.max_value, per_day)  # of a choice: its labels
+            for metric in plan.metrics
         }
     else:
         by_metric = _by_metric(plan, files)
@@ -135,7 +136,10 @@ def _values(
     length = rounds or min((len(recording.days) for recording in recorded), default=ROUNDS)
     # Metrics of one file keep each individual together: all of them draw alike.
     return {
-        metric: source.values(count, length, np.random.default_rng([seed, 0 if recorded else place]))
+        metric: taken_by(
+            plan.by_name[metric],
+            source.values(count, length, np.random.default_rng([seed, 0 if recorded else place])),
+        )
         for place, (metric, source) in enumerate(sources.items())
     }
 
@@ -236,9 +240,9 @@ def _write(simulation: Simulation, out: Path) -> None:
     (out / "results.json").write_text(json.dumps(simulation.to_dict(), indent=1) + "\n")
     _write_csv(out / "rounds.csv", [row for metric in simulation.metrics.values() for row in metric.rows()])
     if simulation.windows:
-        pooled = (row for metric in simulation.windows.values() for row in metric.rows())
-        rows = [{"metric": row["metric"], "window": row.pop("round"), **row} for row in pooled]
-        _write_csv(out / "windows.csv", rows)
+        _write_csv(
+            out / "windows.csv", [row for metric in simulation.windows.values() for row in metric.rows()]
+        )
     else:
         _write_csv(
             out / "people.csv",

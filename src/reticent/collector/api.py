@@ -23,14 +23,14 @@ from reticent.collector.log import log_fault
 from reticent.collector.openapi import openapi_document
 from reticent.collector.problems import ProblemError
 from reticent.errors import MissingExtraError, ParameterError, StoreError
-from reticent.estimates.table import arrow_bytes, csv_text
+from reticent.estimates import arrow_bytes, csv_text
 from reticent.plan import Plan
 from reticent.results import Result, Results
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
-ESTIMATE_PARAMETERS = {"plan", "metric", "round", "last", "segment", "by", "confidence", "format"}
+ESTIMATE_PARAMETERS = {"plan", "metric", "period", "round", "last", "segment", "by", "confidence", "format"}
 USUAL_ROUNDS = 100
-"""How many of the latest rounds are answered when nothing is said of rounds."""
+"""How many of the latest rounds, or windows, are answered when nothing is said of them."""
 MOST_ROUNDS = 10_000
 FORMATS = ("json", "csv", "arrow")
 
@@ -164,6 +164,7 @@ class Api:
             segment=query.segment(),
             by=query.one("by"),
             confidence=query.confidence(),
+            per=query.one("period"),
         )
 
     async def rounds(self, request: Request) -> Response:

@@ -63,15 +63,22 @@ _WHERE = {
     "plan": _TEXT,
     "version": _WHOLE,
     "metric": _TEXT,
-    "kind": {"enum": ["mean", "histogram"]},
-    "round": _WHOLE,
+    "kind": {"enum": ["mean", "histogram", "choice", "flag"]},
+    "round": {**_WHOLE, "description": "The round, or the first round of a window"},
+    "from": {**_WHOLE, "description": "The first round whose counts are in it"},
+    "to": {**_WHOLE, "description": "The last one; later than `from` for a window of sampled answers"},
     "start": _WHOLE,
     "end": _WHOLE,
     "state": {**_STATE, "description": "open: provisional, reports still come in"},
     "segment": _TAGS,
 }
 _BUCKET = _object(
-    {"edges": _array(_NUMBER, minItems=2, maxItems=2), **_ESTIMATE}, ["edges", "value", "lower", "upper"]
+    {
+        "edges": _array(_NUMBER, minItems=2, maxItems=2),
+        "label": {**_TEXT, "description": "In place of edges: a label of a choice, or absent"},
+        **_ESTIMATE,
+    },
+    ["value", "lower", "upper"],
 )
 _ROUND = _object(
     {

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from reticent.estimates import Balance
+from reticent.estimates import Balance, decimals
 from reticent.plan import Metric
 
 MINUS = "\N{MINUS SIGN}"
@@ -20,16 +20,6 @@ _LARGER: dict[str, list[tuple[float, str]]] = {
     "byte": [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")],
 }
 _SHORT = {"ms": "millisecond", "s": "second", "sec": "second", "min": "minute", "h": "hour", "b": "byte"}
-
-
-def decimals(half_width: float) -> int:
-    """
-    How many decimals show a half-width with two significant digits.
-
-    >>> [decimals(half_width) for half_width in (312, 5.2, 0.05)]
-    [0, 1, 3]
-    """
-    return max(0, 1 - math.floor(math.log10(half_width))) if half_width > 0 else 3
 
 
 def number(value: float, digits: int = 0) -> str:
@@ -273,8 +263,10 @@ def uneven(metric: Metric, balance: Balance) -> str:
         if not mechanism.rows_are_buckets:
             name = mechanism.row_name(row.row)
         else:
-            low, high = mechanism.points[row.row : row.row + 2]
-            name = f"{rounded(float(low), 6)} to {rounded(float(high), 6)} {plural(metric.unit)}".rstrip()
+            name = metric.bucket_labels[row.row]
+            if not name:
+                low, high = mechanism.points[row.row : row.row + 2]
+                name = f"{rounded(float(low), 6)} to {rounded(float(high), 6)} {plural(metric.unit)}".rstrip()
         names.append(f"{name} ({row.reports:,}, where {row.expected:,.0f} are due)")
     if len(far) > MOST_NAMED:
         names.append(f"{len(far) - MOST_NAMED} others")

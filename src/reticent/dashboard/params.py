@@ -14,6 +14,7 @@ CONFIDENCES = (80, 90, 95, 99)
 ROUNDS = (14, 30, 60, 120, 200, 500)
 MOST_ROUNDS = 1000
 VIEWS = ("raw", "norm-sub")
+PERIODS = ("window", "round")
 
 
 class NotHereError(ReticentError):
@@ -44,6 +45,8 @@ class Params:
     segment: tuple[str, str] | None = None
     """The one tag whose devices a histogram is about: (segment, tag)."""
     round: int | None = None
+    period: str | None = None
+    """What a figure is of, a "round" or a "window"; None: what the plan's devices answer in."""
     view: str = "raw"
 
     @classmethod
@@ -55,6 +58,9 @@ class Params:
         view = query.get("view") or "raw"
         if view not in VIEWS:
             raise ParameterError("view", f"one of {', '.join(VIEWS)}", _short(view))
+        period = query.get("period") or None
+        if period not in (None, *PERIODS):
+            raise ParameterError("period", f"one of {', '.join(PERIODS)}", _short(period))
         segment, colon, tag = (query.get("segment") or "").partition(":")
         if segment and not (colon and tag):
             raise ParameterError("segment", "a segment and a tag such as os:linux", _short(segment))
@@ -65,6 +71,7 @@ class Params:
             tags=tuple(_short(tag) for tag in query.getlist("tag")),
             segment=(_short(segment), _short(tag)) if segment else None,
             round=_whole(query, "round", None, 0, 2**53),
+            period=period,
             view=view,
         )
 
@@ -78,6 +85,7 @@ class Params:
             *(("tag", tag, "") for tag in chosen.tags if chosen.by),
             ("segment", ":".join(chosen.segment) if chosen.segment else "", ""),
             ("round", chosen.round, None),
+            ("period", chosen.period, None),
             ("view", chosen.view, usual.view),
         ]
         query = urlencode([(name, value) for name, value, default in pairs if value != default], safe=":")

@@ -1,58 +1,64 @@
-"""Estimates for pages: one point per round, remembered once its round is sealed."""
+"""Estimates for pages: one point per round or window, remembered once it is sealed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from reticent.errors import ParameterError
-from reticent.estimates import Estimate, HistogramEstimate, Quantile, cumulative
-from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
-from reticent.results import LruCache, Result, Results
+from reticent.estimates import Estimate, Quantile, cumulative
+from reticent.plan import Plan, PrivacyCard, privacy_card
+from reticent.results import LruCache, Period, Result, Results, Subject
 
 MOST_POINTS = 100_000
 MOST_HISTOGRAMS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One metric in one round and segment: the mean, or the median of a histogram, with its interval."""
+class Point(Subject):
+    """
+    One metric in one period and segment, as one number with its interval.
 
-    version: int
-    metric: Metric
-    round: int
-    start: int
-    end: int
-    state: str
-    segment: Mapping[str, str]
+    The mean, or the share of a flag; the median of a histogram, among devices that have a value; of a choice,
+    the share of devices that chose anything.
+    """
+
     reports: int
     estimate: Estimate | Quantile
 
     @classmethod
     def of(cls, result: Result) -> Point:
         """The point of a result; of a histogram it is the median, whose interval ends on edges."""
-        estimate, reports = result.estimate, result.estimate.reports
-        return cls(
-            version=result.version,
-            metric=result.metric,
-            round=result.round,
-            start=result.start,
-            end=result.end,
-            state=result.state,
-            segment=result.segment,
-            reports=reports,
-            estimate=cumulative(result.metric, result.counts, estimate.confidence).quantile(0.5)
-            if isinstance(estimate, HistogramEstimate)
-            else estimate,
+        estimate = result.estimate
+        number: Estimate | Quantile
+        if isinstance(estimate, Estimate):
+            number = estimate
+        elif result.metric.kind == "choice":
+            number = _others(estimate.buckets[-1])
+        else:
+            number = cumulative(result.metric, result.counts, estimate.confidence).quantile(0.5)
+        return cls(result.period, result.metric, result.segment, estimate.reports, number)
+
+    @property
+    def shown(self) -> Estimate | Quantile:
+        """The number as pages print it: a share in percent."""
+        number = self.estimate
+        if not isinstance(number, Estimate) or self.metric.kind not in ("choice", "flag"):
+            return number
+        scaled = ("value", "lower", "upper", "paper_bound", "manipulation")
+        return replace(
+            number,
+            **{name: 100 * getattr(number, name) for name in scaled},
+            uncut=(100 * number.uncut[0], 100 * number.uncut[1]),
+            span=(0.0, 100.0),
+            unit="%",
         )
 
     @property
     def half_width(self) -> float:
-        """What stands behind ±."""
-        if isinstance(self.estimate, Estimate):
-            return self.estimate.half_width
-        return (self.estimate.upper - self.estimate.lower) / 2
+        """What stands behind ± where it is shown."""
+        number = self.shown
+        return number.half_width if isinstance(number, Estimate) else (number.upper - number.lower) / 2
 
     @property
     def provisional(self) -> bool:
@@ -61,15 +67,20 @@ class Point:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON; the names are those of `GET /v1/estimates`."""
-        return {
-            "version": self.version,
-            "round": self.round,
-            "start": self.start,
-            "end": self.end,
-            "state": self.state,
-            "segment": dict(self.segment),
-            **self.estimate.to_dict(),
-        }
+        return {**Subject.to_dict(self), **self.estimate.to_dict()}
+
+
+def _others(bucket: Estimate) -> Estimate:
+    """The share of devices that are not in a bucket."""
+    low, high = bucket.uncut
+    return replace(
+        bucket,
+        value=1 - bucket.value,
+        lower=1 - bucket.upper,
+        upper=1 - bucket.lower,
+        uncut=(1 - high, 1 - low),
+        label="",
+    )
 
 
 def latest(points: Sequence[Point]) -> Point | None:
@@ -110,51 +121,45 @@ class PointReader:
         confidence: int,
         by: str | None = None,
         segment: Mapping[str, str] | None = None,
+        per: str | None = None,
     ) -> list[Point]:
         """
-        One point per metric, round and tag, latest round first.
+        One point per metric, period and tag, latest period first; `per` is that of `Results.periods`.
 
-        Sealed rounds are estimated once; open ones each time. `metric=None` means all of them. Rounds of
+        Sealed periods are estimated once; open ones each time. `metric=None` means all of them. Periods of
         versions that lack the segment have no points.
         """
         tags = tuple(sorted((segment or {}).items()))
+        self.results.check(plan, metric, dict(tags), by, confidence / 100)
         asked = {*([by] if by else []), *(name for name, _ in tags)}
-        declared = [segment.name for segment in plan.segments]
-        if not asked <= set(declared):
-            expected = f"one of {', '.join(declared)}" if declared else "nothing: the plan has no segments"
-            raise ParameterError("segment", expected, ", ".join(asked))
-        rounds = self.results.rounds(plan.name, last)
-        known: dict[tuple[int, int], tuple[Point, ...]] = {}
-        for info in rounds:
-            key = (info["version"], info["round"])
-            remembered = self._points.get((plan.name, *key, metric, by, tags, confidence))
-            if remembered is not None:
-                known[key] = remembered
-        missing = {info["round"] for info in rounds if (info["version"], info["round"]) not in known}
-        fresh: dict[tuple[int, int], list[Point]] = {}
-        if missing:
-            for result in self.results.estimates(
-                plan.name, metric, sorted(missing), last, dict(tags), by, confidence / 100
-            ):
-                fresh.setdefault((result.version, result.round), []).append(Point.of(result))
-        for key, points in fresh.items():
-            known[key] = tuple(points)
-            if not points[0].provisional:
-                self._points.put((plan.name, *key, metric, by, tags, confidence), known[key])
-        return [point for info in rounds for point in known.get((info["version"], info["round"]), ())]
+        points: list[Point] = []
+        for period in self.results.periods(plan.name, last, per):
+            if not asked <= {segment.name for segment in period.plan.segments}:
+                continue
+            key = (*_key(period), metric, by, tags, confidence)
+            known = self._points.get(key)
+            if known is None:
+                metrics = [one for one in period.plan.metrics if metric in (None, one.name)]
+                results = self.results.results(period, metrics, dict(tags), by, confidence / 100)
+                known = tuple(map(Point.of, results))
+                if period.state == "sealed":
+                    self._points.put(key, known)
+            points += known
+        return points
 
-    def histogram(
-        self, plan: Plan, point: Point, confidence: int, segment: Mapping[str, str] | None = None
-    ) -> Result | None:
-        """The whole histogram behind a point; None when its round has gone since."""
-        metric, tags = point.metric.name, tuple(sorted((segment or {}).items()))
-        key = (plan.name, point.version, point.round, metric, tags, confidence)
+    def histogram(self, point: Point, confidence: int) -> Result | None:
+        """The whole histogram behind a point; None when its rounds have gone since."""
+        period, tags = point.period, tuple(sorted(point.segment.items()))
+        key = (*_key(period), point.metric.name, tags, confidence)
         result = self._histograms.get(key)
         if result is None:
-            results = self.results.estimates(
-                plan.name, metric, [point.round], None, segment, None, confidence / 100
-            )
-            result = next((result for result in results if result.version == point.version), None)
+            results = self.results.results(period, [point.metric], point.segment, None, confidence / 100)
+            result = next(results, None)
             if result and result.state == "sealed":
                 self._histograms.put(key, result)
         return result
+
+
+def _key(period: Period) -> tuple[str, int, int, int, int]:
+    """What a sealed period is known by: another report would make it another one."""
+    return period.plan.name, period.plan.version, period.first, period.last, period.reports

@@ -5,10 +5,11 @@ From values to reports, in somebody else's program. Standard library only.
     schema, statefile, quarantine  the file it all rests in
     totals, plans, outbox,         its tables: values, plans and pauses, reports, what was told, faults
     ledger, faults
+    backlog                        what waits in memory to be written
     policy, receipt                what the host allows; what the person can see
     rounds                         which rounds are answered
     sending, transport             the way to the collector
-    engine, device, fork           all of it together, and the quiet shell around it
+    engine, device, process        all of it together, and the quiet shell around it
 
 Importing this loads nothing until a name is used: a guest does not slow down its host's start.
 """

@@ -82,7 +82,12 @@ def plus(total: Value, amount: Value, max_value: Value) -> Value:
     >>> plus(7, 2, max_value=10), plus(7, 5, max_value=10)
     (9, 10)
     """
-    result = min(whole(total + amount), max_value)
+    result = total + amount
+    if result >= max_value:
+        return max_value
+    if type(result) is int:
+        return result
+    result = whole(result)
     if result.denominator > _LONGEST_DENOMINATOR:
         result = Fraction(int(result * _LONGEST_DENOMINATOR), _LONGEST_DENOMINATOR)
     return result

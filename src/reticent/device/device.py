@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+from _thread import start_new_thread
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from math import floor
 from threading import Event, Lock, Thread, current_thread
 from typing import TYPE_CHECKING
 
-from reticent.device import fork
+from reticent.device import process
 from reticent.device.consent import CONSENTS, records
-from reticent.device.faults import Faults
+from reticent.device.faults import Faults, kind_of
 from reticent.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -21,10 +22,15 @@ if TYPE_CHECKING:
     from reticent.device.engine import Engine
     from reticent.device.policy import Policy
     from reticent.device.receipt import Receipt, Status
+    from reticent.device.totals import Mode
     from reticent.device.transport import Transport
     from reticent.plan import Plan
     from reticent.reports import Report
 
+_WRITE_AFTER = 0.5
+"""Values wait so long in memory, s, so that many of them are one write; they are in the file within a second."""
+_LONGEST_CLOSE = 2.0
+"""How long `close` and the end of the program wait for a locked file, s."""
 _LONGEST_SLEEP = 300.0
 _SHORTEST_SLEEP = 0.05
 _SLEEP_IN_TROUBLE = 30.0
@@ -124,6 +130,8 @@ class Device:
         self._closed = False
         self._background: tuple[int, Thread, Event] | None = None
         self._starting = Lock()
+        self._writing = Lock()
+        """Held while a thread waits to write values."""
         self._settings = segment, self._policy, clock, self._faults, consent, ask_again
         silenced_by = self._policy.silenced_by()
         if plan is None or not silenced_by:
@@ -137,7 +145,7 @@ class Device:
             from reticent.device.engine import Engine
 
             self._engine = Engine(self._plan, self._state, *self._settings)
-            fork.watch(self)
+            process.watch(self)
         return self._engine
 
     def __repr__(self) -> str:
@@ -165,11 +173,11 @@ class Device:
 
         Totals stop at the metric's max_value. What is not a number, or negative, counts as 0.
         """
-        self._record(metric, amount, round, replaces=False)
+        self._record(metric, amount, round, "add")
 
     def set(self, metric: str, value: object, *, round: int | None = None) -> None:  # noqa: A002
         """Set a metric's total in a round, the one under way unless another is given."""
-        self._record(metric, value, round, replaces=True)
+        self._record(metric, value, round, "set")
 
     def choose(self, metric: str, label: str, *, round: int | None = None) -> None:  # noqa: A002
         """
@@ -177,17 +185,85 @@ class Device:
 
         Of several in a round, the one that the plan picks counts: the last, unless it says the first.
         """
-        self._record(metric, label, round, replaces=True)
+        self._record(metric, label, round, "set")
 
-    def _record(self, metric: str, amount: object, number: int | None, *, replaces: bool) -> None:
+    def _record(self, metric: str, amount: object, number: int | None, mode: Mode) -> None:
+        """In memory only, and without a lock to wait for: the host may be in a signal handler."""
+        engine = self._engine
+        try:
+            if engine is None or not engine.plans.answers or not records(engine.consent):
+                return
+            if self._closed:
+                self._faults.add("closed")
+                return
+            if not engine.silenced_by:
+                engine.record(metric, amount, number, mode)
+            elif self._policy.silenced_by():
+                return
+            if not self._writing.locked() and self._writing.acquire(blocking=False):
+                self._start_writing()
+        except Exception as error:
+            self._faults.add(kind_of(error))
+
+    def save(self, timeout: float = 0.25) -> bool:
+        """
+        Write now what waits in memory; returns whether all of it is in the file.
+
+        It is written within a second anyway, before a round is answered, before a fork, by `close` and when the
+        program ends. Only a process that is killed loses what came in the last second. `timeout`: how long to
+        wait where another process has locked the file, s.
+        """
         with self._faults:
-            engine = self._answering_engine()
-            if engine is not None:
-                engine.record(metric, amount, number, replaces=replaces)
-                self._keep_running()
+            return self._write_pending(timeout)
+        return False
+
+    def _start_writing(self) -> None:
+        """
+        Write soon, in a thread of its own.
+
+        A bare one: `threading.Thread` takes locks that the host may hold just now, in a signal handler.
+        """
+        process.watch_exit_of_child()
+        try:
+            start_new_thread(self._write_soon, (self._writing,))
+        except BaseException:
+            self._writing.release()
+            raise
+
+    def _write_soon(self, writing: Lock) -> None:
+        """Write what waits in memory, half a second after it came, until nothing does."""
+        seconds, more = _WRITE_AFTER, True
+        try:
+            while more:
+                with self._faults:
+                    self._keep_running()
+                time.sleep(seconds)
+                seconds = min(2 * seconds, _SLEEP_IN_TROUBLE)
+                with self._faults:
+                    more = not self._write_pending(0.25)
+                    seconds = _WRITE_AFTER
+        finally:
+            writing.release()
+        # A value may have come between the last look and the release.
+        engine = self._engine
+        if engine is not None and engine.has_pending and not more and writing.acquire(blocking=False):
+            self._start_writing()
+
+    def _write_pending(self, patience: float) -> bool:
+        """Write what waits in memory, unless it is not to be kept; returns whether nothing waits any more."""
+        engine = self._engine
+        if engine is None or not self._takes_values(engine):
+            return True
+        engine.write_pending(patience)
+        if engine.has_pending:
+            return False
+        if self._closed:
+            engine.state.close()
+        return True
 
     def _recorded(self, number: int) -> dict[str, Value]:
         """The totals of a round not answered yet, for `reticent.testing`."""
+        self.save()
         return self._engine.values(number) if self._engine else {}
 
     # Reports
@@ -345,8 +421,15 @@ class Device:
             self._started = True
             self._keep_running()
 
-    def close(self) -> None:
-        """Stop the background thread and let go of the file. What waits is sent at the next start."""
+    def close(self) -> bool:
+        """
+        Stop the background thread, write what waits in memory and let go of the file.
+
+        Returns whether all values are in the file. Where another process has locked it for two seconds they
+        are not: they stay in memory, and are written as soon as it is free or, at the latest, when the program
+        ends. Reports that wait are sent at the next start.
+        """
+        done = True
         with self._faults:
             self._started = False
             background, self._background = self._background, None
@@ -356,12 +439,13 @@ class Device:
                 if thread is not current_thread():
                     thread.join(timeout=0.1)  # only as long as it takes when it is idle
             if self._engine is not None and not self._closed:
-                try:
-                    if self._answering_engine() is not None:
-                        self._engine.write_pending()
-                finally:
-                    self._closed = True
+                self._closed, done = True, False
+                done = self.save(_LONGEST_CLOSE)
+                if not done and self._writing.acquire(blocking=False):
+                    self._start_writing()
+                if done:
                     self._engine.state.close()
+        return done
 
     def __enter__(self) -> Device:
         self.start()
@@ -371,30 +455,35 @@ class Device:
         self.close()
 
     def before_fork(self) -> None:
-        """Called by `fork`."""
+        """Called by `process`: what waits in memory is this process's to write."""
+        self.save()
         if self._engine is not None:
             self._engine.state.before_fork()
 
     def after_fork_in_parent(self) -> None:
-        """Called by `fork`."""
+        """Called by `process`."""
         if self._engine is not None:
             self._engine.state.after_fork_in_parent()
 
     def after_fork_in_child(self) -> None:
-        """Called by `fork`."""
+        """Called by `process`."""
         self._faults.after_fork_in_child()
-        self._background, self._starting = None, Lock()
+        self._background, self._starting, self._writing = None, Lock(), Lock()
         if self._engine is not None:
             self._engine.after_fork_in_child()
+
+    def before_exit(self) -> None:
+        """Called by `process`."""
+        self.save(_LONGEST_CLOSE)
 
     def _answering_engine(self) -> Engine | None:
         """The engine, if values are taken and rounds answered, as far as can be told without the file."""
         engine = self._engine
-        if engine is None or self._closed:
-            return None
+        return engine if engine is not None and not self._closed and self._takes_values(engine) else None
+
+    def _takes_values(self, engine: Engine) -> bool:
         engine.keep_rules(self._policy.silenced_by())
-        allowed = records(engine.consent) and engine.plans.answers and not engine.silenced_by
-        return engine if allowed else None
+        return records(engine.consent) and engine.plans.answers and not engine.silenced_by
 
     def _keep_running(self) -> None:
         """Start the background thread if there should be one and there is none in this process."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reticent.device import consent, outbox, plans, totals, windows
+from reticent.device.backlog import Backlog
 from reticent.device.clamp import Value, taken
 from reticent.device.consent import LONGEST_SEND, records
 from reticent.device.faults import Faults
@@ -24,7 +25,7 @@ from reticent.device.quarantine import Identity
 from reticent.device.rounds import Rounds
 from reticent.device.schema import device_row
 from reticent.device.statefile import Opened, StateFile
-from reticent.device.totals import Change, Changes, Pending
+from reticent.device.totals import Change, Mode, Place, then
 from reticent.errors import StateError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Engine:
         self._rounds = Rounds(self.plans, segment, clock, faults)
         self._clock = clock
         self._faults = faults
-        self._pending = Pending()
+        self._pending: Backlog[Place, Change] = Backlog(then)
         self.round_seconds = plan.round_seconds if plan else 0
         self.silenced_by: tuple[str, ...] = ()
         """The rules of the policy that silence the device; the state file knows."""
@@ -64,7 +65,7 @@ class Engine:
         self.consent: Consent = "unset"
         """What is in force, as this process last saw it."""
         self._choice: str | None = None
-        self.state = StateFile(Path(path), self._identity if plan else None, self._opened)
+        self.state = StateFile(Path(path), self._identity if plan else None, self._opened, self._forked)
 
     def _identity(self) -> Identity:
         """What a state file is made for, if one has to be."""
@@ -79,26 +80,37 @@ class Engine:
 
     # Values
 
-    def record(self, name: str, amount: object, round_number: int | None, *, replaces: bool) -> None:
-        """Add to a total or set it; returns once it is in the file, or safe in memory."""
-        current = self.current_round
-        number = current if round_number is None else round_number
-        if not self._has_begun(number, current):
-            return
-        metric = self.plans.metric(name, number) if isinstance(name, str) else None
-        if metric is None:
+    def record(self, name: str, amount: object, round_number: int | None, mode: Mode) -> None:
+        """Add to a total or set it, in memory: the host may be in a signal handler, and must not wait."""
+        number = floor(self._clock() / self.round_seconds)
+        if round_number is not None:
+            if not self._has_begun(round_number, number):
+                return
+            number = round_number
+        question = None
+        if isinstance(name, str):
+            for first, questions in self.plans.timeline:
+                question = questions.get(name)
+                if first <= number:
+                    break
+        if question is None:
             newest = self.plans.newest
             if newest is None or not isinstance(name, str) or name not in newest.by_name:
-                self._faults.add("unknown-metric")
+                self._faults.add("unknown-metric", name=name)
             return
-        value, fault = taken(metric, amount)
-        if fault:
-            self._faults.add(fault)
-        if value is not None:
-            is_choice = bool(metric.labels)
-            first = is_choice and metric.pick == "first"
-            self._pending.put(number, name, Change(value, metric.max_value, replaces or is_choice, first))
-            self.write_pending()
+        top, metric = question
+        value: Value | None
+        if type(amount) is int and 0 <= amount <= top:
+            value = amount
+        else:
+            value, fault = taken(metric, amount)
+            if fault:
+                self._faults.add(fault)
+            if value is None:
+                return
+            if metric.labels:
+                mode = "first" if metric.pick == "first" else "set"
+        self._pending.put((number, name), (value, metric.max_value if top < 0 else top, mode))
 
     def _has_begun(self, number: object, current: int) -> bool:
         """Whether this is the number of a round that has begun; what is not is noted."""
@@ -108,15 +120,19 @@ class Engine:
         self._faults.add("future-round", number > current)
         return number <= current
 
-    def write_pending(self) -> None:
+    @property
+    def has_pending(self) -> bool:
+        """Whether values wait in memory."""
+        return bool(self._pending)
+
+    def write_pending(self, patience: float = 0.25) -> None:
         """Bring what waits in memory into the file."""
-        if len(self._pending):
-            with self._writing():
+        if self._pending:
+            with self._writing(patience=patience):
                 pass
 
     def values(self, round_number: int) -> dict[str, Value]:
         """The totals of a round that is not answered yet, for `reticent.testing`."""
-        self.write_pending()
         with self.state.view() as connection:
             return totals.read(connection, round_number)
 
@@ -244,7 +260,7 @@ class Engine:
         """Go by the consent that the file has now."""
         before, self.consent = self.consent, self._in_force(connection)
         if self.consent != before:
-            self._pending.take()  # recorded under another consent
+            self._pending = Backlog(then)  # what waits was recorded under another consent
             self._take_up(connection)
 
     def pause(self) -> None:
@@ -339,25 +355,28 @@ class Engine:
     def after_fork_in_child(self) -> None:
         """See `fork`."""
         self.state.after_fork_in_child()
-        self._pending.after_fork_in_child()
+        self._forked()
+
+    def _forked(self) -> None:
+        """What waits in memory is the parent's to write; unseen, the child's first values are among it."""
+        self._pending = Backlog(then)
 
     @contextmanager
     def _writing(self, *, durable: bool = False, patience: float = 0.25) -> Iterator[sqlite3.Connection]:
         """A transaction that takes along what waits in memory."""
-        changes: Changes = {}
-        try:
-            with self.state.transaction(durable=durable, patience=patience) as connection:
-                self._agree(connection)
-                changes = self._pending.take()
-                if plans.sample(connection):
-                    self._rounds.hold_windows(connection)
-                    late = totals.write(connection, self._rounds.wanted(connection, changes))
-                else:
-                    late = totals.write(connection, changes)
-                noted = self._faults.write(connection)
-                yield connection
-        except BaseException:
-            self._pending.put_back(changes)
-            raise
-        self._faults.written(noted)
+        with self.state.transaction(
+            durable=durable, patience=patience, committed=self._written
+        ) as connection:
+            self._agree(connection)
+            changes = self._pending.take()
+            if plans.sample(connection):
+                self._rounds.hold_windows(connection)
+                changes = self._rounds.wanted(connection, changes)
+            late = totals.write(connection, changes)
+            self._faults.write(connection)
+            yield connection
         self._faults.add("late-value", late)
+
+    def _written(self) -> None:
+        self._pending.written()
+        self._faults.written()

@@ -2,8 +2,9 @@
 What went wrong, counted by kind. It stays on the device, and no note holds a value or an id.
 
     not-a-number, below-range, above-range    a value that was clamped or counted as 0
-    unknown-metric, unknown-label             a call with a name that the plan does not have
-    bad-round, future-round                   a call for a round that cannot be recorded in
+    unknown-metric, unknown-segment,          a name that the plan does not have; a metric's and a segment's
+    unknown-label                             is kept: "unknown-metric: editor_secs"
+    bad-round, future-round, closed           a call for a round that cannot be recorded in, or after `close`
     late-value                                a value for a round already answered
     state-busy, state-full, state-broken      the file was locked, the disk was full, the file failed
     state-lost, state-tightened               the file was replaced; others could read it
@@ -14,31 +15,32 @@ What went wrong, counted by kind. It stays on the device, and no note holds a va
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
+import re
+from operator import add
 from typing import TYPE_CHECKING
 
+from reticent.device.backlog import Backlog, BusyError
 from reticent.errors import StateError
 
 if TYPE_CHECKING:
     import sqlite3
     from types import TracebackType
 
-
-class BusyError(Exception):
-    """Another thread or process holds the state file for longer than the caller would wait."""
+MOST_NAMES = 16
+"""So many names are kept beside kinds that have one, in this process; what comes after has the bare kind."""
 
 
 class Faults:
     """
     Counts that are not in the file yet.
 
-    As a context manager it counts what is raised inside, and goes on: nothing reaches the host.
+    As a context manager it counts what is raised inside, and goes on: nothing reaches the host. Like values,
+    faults may be noted anywhere, in a signal handler too (`Backlog`).
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter()
+        self._counts: Backlog[str, int] = Backlog(add)
+        self._named: set[str] = set()
 
     def __enter__(self) -> None:
         pass
@@ -51,37 +53,39 @@ class Faults:
         self.add(kind_of(error))
         return True
 
-    def add(self, kind: str, count: int = 1) -> None:
-        """Something of this kind happened."""
-        if count:
-            with self._lock:
-                self._counts[kind] += count
+    def __len__(self) -> int:
+        return len(self._counts)
 
-    def write(self, connection: sqlite3.Connection) -> Counter[str]:
-        """Add all to the file; hand the result to `written` once that is committed."""
-        with self._lock:
-            counts = self._counts.copy()
-        for kind, count in counts.items():
+    def add(self, kind: str, count: int = 1, *, name: object = None) -> None:
+        """Something of this kind happened; `name` is what the host program called it."""
+        if isinstance(name, str):
+            named = f"{kind}: {re.sub(r'[^A-Za-z0-9_.-]', '?', name[:64])}"
+            if named in self._named or len(self._named) < MOST_NAMES:
+                self._named.add(named)
+                kind = named
+        if count:
+            self._counts.put(kind, count)
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Add all to the file; call `written` once that is committed."""
+        for kind, count in self._counts.take().items():
             connection.execute("INSERT OR IGNORE INTO notes VALUES (?, 0)", (kind,))
             connection.execute("UPDATE notes SET count = count + ? WHERE kind = ?", (count, kind))
-        return counts
 
-    def written(self, counts: Counter[str]) -> None:
+    def written(self) -> None:
         """They are in the file; do not write them again."""
-        with self._lock:
-            self._counts -= counts
+        self._counts.written()
 
     def all(self, connection: sqlite3.Connection | None) -> dict[str, int]:
         """Everything ever noted."""
-        total = Counter(
-            dict(connection.execute("SELECT kind, count FROM notes").fetchall()) if connection else {}
-        )
-        with self._lock:
-            return dict(sorted((total + self._counts).items()))
+        counts = dict(connection.execute("SELECT kind, count FROM notes").fetchall()) if connection else {}
+        for kind, count in self._counts.peek().items():
+            counts[kind] = counts.get(kind, 0) + count
+        return dict(sorted(counts.items()))
 
     def after_fork_in_child(self) -> None:
         """Start over: these are the parent's to write."""
-        self.__init__()  # type: ignore[misc]
+        self._counts = Backlog(add)
 
 
 def kind_of(error: BaseException) -> str:

@@ -9,7 +9,7 @@ sent, and the rounds it overlaps are never answered.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import floor
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +22,11 @@ from reticent.errors import ReticentError
 if TYPE_CHECKING:
     import sqlite3
 
+    from reticent.device.clamp import Value
     from reticent.plan import Metric, Plan
+
+    Question = tuple[Value, Metric]
+    """The top of a metric's range, up to which a whole number is taken as it is (-1: none is), and the metric."""
 
 
 Layout = tuple[tuple[str, int, str], ...]
@@ -195,8 +199,10 @@ class HeldPlans:
         self._ask_again = ask_again
         self.policy = policy
         self._clock = clock
+        self._newest: Plan | None = None
         self._asked = (plan.version, plan.fingerprint) if plan else None
-        self._timeline: list[tuple[int, Plan]] = []
+        self.timeline: list[tuple[int, Mapping[str, Question]]] = []
+        """The first round of each version held, the newest first, and its metrics by name."""
         self.refused: tuple[str, ...] = ()
         """Why the plan was not taken up."""
         self.answers = True
@@ -207,17 +213,26 @@ class HeldPlans:
     @property
     def newest(self) -> Plan | None:
         """The plan that the program came with, or the newest that is held."""
-        return self.plan or (self._timeline[0][1] if self._timeline else None)
+        return self.plan or self._newest
 
     def opened(self, connection: sqlite3.Connection, *, considers: bool = True) -> None:
         """The state file was opened, or consent changed: take up the plan, or find out why not."""
         self.asks_more = False
         if self.plan is not None and considers:
             self.consider(connection, self.plan)
-        # The plans held, newest first, with the round each begins in: to find a metric without the file.
         rows = connection.execute("SELECT from_round FROM plans ORDER BY version DESC LIMIT 4").fetchall()
-        timeline = [(first, self.plan_for(connection, first)) for (first,) in rows]
-        self._timeline = [(first, plan) for first, plan in timeline if plan is not None]
+        held = [(first, plan) for (first,) in rows if (plan := self.plan_for(connection, first)) is not None]
+        self.timeline = [
+            (
+                first,
+                {
+                    name: (-1 if metric.labels else metric.max_value, metric)
+                    for name, metric in plan.by_name.items()
+                },
+            )
+            for first, plan in held
+        ]
+        self._newest = held[0][1] if held else None
 
     def consider(self, connection: sqlite3.Connection, plan: Plan) -> None:
         """
@@ -293,10 +308,3 @@ class HeldPlans:
         if held is None:
             return None
         return self.plan if held[:2] == self._asked else parse(held.text)
-
-    def metric(self, name: str, number: int) -> Metric | None:
-        """A metric of the plan that a round is answered under."""
-        for first, plan in self._timeline:
-            if first <= number:
-                return plan.by_name.get(name)
-        return self._timeline[-1][1].by_name.get(name) if self._timeline else None

@@ -126,6 +126,32 @@ class Policy:
         lifted = {field.name: False if field.name in RULES else None for field in fields(cls)}
         return cls(**{**lifted, "do_not_track": True})  # type: ignore[arg-type]
 
+    @classmethod
+    def from_text(cls, place: str, text: str) -> Policy:
+        """
+        The default policy but for what a text of the environment or the command line names.
+
+        Raises `ParameterError` at `place`.
+
+        >>> Policy.from_text("policy", "max_lifetime=40, silent_in_ci=false").silent_in_ci
+        False
+        """
+        known = {field.name for field in fields(cls)}
+        settings: dict[str, float | bool | None] = {}
+        for item in filter(None, map(str.strip, text.split(","))):
+            name, _, value = (part.strip() for part in item.partition("="))
+            try:
+                words = {"true": True, "false": False} if name in RULES else {"none": None}
+                settings[name] = words[value] if value in words or name in RULES else float(value)
+            except (ValueError, KeyError):
+                known = set()
+            if name not in known:
+                expected = (
+                    f"NAME=NUMBER, or true or false for a rule, with {', '.join(f.name for f in fields(cls))}"
+                )
+                raise ParameterError(place, expected, item)
+        return cls(**settings)  # type: ignore[arg-type]
+
     def silenced_by(self) -> tuple[str, ...]:
         """What the process runs under that these rules stay silent for: "DO_NOT_TRACK", "CI", "container"."""
         under = environment()

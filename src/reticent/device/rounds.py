@@ -175,7 +175,9 @@ class Rounds:
                 ledger.seal(connection)
             number = window.first + window.rounds
 
-    def wanted(self, connection: sqlite3.Connection, changes: totals.Changes) -> totals.Changes:
+    def wanted(
+        self, connection: sqlite3.Connection, changes: dict[totals.Place, totals.Change]
+    ) -> dict[totals.Place, totals.Change]:
         """Without values that nobody will ask for: those of rounds that are not picked stay out of the file."""
         if not changes:
             return changes

@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reticent.device import consent, ledger, outbox, plans
-from reticent.device.faults import BusyError
+from reticent.device.backlog import BusyError
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.quarantine import COMPANIONS, Identity, beside, make_file
 from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES, device_row, has_misfits
@@ -71,7 +71,7 @@ class StateFile:
 
     `identity` is asked for when a file has to be made; None means that it must exist, and that nothing is
     ever replaced. `opened` is called within a transaction each time the file was opened, also when it was
-    found replaced in between.
+    found replaced in between. `forked` is called in a child that comes from a fork that Python did not see.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class StateFile:
         path: Path,
         identity: Callable[[], Identity] | None,
         opened: Callable[[Opened], None],
+        forked: Callable[[], None],
         patience: float = 2.0,
     ) -> None:
         self.path = path
@@ -86,6 +87,7 @@ class StateFile:
         """Of the file in use, so that its absence is not taken for a fresh start."""
         self._identity = identity
         self._opened = opened
+        self._forked = forked
         self._lock = threading.RLock()
         self._depth = 0
         self._connection: sqlite3.Connection | None = None
@@ -115,8 +117,18 @@ class StateFile:
         return connection
 
     @contextmanager
-    def transaction(self, *, durable: bool = False, patience: float = 0.25) -> Iterator[sqlite3.Connection]:
-        """All or nothing; with `durable`, on the disk when the block is left."""
+    def transaction(
+        self,
+        *,
+        durable: bool = False,
+        patience: float = 0.25,
+        committed: Callable[[], None] = lambda: None,
+    ) -> Iterator[sqlite3.Connection]:
+        """
+        All or nothing; with `durable`, on the disk when the block is left.
+
+        `committed` is called once it is, before another thread can begin a transaction.
+        """
         with self._hold(patience) as connection:
             connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
             # Before BEGIN: within a transaction SQLite does not change it.
@@ -128,6 +140,7 @@ class StateFile:
             except BaseException:
                 self._roll_back(connection)
                 raise
+            committed()
 
     @contextmanager
     def view(self, patience: float = 2.0) -> Iterator[sqlite3.Connection]:
@@ -173,6 +186,8 @@ class StateFile:
 
     def after_fork_in_child(self) -> None:
         """A lock of our own; the next transaction connects."""
+        self._disconnect()  # there is a connection where another thread held it for too long before the fork
+        self._pid = os.getpid()
         self._lock = threading.RLock()
         self._depth = 0
 
@@ -183,16 +198,17 @@ class StateFile:
             raise BusyError
         self._depth += 1
         try:
-            if self._closed:
+            if self._closed or self._depth > 1:  # a signal handler, in the middle of another transaction
                 raise BusyError
             if self._pid != os.getpid():  # a fork that Python's hooks did not see
                 self._disconnect()
                 self._pid = os.getpid()
+                self._forked()
             if self._connection is not None and self._inode != _inode(self.path):
                 self._disconnect()
                 self._inode = None
             connection = self._connection = self._connection or self._reconnect(patience)
-            if self._log_to_wipe and self._depth == 1:
+            if self._log_to_wipe:
                 with suppress(Exception):
                     connection.execute("PRAGMA busy_timeout = 50")
                     busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from reticent.device import plans
 from reticent.device.clamp import Value, plus, whole
@@ -14,87 +12,35 @@ if TYPE_CHECKING:
     import sqlite3
 
 
-class Change(NamedTuple):
+Place = tuple[int, str]
+"""A round and a metric."""
+
+Mode = Literal["add", "set", "first"]
+"""An amount is added to the total, replaces it, or counts only where there is none yet."""
+
+Change = tuple[Value, Value, Mode]
+"""What happens to a total: an amount, the max_value at which the total stops, and how the two come together."""
+
+Changes = dict[Place, Change]
+
+
+def then(earlier: Change, later: Change) -> Change:
     """
-    What happens to a total: it is set to `amount`, or `amount` is added; it stops at `max_value`.
+    Two changes as one.
 
-    With `first` it is set only where there is none yet.
+    >>> then((2, 10, "set"), (3, 10, "add")), then((2, 10, "first"), (3, 10, "first"))
+    ((5, 10, 'set'), (2, 10, 'first'))
     """
-
-    amount: Value
-    max_value: Value
-    replaces: bool
-    first: bool = False
-
-    def then(self, later: Change) -> Change:
-        """
-        Both changes as one.
-
-        >>> Change(2, 10, replaces=True).then(Change(3, 10, replaces=False))
-        Change(amount=5, max_value=10, replaces=True, first=False)
-        """
-        if later.first:
-            return self
-        if later.replaces:
-            return later
-        return self._replace(
-            amount=plus(self.amount, later.amount, later.max_value), max_value=later.max_value
-        )
-
-    def applied(self, total: Value | None) -> Value:
-        """The total afterwards; None: there was none."""
-        if total is None or (self.replaces and not self.first):
-            return self.amount
-        return total if self.first else plus(total, self.amount, self.max_value)
+    amount, max_value, mode = later
+    if mode != "add":
+        return earlier if mode == "first" else later
+    total = earlier[0] + amount
+    if type(total) is int:  # nearly always, and thousands of times a second
+        return (total if total < max_value else max_value), max_value, earlier[2]
+    return plus(earlier[0], amount, max_value), max_value, earlier[2]
 
 
-Changes = dict[tuple[int, str], Change]
-"""By round and metric."""
-
-
-class Pending:
-    """
-    Changes that are not in the file yet.
-
-    Usually empty again at once; when the file is locked or the disk is full, they wait here. There is one
-    change per round and metric however many calls there were, so this does not grow.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._changes: Changes = {}
-
-    def __len__(self) -> int:
-        return len(self._changes)
-
-    def put(self, round_number: int, metric: str, change: Change) -> None:
-        """Remember a change."""
-        with self._lock:
-            self._merge((round_number, metric), change)
-
-    def take(self) -> Changes:
-        """All changes; they are the caller's now, to write or to put back."""
-        with self._lock:
-            changes, self._changes = self._changes, {}
-            return changes
-
-    def put_back(self, changes: Changes) -> None:
-        """They could not be written; what came in meanwhile is later."""
-        with self._lock:
-            newer, self._changes = self._changes, changes
-            for place, change in newer.items():
-                self._merge(place, change)
-
-    def after_fork_in_child(self) -> None:
-        """Start over: these are the parent's to write."""
-        self.__init__()  # type: ignore[misc]
-
-    def _merge(self, place: tuple[int, str], change: Change) -> None:
-        before = self._changes.get(place)
-        self._changes[place] = change if before is None else before.then(change)
-
-
-def write(connection: sqlite3.Connection, changes: Mapping[tuple[int, str], Change]) -> int:
+def write(connection: sqlite3.Connection, changes: Changes) -> int:
     """
     Apply changes to the totals; returns how many came too late, for a round that is answered already.
 
@@ -113,7 +59,7 @@ def write(connection: sqlite3.Connection, changes: Mapping[tuple[int, str], Chan
         row = connection.execute(
             "SELECT value FROM totals WHERE round = ? AND metric = ?", (round_number, metric)
         ).fetchone()
-        total = change.applied(_number(row[0]) if row else None)
+        total = then((_number(row[0]), 0, "set"), change)[0] if row else change[0]
         connection.execute(
             "INSERT OR REPLACE INTO totals (round, metric, value) VALUES (?, ?, ?)",
             (round_number, metric, str(total)),

@@ -27,6 +27,7 @@ from reticent.estimates.interval import (
     check_confidence,
     clopper_pearson,
     clustered_interval,
+    decimals,
     expected_half_width,
     expected_variance,
     paper_bound,
@@ -35,10 +36,12 @@ from reticent.estimates.interval import (
 from reticent.estimates.notebook import plot_rounds
 from reticent.estimates.pooling import average, difference, expected_average_half_width
 from reticent.estimates.postprocess import Fitted, clip, expectation_maximisation, norm_sub
-from reticent.estimates.table import estimates_to_frame
+from reticent.estimates.table import BACKENDS, COLUMNS, arrow_bytes, csv_text, estimates_to_frame
 
 __all__ = [
     "ALARM",
+    "BACKENDS",
+    "COLUMNS",
     "Balance",
     "CumulativeEstimate",
     "Estimate",
@@ -46,13 +49,16 @@ __all__ = [
     "HistogramEstimate",
     "Quantile",
     "RowBalance",
+    "arrow_bytes",
     "average",
     "balance",
     "check_confidence",
     "clip",
     "clopper_pearson",
     "clustered_interval",
+    "csv_text",
     "cumulative",
+    "decimals",
     "difference",
     "estimate",
     "estimates_to_frame",

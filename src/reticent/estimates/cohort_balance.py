@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, betaincc
 
 from reticent.counts import Counts, HistogramCounts
@@ -31,7 +30,7 @@ class RowBalance:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return {"row": self.row, "reports": self.reports, "expected": self.expected, "p_value": self.p_value}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,12 @@ def balance(metric: Metric, counts: Counts) -> Balance | None:
         return None
     if len(shares) != len(counts.reports):
         raise ParameterError(f"counts of {metric.name}", f"{len(shares)} rows", len(counts.reports))
-    chances = _two_sided(np.array(counts.reports), counts.devices, np.array(shares))
+    # Twice the binomial tail on the side where each count lies; every share is between 0 and 1.
+    reports, devices, share = np.array(counts.reports), counts.devices, np.array(shares)
+    above = reports > devices * share
+    upper = betainc(np.where(above, reports, 1), devices - np.where(above, reports, 1) + 1, share)
+    lower = betaincc(np.where(above, 0, reports) + 1, devices - np.where(above, 0, reports), share)
+    chances = np.minimum(1.0, 2 * np.where(above, upper, lower))
     rows = zip(counts.reports, shares, chances.tolist(), strict=True)
     return Balance(
         tuple(
@@ -123,12 +127,3 @@ def balance(metric: Metric, counts: Counts) -> Balance | None:
 def shares_of_rows(metric: Metric) -> tuple[float, ...]:
     """Per row, the share of cohorts that speak of it; empty where the cohort decides nothing."""
     return metric.mechanism.coverage if metric.mechanism.uses_cohort else ()
-
-
-def _two_sided(reports: NDArray[np.int64], devices: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Twice the binomial tail on the side where each count lies; every share is between 0 and 1."""
-    above = reports > devices * shares
-    upper = betainc(np.where(above, reports, 1), devices - np.where(above, reports, 1) + 1, shares)
-    lower = betaincc(np.where(above, 0, reports) + 1, devices - np.where(above, 0, reports), shares)
-    chances: NDArray[np.float64] = np.minimum(1.0, 2 * np.where(above, upper, lower))
-    return chances

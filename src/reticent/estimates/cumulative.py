@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from math import e, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -52,15 +52,7 @@ class Quantile:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {
-            "level": self.level,
-            "value": self.value,
-            "lower": self.lower,
-            "upper": self.upper,
-            "confidence": self.confidence,
-            "reports": self.reports,
-            "unit": self.unit,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

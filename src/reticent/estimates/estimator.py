@@ -11,7 +11,7 @@ import numpy as np
 
 from reticent.counts import Counts, HistogramCounts, MeanCounts, zero
 from reticent.errors import ParameterError
-from reticent.estimates.interval import Floats, Integers, clopper_pearson, digits, paper_bound, reach
+from reticent.estimates.interval import Floats, Integers, clopper_pearson, decimals, paper_bound, reach
 from reticent.plan import Metric, MetricKind
 
 if TYPE_CHECKING:
@@ -103,12 +103,12 @@ class Estimate:
         return self.manipulation * min(share, 1 / leverage)
 
     def __str__(self) -> str:
-        decimals = digits(self.half_width)
+        places = decimals(self.half_width)
         unit = f" {self.unit}" if self.unit else ""
         level = f"{100 * self.confidence:.6g}%"
         if isnan(self.value):
             return f"unknown ({level}, n={self.reports:,})"
-        number = f"{self.value:,.{decimals}f} ± {self.half_width:,.{decimals}f}"
+        number = f"{self.value:,.{places}f} ± {self.half_width:,.{places}f}"
         return f"{number}{unit} ({level}, n={self.reports:,})"
 
     def _repr_html_(self) -> str:

@@ -188,6 +188,11 @@ def _truth(metric: Metric, at: float | None) -> float:
     return at / highest
 
 
-def digits(half_width: float) -> int:
-    """Decimals that show the half-width with two significant digits."""
+def decimals(half_width: float) -> int:
+    """
+    How many decimals show a half-width with two significant digits.
+
+    >>> [decimals(half_width) for half_width in (312, 5.2, 0.05)]
+    [0, 1, 3]
+    """
     return max(0, 1 - floor(log10(half_width))) if half_width > 0 else 3

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reticent.errors import ParameterError
-from reticent.estimates.interval import digits
+from reticent.estimates.interval import decimals
 from reticent.html import Safe, bar, note, page, table
 from reticent.plots import COLOURS, drawing, new_figure
 
@@ -39,10 +39,10 @@ _COMMAS = "{x:,.10g}"
 def estimate_html(estimate: Estimate) -> Safe:
     """The number as its text has it, where the truth is, what ± is made of, and what liars could do."""
     unit = f" {estimate.unit}" if estimate.unit else ""
-    decimals = digits(estimate.half_width)
+    places = decimals(estimate.half_width)
 
     def shown(number: float) -> str:
-        return f"{number:,.{decimals}f}"
+        return f"{number:,.{places}f}"
 
     company = f", with {estimate.together - 1} others at once" if estimate.together > 1 else ""
     rows = [
@@ -69,7 +69,7 @@ def histogram_html(histogram: HistogramEstimate) -> Safe:
     rows = (
         [
             name.removesuffix(f" {histogram.unit}"),
-            f"{bucket.value:,.{digits(bucket.half_width)}f} ± {bucket.half_width:,.{digits(bucket.half_width)}f}"
+            f"{bucket.value:,.{decimals(bucket.half_width)}f} ± {bucket.half_width:,.{decimals(bucket.half_width)}f}"
             if bucket.reports
             else "unknown",
             _ends(bucket),
@@ -139,8 +139,8 @@ def bucket_name(left: float, right: float, closed: bool = False) -> str:
 
 
 def _ends(estimate: Estimate) -> str:
-    decimals = digits(estimate.half_width)
-    return f"{estimate.lower:,.{decimals}f} to {estimate.upper:,.{decimals}f}"
+    places = decimals(estimate.half_width)
+    return f"{estimate.lower:,.{places}f} to {estimate.upper:,.{places}f}"
 
 
 def _level(confidence: float) -> str:

@@ -116,34 +116,22 @@ def average(
     )
 
 
+Means = MeanCounts | Sequence[MeanCounts]
+Histograms = HistogramCounts | Sequence[HistogramCounts]
+
+
 @overload
 def difference(
-    metric: Metric,
-    later: MeanCounts | Sequence[MeanCounts],
-    earlier: MeanCounts | Sequence[MeanCounts],
-    confidence: float = 0.95,
-    answers: Answers = REMEMBERED,
+    metric: Metric, later: Means, earlier: Means, confidence: float = 0.95, answers: Answers = REMEMBERED
 ) -> Estimate: ...
 @overload
 def difference(
-    metric: Metric,
-    later: HistogramCounts | Sequence[HistogramCounts],
-    earlier: HistogramCounts | Sequence[HistogramCounts],
-    confidence: float = 0.95,
-    answers: Answers = REMEMBERED,
+    metric: Metric, later: Histograms, earlier: Histograms, confidence: float = 0.95, answers: Answers = ...
 ) -> HistogramEstimate: ...
-@overload
 def difference(
     metric: Metric,
-    later: Counts | Sequence[Counts],
-    earlier: Counts | Sequence[Counts],
-    confidence: float = 0.95,
-    answers: Answers = REMEMBERED,
-) -> Estimate | HistogramEstimate: ...
-def difference(
-    metric: Metric,
-    later: Counts | Sequence[Counts],
-    earlier: Counts | Sequence[Counts],
+    later: Means | Histograms,
+    earlier: Means | Histograms,
     confidence: float = 0.95,
     answers: Answers = REMEMBERED,
 ) -> Estimate | HistogramEstimate:
@@ -158,21 +146,33 @@ def difference(
     after, before = (average(metric, rounds, confidence, answers) for rounds in periods)
     pairs = [*zip(_numbers(after), _numbers(before), strict=True)]
     if answers.sampled:
-        numbers = [_subtracted(*pair, _square_and_add(*pair), "square-and-add") for pair in pairs]
+        # The distances to the limits combine like the errors of independent reports.
+        numbers = [
+            _subtracted(
+                new,
+                old,
+                (
+                    hypot(new.value - new.uncut[0], old.uncut[1] - old.value),
+                    hypot(new.uncut[1] - new.value, old.value - old.uncut[0]),
+                ),
+                "square-and-add",
+            )
+            for new, old in pairs
+        ]
     else:
-        new, old = (_Bits(metric, rounds, confidence) for rounds in periods)
-        excess = _excess_of_rounds if new.single and old.single else _excess_of_periods
-        tail, spent = (1 - SPENT_ON_NUISANCE) * new.tail, SPENT_ON_NUISANCE * new.tail / 2
-        boxes = new.interval(spent), old.interval(spent)
+        late, early = (_Bits(metric, rounds, confidence) for rounds in periods)
+        excess = _excess_of_rounds if late.single and early.single else _excess_of_periods
+        tail, spent = (1 - SPENT_ON_NUISANCE) * late.tail, SPENT_ON_NUISANCE * late.tail / 2
+        boxes = late.interval(spent), early.interval(spent)
         scale = metric.mechanism.top / float(metric.channel.contrast)
         numbers = []
         for place, pair in enumerate(pairs):
             ends = (0.0, 0.0)
-            if new.reports[place] and old.reports[place]:
+            if late.reports[place] and early.reports[place]:
                 later_box, earlier_box = ((low[place], high[place]) for low, high in boxes)
                 ends = (
-                    scale * excess(new, later_box, old, earlier_box, place, tail),
-                    scale * excess(old, earlier_box, new, later_box, place, tail),
+                    scale * excess(late, later_box, early, earlier_box, place, tail),
+                    scale * excess(early, earlier_box, late, later_box, place, tail),
                 )
             numbers.append(_subtracted(*pair, ends, "convex-order"))
     if isinstance(after, Estimate):
@@ -273,12 +273,6 @@ def _excess_of_periods(later: _Bits, new: Box, earlier: _Bits, old: Box, place: 
     """The same for two averages: upper means add, whatever the dependence."""
     rises, falls = np.linspace(*new, 65), 1 - np.linspace(*old, 65)
     return later.excess(place, rises, tail) + earlier.excess(place, falls, tail)
-
-
-def _square_and_add(after: Estimate, before: Estimate) -> tuple[float, float]:
-    """How far a change may be below and above, between independent reports."""
-    down = hypot(after.value - after.uncut[0], before.uncut[1] - before.value)
-    return down, hypot(after.uncut[1] - after.value, before.value - before.uncut[0])
 
 
 def _subtracted(after: Estimate, before: Estimate, reach: tuple[float, float], rule: str) -> Estimate:

@@ -88,84 +88,48 @@ def expectation_maximisation(
     w = b² ρ, which blurs over about b buckets in the end, whatever ε. (The fixed w = 1/4 of other mechanisms
     would blur over 6 of 32 buckets here at ε = 1.) A spike is blurred all the same. Biased either way.
     """
-    fit = _Fit.of(metric, counts)
-    shares = np.full(fit.chance.shape[1], 1 / fit.chance.shape[1])
+    if metric.mechanism.kind == "mean":
+        raise ParameterError(metric.name, "a histogram or a choice", f"a {metric.kind}")
     if not smoothing >= 0:
         raise ParameterError("smoothing", "a number of buckets >= 0", smoothing)
-    progress = _progress(metric)
+    mechanism = metric.mechanism
+    one = np.asarray(metric.flip.channel(mechanism.response).share(mechanism.yes()), dtype=np.float64)
+    zero = 1 - one  # [row, bucket]: the chance of a 0 in the row from a device in the bucket
+    ones = np.array(counts.ones, dtype=np.float64)
+    zeros = np.array(counts.reports, dtype=np.float64) - ones
+    total = float(ones.sum() + zeros.sum())
+    if len(ones) != len(one) or total == 0:
+        expected, given = f"{len(one)} rows with reports", f"{len(ones)} rows with {total:g} answers"
+        raise ParameterError(f"counts of {metric.name}", expected, given)
+
+    def log_likelihood(shares: Floats) -> float:
+        return float(ones @ np.log(one @ shares) + zeros @ np.log(zero @ shares))
+
+    count = mechanism.intervals
+    noise, sampling = mechanism.variances(metric.flip, 1 / count)
+    progress = 1 / count / float((noise + sampling) * (count if mechanism.rows_are_buckets else 1))  # ρ
     weight = min(smoothing**2 * progress, 0.25)
+    shares = np.full(count, 1 / count)
     iterations, left, power = 0, float("inf"), 1.0
     while iterations < most_iterations:
         iterations += 1
-        gain = fit.gain(shares)
-        left = fit.total * float(gain.max() - 1)
+        gain = (one.T @ (ones / (one @ shares)) + zero.T @ (zeros / (zero @ shares))) / total
+        left = total * float(gain.max() - 1)
         if weight:
-            previous, shares = shares, _smooth(shares * gain, weight)
+            previous, stepped = shares, shares * gain
+            # The ends keep what has nowhere to go, so the sum stays 1.
+            padded = np.concatenate((stepped[:1], stepped, stepped[-1:]))
+            shares = weight * padded[:-2] + (1 - 2 * weight) * padded[1:-1] + weight * padded[2:]
             if np.abs(shares - previous).max() < 1e-5 * progress:
                 break
             continue
         if left < gap:
             break
-        further = _powered(shares, gain, power)
-        rises = fit.likelihood(further) > fit.likelihood(shares)
+        exponent = power * np.log(gain)
+        further = shares * np.exp(
+            np.maximum(exponent - exponent.max(), -5.0)
+        )  # none shrinks below e⁻⁵ of itself
+        further /= further.sum()
+        rises = log_likelihood(further) > log_likelihood(shares)
         shares, power = (further, power * 1.5) if rises else (shares * gain, 1.0)
     return Fitted(tuple(shares.tolist()), iterations, float("nan") if weight else left)
-
-
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    """The counts, and A[row, bucket]: the chance of a 1 in the row from a device in the bucket."""
-
-    chance: Floats
-    ones: Floats
-    zeros: Floats
-    total: float
-
-    @classmethod
-    def of(cls, metric: Metric, counts: HistogramCounts) -> _Fit:
-        if metric.mechanism.kind == "mean":
-            raise ParameterError(metric.name, "a histogram or a choice", f"a {metric.kind}")
-        channel = metric.flip.channel(metric.mechanism.response)
-        chance = np.asarray(channel.share(metric.mechanism.yes()), dtype=np.float64)
-        ones = np.array(counts.ones, dtype=np.float64)
-        zeros = np.array(counts.reports, dtype=np.float64) - ones
-        total = float(ones.sum() + zeros.sum())
-        if len(ones) != len(chance) or total == 0:
-            raise ParameterError(
-                f"counts of {metric.name}",
-                f"{len(chance)} rows with reports",
-                f"{len(ones)} rows with {total:g} answers",
-            )
-        return cls(chance, ones, zeros, total)
-
-    def gain(self, shares: Floats) -> Floats:
-        """g: the factor by which one step multiplies each share."""
-        one, zero = self.chance, 1 - self.chance
-        return (one.T @ (self.ones / (one @ shares)) + zero.T @ (self.zeros / (zero @ shares))) / self.total
-
-    def likelihood(self, shares: Floats) -> float:
-        """The log-likelihood of the counts, up to a constant."""
-        one, zero = self.chance @ shares, (1 - self.chance) @ shares
-        return float(self.ones @ np.log(one) + self.zeros @ np.log(zero))
-
-
-def _powered(shares: Floats, gain: Floats, power: float) -> Floats:
-    """Shares times gain^power, scaled to sum to 1; none shrinks to less than e⁻⁵ of itself in one step."""
-    exponent = power * np.log(gain)
-    longer: Floats = shares * np.exp(np.maximum(exponent - exponent.max(), -5.0))
-    return np.asarray(longer / longer.sum())
-
-
-def _progress(metric: Metric) -> float:
-    """ρ: the part of the way to the maximum that one step goes, about, for a share of 1/k."""
-    mechanism = metric.mechanism
-    count = mechanism.intervals
-    noise, sampling = mechanism.variances(metric.flip, 1 / count)
-    reports_per_share = count if mechanism.rows_are_buckets else 1
-    return 1 / count / float((noise + sampling) * reports_per_share)
-
-
-def _smooth(shares: Floats, weight: float) -> Floats:
-    """Each share averaged with its neighbours; the ends keep what has nowhere to go, so the sum stays 1."""
-    padded = np.concatenate((shares[:1], shares, shares[-1:]))
-    return weight * padded[:-2] + (1 - 2 * weight) * padded[1:-1] + weight * padded[2:]

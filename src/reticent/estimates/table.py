@@ -36,8 +36,8 @@ COLUMNS = (
     Column("metric", "string", "the metric's name"),
     Column("kind", "string", "mean, histogram, choice or flag"),
     Column("unit", "string", "of a mean, or of a bucket's ends; shares have none"),
-    Column("round", "int64", "the round's number"),
-    Column("start", "int64", "when the round began, unix seconds"),
+    Column("round", "int64", "the round's number; the first one's of a window"),
+    Column("start", "int64", "when the round or window began, unix seconds"),
     Column("end", "int64", "when it ended"),
     Column("state", "string", "open: provisional; sealed: final"),
     Column("segment", "string", "NAME:TAG, several with ; between; empty for the whole fleet"),
@@ -63,9 +63,12 @@ COLUMNS = (
     Column("together", "int64", "so many intervals hold at once with this confidence"),
     Column("rule", "string", "where the interval comes from"),
     Column("label", "string", "the bucket's name, of a choice; absent for devices without a value"),
+    Column(
+        "to", "int64", "the last round's number, where counts are those of a window; else the same as round"
+    ),
 )
 """All columns, in their order; new ones go to the end."""
-ABOUT = ("plan", "version", "metric", "round", "start", "end", "state", "segment")
+ABOUT = ("plan", "version", "metric", "round", "to", "start", "end", "state", "segment")
 """What an estimate is of; the other columns are the estimate itself."""
 
 
@@ -80,6 +83,8 @@ class HasEstimate(Protocol):
     def metric(self) -> Any: ...  # noqa: D102
     @property
     def round(self) -> int: ...  # noqa: D102
+    @property
+    def to(self) -> int: ...  # noqa: D102
     @property
     def start(self) -> int: ...  # noqa: D102
     @property

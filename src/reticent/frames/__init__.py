@@ -16,8 +16,17 @@ except ImportError as missing:
     raise MissingExtraError("lake", (missing.name or "narwhals").partition(".")[0]) from missing
 
 from reticent.estimates import estimates_to_frame
-from reticent.frames.counting import FrameError, count, to_arrow
-from reticent.frames.engines import DuckDB, RoundCount, Spark, count_lake, engine, lake_rounds
+from reticent.frames.counting import FrameError, count, shares, to_arrow
+from reticent.frames.engines import (
+    DuckDB,
+    RoundCount,
+    Spark,
+    count_lake,
+    engine,
+    java_home,
+    lake_rounds,
+    spark_session,
+)
 from reticent.frames.tables import (
     CountsFile,
     Estimated,
@@ -46,8 +55,11 @@ __all__ = [
     "estimates_from_frame",
     "estimates_to_frame",
     "from_frame",
+    "java_home",
     "lake_rounds",
     "read_counts",
+    "shares",
+    "spark_session",
     "to_arrow",
     "write_counts",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import narwhals as nw
 
@@ -13,8 +14,7 @@ WORD_BITS = 62
 """A number below 2⁶² has no sign in any engine, nor has twice it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """A column inside a word: its value times 2^shift."""
 
     column: str

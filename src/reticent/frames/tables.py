@@ -24,9 +24,7 @@ from reticent.errors import ParameterError, PlanError, ReticentError
 from reticent.estimates import Estimate, HistogramEstimate
 from reticent.estimates.table import ABOUT, COLUMNS, frame_rows
 from reticent.plan import Plan
-from reticent.stores import CountsByTags, RoundInfo, RoundKey
-from reticent.stores.records import reports_of
-from reticent.stores.store import State
+from reticent.stores import CountsByTags, RoundInfo, RoundKey, State, latest, reports_of
 
 FORMAT = 1
 SCHEMA = pa.schema(
@@ -70,14 +68,11 @@ class CountsFile:
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
         """The rounds of a plan, latest first; at most the `last` ones of each plan."""
-        known = {(each.name, each.version): each for each in self.versions}
-        by_plan: dict[str, list[RoundInfo]] = {}
-        for key in sorted(self.by_round, key=lambda key: (key.plan, -key.round, -key.version)):
-            if plan in (None, key.plan):
-                reports = reports_of(known[key.plan, key.version], self.by_round[key])
-                info = RoundInfo(key, self.states.get(key, "open"), reports)
-                by_plan.setdefault(key.plan, []).append(info)
-        return [info for rounds in by_plan.values() for info in rounds[:last]]
+        known = {(version.name, version.version): version for version in self.versions}
+        return [
+            RoundInfo(key, self.states.get(key, "open"), reports_of(known[key[:2]], self.by_round[key]))
+            for key in latest((key for key in self.by_round if plan in (None, key.plan)), last)
+        ]
 
     def counts(self, key: RoundKey) -> CountsByTags:
         """The counts of a round."""
@@ -170,6 +165,9 @@ class Estimated:
     version: int
     metric: str
     round: int
+    """The first round's number, of a window."""
+    to: int
+    """The last round's number: the same, but for a window."""
     start: int
     """Unix seconds."""
     end: int
@@ -192,10 +190,10 @@ def estimates_from_frame(frame: Any) -> list[Estimated]:
         groups.setdefault(key, []).append(row)
     return [
         Estimated(
-            plan, int(version), metric, int(number), int(start), int(end), state,
+            plan, int(version), metric, int(number), int(to), int(start), int(end), state,
             dict(pair.split(":", 1) for pair in segment.split(";") if pair), _estimate(rows),
         )
-        for (plan, version, metric, number, start, end, state, segment), rows in groups.items()
+        for (plan, version, metric, number, to, start, end, state, segment), rows in groups.items()
     ]  # fmt: skip
 
 

@@ -6,12 +6,20 @@ added with `add_mechanism`. Those of other authors, for comparison only, are in 
 """
 
 from reticent.mechanisms.d_bit_flip import DBitFlip, Variant, bucket_window
-from reticent.mechanisms.grids import Buckets, Grid, midpoint
+from reticent.mechanisms.grids import Buckets, Grid
 from reticent.mechanisms.hadamard_bit import HadamardBit, hadamard_sign
 from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Kind, Mechanism, Table, add_mechanism
 from reticent.mechanisms.one_bit_mean import OneBitMean
-from reticent.mechanisms.response import Channel, Flip, RandomizedResponse
-from reticent.mechanisms.thresholds import SCALE, Number, exact
+from reticent.mechanisms.response import (
+    SCALE,
+    Channel,
+    Flip,
+    Number,
+    RandomizedResponse,
+    exact,
+    exponential,
+    whole_if_possible,
+)
 
 for _mechanism in (OneBitMean, DBitFlip, HadamardBit):
     add_mechanism(_mechanism)
@@ -36,6 +44,7 @@ __all__ = [
     "add_mechanism",
     "bucket_window",
     "exact",
+    "exponential",
     "hadamard_sign",
-    "midpoint",
+    "whole_if_possible",
 ]

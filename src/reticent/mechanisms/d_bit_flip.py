@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from reticent.errors import ParameterError
 from reticent.mechanisms.grids import Buckets, Grid
 from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Mechanism, Table, Value
-from reticent.mechanisms.response import RandomizedResponse
-from reticent.mechanisms.thresholds import SCALE, Number
+from reticent.mechanisms.response import SCALE, Number, RandomizedResponse, freeze
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,13 +65,9 @@ class DBitFlip(Mechanism):
         if variant not in ("tight", "paper"):
             raise ParameterError("variant", '"tight" or "paper"', repr(variant))
         parameter = RandomizedResponse(epsilon).epsilon
-        full = variant == "tight" and width == 1
-        object.__setattr__(self, "epsilon", parameter)
-        object.__setattr__(self, "buckets", buckets)
-        object.__setattr__(self, "width", width)
-        object.__setattr__(self, "variant", variant)
-        object.__setattr__(self, "label", label)
-        object.__setattr__(self, "response", RandomizedResponse(parameter if full else parameter / 2))
+        response = RandomizedResponse(parameter if variant == "tight" and width == 1 else parameter / 2)
+        freeze(self, epsilon=parameter, buckets=buckets, width=width, variant=variant, label=label)
+        freeze(self, response=response)
 
     name = "d-bit-flip"
     kind = "histogram"
@@ -101,6 +96,16 @@ class DBitFlip(Mechanism):
         """The variant, the coin, the edges, the bits, and the label that shuffles the buckets."""
         edges = [str(edge) for edge in self.buckets.edges]
         return [self.name, self.variant, str(self.response.low), edges, self.width, self.label]
+
+    @property
+    def exported(self) -> Mapping[str, object]:
+        """The edges, the variant, and all buckets in the order in which windows go through them."""
+        return {
+            "edges": [str(edge) for edge in self.buckets.edges],
+            "variant": self.variant,
+            "label": self.label,
+            "order": bucket_window(self.label, len(self.buckets), len(self.buckets), 0),
+        }
 
     def warnings(self) -> Iterator[tuple[str, str, str, str]]:
         """The paper's variant, several bits, and buckets that fewer devices are asked about than others."""

@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from reticent.errors import ParameterError
-from reticent.mechanisms.thresholds import SCALE, Number, exact, whole_if_possible
+from reticent.mechanisms.response import SCALE, Number, exact, freeze, whole_if_possible
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -30,7 +30,7 @@ class Grid:
             raise ParameterError(
                 "grid", "points that start at 0 and increase", [str(point) for point in given]
             )
-        object.__setattr__(self, "points", grid)
+        freeze(self, points=grid)
 
     @classmethod
     def even(cls, max_value: Number, step: Number | None = None) -> Grid:
@@ -110,8 +110,7 @@ class Buckets:
                 "at least three numbers that start at 0 and increase",
                 [str(edge) for edge in given],
             )
-        object.__setattr__(self, "edges", exact_edges)
-        object.__setattr__(self, "absent", absent)
+        freeze(self, edges=exact_edges, absent=absent)
 
     @classmethod
     def even(cls, max_value: Number, count: int, absent: bool = False) -> Buckets:
@@ -158,14 +157,3 @@ def place_among(points: tuple[int | Fraction, ...], value: int | Fraction) -> in
     while place < len(points) and type(points[place]) is not int and points[place] <= value:
         place += 1
     return place
-
-
-def midpoint(value: Number, step: Number) -> Fraction:
-    """
-    The middle of the segment that holds `value`: the naive rounding of §3, kept to show its bias.
-
-    >>> [midpoint(value, step=20) for value in (0, 1, 19, 20)]
-    [Fraction(10, 1), Fraction(10, 1), Fraction(10, 1), Fraction(30, 1)]
-    """
-    size = exact(step, "step")
-    return (exact(value, "value") // size) * size + size / 2

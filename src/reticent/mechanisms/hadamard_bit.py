@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from reticent.errors import ParameterError
 from reticent.mechanisms.grids import Buckets, Grid
 from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Mechanism, Table
-from reticent.mechanisms.response import Channel, Flip, RandomizedResponse
-from reticent.mechanisms.thresholds import SCALE, Number
+from reticent.mechanisms.response import SCALE, Channel, Flip, Number, RandomizedResponse, freeze
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,9 +87,7 @@ class HadamardBit(Mechanism):
                 f"at most {COHORTS - 1} for hadamard-bit (a row must fit the one-byte cohort)",
                 len(buckets),
             )
-        object.__setattr__(self, "buckets", buckets)
-        object.__setattr__(self, "response", RandomizedResponse(epsilon))
-        object.__setattr__(self, "size", size)
+        freeze(self, buckets=buckets, response=RandomizedResponse(epsilon), size=size)
 
     name = "hadamard-bit"
     kind = "histogram"
@@ -109,6 +107,11 @@ class HadamardBit(Mechanism):
     def parameters(self) -> list[object]:
         """The coin and the edges."""
         return [self.name, str(self.response.low), [str(edge) for edge in self.buckets.edges]]
+
+    @property
+    def exported(self) -> Mapping[str, object]:
+        """The edges."""
+        return {"edges": [str(edge) for edge in self.buckets.edges]}
 
     @property
     def alternative(self) -> Mechanism | None:

@@ -101,6 +101,11 @@ class Mechanism(ABC):
         It starts with the name, so that no two mechanisms share remembered answers.
         """
 
+    @property
+    def exported(self) -> Mapping[str, object] | None:
+        """What a device in another language needs, beside the coin, ready for JSON; None: none knows it."""
+        return None
+
     def warnings(self) -> Iterator[tuple[str, str, str, str]]:
         """What is unwise about it: the key of the plan's table, the rule, what is the matter and a hint."""
         yield from ()

@@ -11,8 +11,7 @@ from typing import Any
 from reticent.errors import ParameterError
 from reticent.mechanisms.grids import Buckets, Grid
 from reticent.mechanisms.mechanism import Mechanism, Table
-from reticent.mechanisms.response import RandomizedResponse
-from reticent.mechanisms.thresholds import SCALE, Number
+from reticent.mechanisms.response import SCALE, Number, RandomizedResponse, freeze
 
 MANY_STEPS = 20
 
@@ -53,13 +52,8 @@ class OneBitMean(Mechanism):
         else:
             raise ParameterError("grid", "either max_value (and step) or grid", "both" if grid else "neither")
         spread, top = response.high - response.low, points.max_value
-        object.__setattr__(self, "response", response)
-        object.__setattr__(self, "grid", points)
-        object.__setattr__(
-            self,
-            "cell_thresholds",
-            tuple(response.low + point * spread // top for point in points.points),
-        )
+        thresholds = tuple(response.low + point * spread // top for point in points.points)
+        freeze(self, response=response, grid=points, cell_thresholds=thresholds)
 
     name = "one-bit-mean"
     kind = "mean"
@@ -82,6 +76,12 @@ class OneBitMean(Mechanism):
     def parameters(self) -> list[object]:
         """The coin and the grid."""
         return [self.name, str(self.response.low), [str(point) for point in self.grid.points]]
+
+    @property
+    def exported(self) -> Mapping[str, object]:
+        """The points of the grid, and the threshold at each."""
+        points = [str(point) for point in self.grid.points]
+        return {"points": points, "thresholds": [str(threshold) for threshold in self.cell_thresholds]}
 
     def warnings(self) -> Iterator[tuple[str, str, str, str]]:
         """A fine grid is paid for with privacy and buys nothing."""

@@ -1,13 +1,73 @@
-"""Randomized response: the one noisy coin under every mechanism, and what the collector sees of it."""
+"""
+The noisy coin under every mechanism, and what the collector sees of it: exact numbers throughout.
+
+Floating point decides nothing on a device. A parameter is a rational; e^ε is computed once with `decimal` at 60
+digits, and what a coin is compared with is an integer in units of 2⁻⁶⁴, rounded to the private side.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from reticent.errors import ParameterError
-from reticent.mechanisms.thresholds import SCALE, Number, ceil_scaled, exact, low_threshold
+
+SCALE = 1 << 64
+"""One whole, in the unit of every threshold: a draw is uniform in {0, …, 2⁶⁴ - 1}."""
+
+Number = int | float | str | Decimal | Fraction
+
+_DIGITS = Context(prec=60)
+_CEILING = Context(prec=60, rounding=ROUND_CEILING)
+
+
+def exact(number: Number, name: str = "number") -> Fraction:
+    """
+    The rational a person meant by `number`: 0.1 is one tenth, "1/3" is one third.
+
+    >>> exact(0.1), exact("1/3"), exact(2)
+    (Fraction(1, 10), Fraction(1, 3), Fraction(2, 1))
+    """
+    try:
+        if isinstance(number, float):
+            return Fraction(repr(float(number)))
+        if isinstance(number, str):
+            if len(number) > 64:
+                raise ValueError
+            number = Fraction(number) if "/" in number else Decimal(number)
+        if isinstance(number, Decimal) and not -400 < number.adjusted() < 400:
+            raise ValueError
+        return Fraction(number)
+    except (ValueError, ArithmeticError, TypeError):
+        text = repr(number)
+        shown = text if len(text) <= 40 else text[:37] + "..."
+        raise ParameterError(name, "a finite number of sensible size", shown) from None
+
+
+def whole_if_possible(number: Fraction) -> int | Fraction:
+    """An integer where the rational is one: integers compare ten times faster."""
+    return number.numerator if number.denominator == 1 else number
+
+
+@lru_cache(maxsize=1024)
+def exponential(exponent: Fraction) -> Decimal:
+    """
+    e^exponent to 60 significant digits.
+
+    >>> str(exponential(Fraction(1)))[:22]
+    '2.71828182845904523536'
+    """
+    quotient = _DIGITS.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
+    return _DIGITS.exp(quotient)
+
+
+def freeze(frozen: object, **fields: object) -> None:
+    """Set the fields of a frozen dataclass, which its own `__init__` has computed."""
+    for name, value in fields.items():
+        object.__setattr__(frozen, name, value)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -20,7 +80,9 @@ class RandomizedResponse:
 
         low = ⌈2⁶⁴ / (e^ε + 1)⌉,      high = 2⁶⁴ - low,
 
-    so high/low ≤ e^ε exactly and the answer is ε-LDP with no floating point anywhere.
+    so high/low ≤ e^ε exactly and the answer is ε-LDP with no floating point anywhere. The chance of a lie is
+    rounded up, so privacy never loses by rounding; e^ε is irrational for every rational ε > 0 (Lindemann), so
+    the ceiling is never a close call within the 40 digits to spare.
 
     >>> coin = RandomizedResponse(1)
     >>> coin.low, coin.high
@@ -35,12 +97,11 @@ class RandomizedResponse:
         parameter = exact(epsilon, "epsilon")
         if not 0 < parameter <= 40:
             raise ParameterError("epsilon", "a number > 0 and <= 40", epsilon)
-        low = low_threshold(parameter)
+        share = _CEILING.divide(Decimal(SCALE), _CEILING.add(exponential(parameter), Decimal(1)))
+        low = int(share.to_integral_value(rounding=ROUND_CEILING))
         if low >= SCALE - low:
             raise ParameterError("epsilon", "a number above 2^-62", epsilon)
-        object.__setattr__(self, "epsilon", parameter)
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", SCALE - low)
+        freeze(self, epsilon=parameter, low=low, high=SCALE - low)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -60,7 +121,7 @@ class Flip:
 
     def __init__(self, probability: Number = 0) -> None:
         gamma = exact(probability, "flip")
-        threshold = ceil_scaled(gamma)
+        threshold = -((-gamma.numerator * SCALE) // gamma.denominator)
         if gamma < 0 or 2 * threshold >= SCALE:
             raise ParameterError(
                 "flip",
@@ -68,8 +129,7 @@ class Flip:
                 probability,
                 "at 1/2 the answer is pure noise; 0.2 is what Windows used",
             )
-        object.__setattr__(self, "probability", gamma)
-        object.__setattr__(self, "threshold", threshold)
+        freeze(self, probability=gamma, threshold=threshold)
 
     def chance_of_one(self, threshold: int) -> Fraction:
         """The exact probability that the collector sees 1, given the threshold of the remembered bit."""

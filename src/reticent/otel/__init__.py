@@ -1,9 +1,11 @@
 """
 Private telemetry for a program that is instrumented with OpenTelemetry: swap the exporter.
 
-    routes    which metrics of the plan an instrument feeds, in which unit; what the environment says
-    exporter  what the data points of an instrument come to, and `PrivateMetricExporter`
+    routes    which metrics of the plan an instrument feeds, with which part of it, in which unit
+    feed      from readings to the totals of a device
+    exporter  readings of the SDK in this process: `PrivateMetricExporter`
     forks     what a forked child must not count again
+    agent     readings of programs in any language, by OTLP
 
 >>> from opentelemetry.sdk.metrics import MeterProvider
 >>> from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
@@ -22,15 +24,26 @@ Private telemetry for a program that is instrumented with OpenTelemetry: swap th
 {'files_saved': 7}
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from reticent.errors import MissingExtraError
+from reticent.otel.routes import Route
 
-try:
-    # Asked for here, so that one place says what is missing.
-    import opentelemetry.sdk.metrics.export  # noqa: F401
-except ImportError as missing:
-    raise MissingExtraError("otel", "opentelemetry") from missing
+if TYPE_CHECKING:
+    from reticent.otel.exporter import PrivateMetricExporter, segment_of
 
-from reticent.otel.exporter import PrivateMetricExporter
-from reticent.otel.routes import segment_of
+__all__ = ["PrivateMetricExporter", "Route", "segment_of"]
 
-__all__ = ["PrivateMetricExporter", "segment_of"]
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'reticent.otel' has no attribute {name!r}")
+    try:
+        from reticent.otel import exporter
+    except ModuleNotFoundError as missing:
+        if not (missing.name or "").startswith("opentelemetry"):
+            raise
+        raise MissingExtraError("otel", "opentelemetry") from missing
+    return getattr(exporter, name)

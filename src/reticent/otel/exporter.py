@@ -1,24 +1,29 @@
 """
 The exporter: from what the SDK collects to the totals of a device, and never to the network.
 
-The data points of an instrument come to one number, without attributes and exemplars.
+Named by OTEL_METRICS_EXPORTER=reticent, it takes its device and its routes from the environment:
+
+    RETICENT_PLAN         path of the plan
+    RETICENT_STATE        path of the device's state file; made if it is not there
+    RETICENT_CONSENT      what holds while the person has not chosen; unset if it is not given
+    RETICENT_ENDPOINT     address of the collector; without it nothing is sent
+    RETICENT_KEY          ingest key of the collector
+    RETICENT_POLICY       limit=number, …; false lifts a rule, as in silent_in_ci=false
+    RETICENT_OTEL_NAMES   instrument=metric, …; an instrument may be named several times
+    RETICENT_OTEL_SCALE   instrument=factor, …
+    RETICENT_OTEL_ROUTES  path of a file of routes
 """
 
 from __future__ import annotations
 
-import logging
-from collections import defaultdict
+import os
 from collections.abc import Iterable
-from enum import Enum
 from fractions import Fraction
-from math import isinf, isnan
-from numbers import Integral
-from typing import TYPE_CHECKING, SupportsFloat
+from typing import TYPE_CHECKING
 
 from opentelemetry.sdk import metrics as instruments
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
-    DataT,
     ExponentialHistogram,
     Gauge,
     Histogram,
@@ -27,25 +32,17 @@ from opentelemetry.sdk.metrics.export import (
     Sum,
 )
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation
+from opentelemetry.sdk.resources import Resource
 
-from reticent.device import fork
+from reticent.device import Device, Policy, process
+from reticent.errors import ParameterError
+from reticent.otel.feed import Feed, Kind, Point, Reading, exact
 from reticent.otel.forks import Inheritance
-from reticent.otel.routes import (
-    Names,
-    Route,
-    Routes,
-    Scale,
-    device_from_environment,
-    names_from_environment,
-    scale_from_environment,
-)
+from reticent.otel.routes import Names, Route, Routes, Scale, load_routes
+from reticent.plan import Plan
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.metrics.export import MetricsData
-
-    from reticent.device import Device
-
-_logger = logging.getLogger(__name__)
+    from opentelemetry.sdk.metrics.export import Metric, MetricsData, NumberDataPoint
 
 _TEMPORALITY: dict[type, AggregationTemporality] = {
     instruments.Counter: AggregationTemporality.DELTA,
@@ -58,76 +55,32 @@ _TEMPORALITY: dict[type, AggregationTemporality] = {
 
 _WRONG_TEMPORALITY = "its reader does not ask for the temporality this exporter prefers"
 
-Number = Fraction | float
-"""Exact, or infinite."""
 
-
-class Use(Enum):
-    """What is done with the numbers of several data points, and with the metric's total of the round."""
-
-    ADDED = "added up, and added to the total"
-    LEVEL = "added up, and put in place of the total"
-    LARGEST = "the largest put in place of the total"
-
-
-def read(data: DataT) -> tuple[Use, list[Number]] | None:
+def read(metric: Metric) -> Reading:
     """
-    The numbers of an instrument's data points and their use; None where the temporality fits no use.
-
-        increases (counter: delta; histogram: delta, its sum)         ADDED
-        levels that add up over attributes (up-down: cumulative)      LEVEL
-        levels that do not (gauge)                                    LARGEST
+    What the SDK collected of an instrument.
 
     A cumulative counter would be added again with every export, and a delta of an up-down counter may be
-    negative, which no total can take: neither is used. Only `value` and `sum` of a point are ever read.
+    negative, which no total can take: neither is used.
     """
+    data, unit = metric.data, metric.unit or ""
     if isinstance(data, Gauge):
-        return Use.LARGEST, [exact(point.value) for point in data.data_points]
-    delta = data.aggregation_temporality == AggregationTemporality.DELTA
-    if isinstance(data, Histogram | ExponentialHistogram):
-        return (Use.ADDED, [_grown(point.sum) for point in data.data_points]) if delta else None
-    if not isinstance(data, Sum) or data.is_monotonic != delta:
-        return None
-    if delta:
-        return Use.ADDED, [_grown(point.value) for point in data.data_points]
-    return Use.LEVEL, [exact(point.value) for point in data.data_points]
+        return Reading(metric.name, unit, Kind.GAUGE, _points(data.data_points))
+    is_delta = data.aggregation_temporality == AggregationTemporality.DELTA
+    if isinstance(data, Histogram | ExponentialHistogram) and is_delta:
+        points = [
+            Point(exact(point.sum), point.count, exact(point.max), point.attributes or {})
+            for point in data.data_points
+        ]
+        return Reading(metric.name, unit, Kind.HISTOGRAM, points)
+    if isinstance(data, Sum) and data.is_monotonic == is_delta:
+        kind = Kind.INCREASE if is_delta else Kind.LEVEL
+        return Reading(metric.name, unit, kind, _points(data.data_points))
+    return Reading(metric.name, unit, Kind.UNUSABLE, [], _WRONG_TEMPORALITY)
 
 
-def together(use: Use, numbers: Iterable[Number]) -> Number:
-    """
-    One number for several.
-
-    >>> together(Use.LEVEL, [Fraction(5), Fraction(-2)]), together(Use.LARGEST, [Fraction(5), Fraction(7)])
-    (Fraction(3, 1), Fraction(7, 1))
-    """
-    exact_or_infinite = list(numbers)
-    if use is Use.LARGEST:
-        return max(exact_or_infinite, default=Fraction(0))
-    infinite = [number for number in exact_or_infinite if isinstance(number, float)]
-    return sum(infinite) if infinite else sum(exact_or_infinite, Fraction(0))
-
-
-def exact(value: object) -> Number:
-    """
-    A measured number as it is; what is not a number counts as 0, as it does on the device.
-
-    >>> exact(7), exact(0.5), exact(float("nan")), exact(float("-inf")), exact("7")
-    (Fraction(7, 1), Fraction(1, 2), Fraction(0, 1), -inf, Fraction(0, 1))
-    """
-    try:
-        if isinstance(value, Integral):
-            return Fraction(int(value))
-        number = float(value) if isinstance(value, SupportsFloat) else 0.0
-    except Exception:  # a number type of the host's own may raise anything
-        return Fraction(0)
-    if isnan(number):
-        return Fraction(0)
-    return number if isinf(number) else Fraction(number)
-
-
-def _grown(value: object) -> Number:
-    """An increase; one that is negative (a source that began again) must not take away from the others."""
-    return max(exact(value), Fraction(0))
+def _points(points: Iterable[NumberDataPoint]) -> list[Point]:
+    return [Point(exact(point.value), attributes=point.attributes or {}) for point in points]
 
 
 class PrivateMetricExporter(MetricExporter):
@@ -135,36 +88,44 @@ class PrivateMetricExporter(MetricExporter):
     Adds what the OpenTelemetry SDK collects to the totals of a device.
 
     Counters and the sums of histograms are added to the total of the round under way; up-down counters and
-    gauges set it. Attributes and exemplars are never read. The device answers once per round, however often
-    this exports, and also when an instrument was not used. Instruments that go nowhere are named in one
-    warning each; no value is ever logged.
+    gauges set it. Attributes are used only where a route names them, exemplars never. The device answers
+    once per round, however often this exports, and also when an instrument was not used. Instruments that go
+    nowhere are named in one warning each; no value is ever logged.
 
-    `names` and `scale` say where an instrument goes that does not have the name or the unit of a metric.
-    `device` stays the caller's to start and to close. Without one, as OTEL_METRICS_EXPORTER=reticent makes
-    it, device, names and scale come from the environment, and the device lives until `shutdown`.
+    `names` and `scale` say where an instrument goes that does not have the name or the unit of a metric;
+    `routes` can also take the count, the largest or the mean of a histogram, and tell data points apart by
+    their attributes. `device` stays the caller's to start and to close. Without one, as
+    OTEL_METRICS_EXPORTER=reticent makes it, all of this comes from the environment, and the device lives
+    until `shutdown`.
 
     Construction raises (`ParameterError`, and what `Device` raises); nothing does after it.
     """
 
     def __init__(
-        self, device: Device | None = None, *, names: Names | None = None, scale: Scale | None = None
+        self,
+        device: Device | None = None,
+        *,
+        names: Names | None = None,
+        scale: Scale | None = None,
+        routes: Iterable[Route] = (),
     ) -> None:
-        sum_alone = ExplicitBucketHistogramAggregation(boundaries=(), record_min_max=False)
+        no_buckets = ExplicitBucketHistogramAggregation(boundaries=())
         super().__init__(
-            preferred_temporality=_TEMPORALITY, preferred_aggregation={instruments.Histogram: sum_alone}
+            preferred_temporality=_TEMPORALITY, preferred_aggregation={instruments.Histogram: no_buckets}
         )
         self._made: Device | None = None
         if device is None:
             names = names_from_environment() if names is None else names
             scale = scale_from_environment() if scale is None else scale
+            file = os.environ.get("RETICENT_OTEL_ROUTES")
+            routes = routes or (load_routes(file) if file else ())
             device = self._made = device_from_environment()
-        self._device = device
+        self.device = device
         # A device that is not allowed to record has no plan, and takes nothing.
-        self._routes = Routes(device.plan, names, scale) if device.plan else None
-        self._named: set[str] = set()
+        self._feed = Feed(device, Routes(device.plan, names, scale, routes)) if device.plan else None
         self._is_shut_down = False
         self._inheritance = Inheritance()
-        fork.watch(self)
+        process.watch(self)
         if self._made is not None:
             self._made.start()
 
@@ -180,10 +141,14 @@ class PrivateMetricExporter(MetricExporter):
         if self._is_shut_down:
             return MetricExportResult.FAILURE
         try:
-            if self._inheritance.is_own():
-                self._hand_over(metrics_data)
+            if self._inheritance.is_own() and self._feed is not None:
+                resources = metrics_data.resource_metrics
+                scopes = (scope for resource in resources for scope in resource.scope_metrics)
+                self._feed.take([read(metric) for scope in scopes for metric in scope.metrics])
+                self.device.save()  # the SDK collects once a minute, and may be about to end the process
         except Exception:  # what was raised may tell of a value: it goes no further
-            self._say_once("(export)", "reticent: an export was dropped: it is not what the SDK hands over")
+            if self._feed is not None:
+                self._feed.warn("", "reticent: an export was dropped: it is not what the SDK hands over")
             return MetricExportResult.FAILURE
         return MetricExportResult.SUCCESS
 
@@ -197,48 +162,95 @@ class PrivateMetricExporter(MetricExporter):
         if self._made is not None:
             self._made.close()
 
-    # Numbers
-
-    def _hand_over(self, metrics_data: MetricsData) -> None:
-        if self._routes is None:
-            return
-        amounts: defaultdict[tuple[Use, str], list[Number]] = defaultdict(list)
-        scopes = (scope for resource in metrics_data.resource_metrics for scope in resource.scope_metrics)
-        for metric in (metric for scope in scopes for metric in scope.metrics):
-            route = self._routes.to(metric.name, metric.unit or "")
-            amount = read(metric.data)
-            if amount is None and route.metrics:
-                route = Route(problem=_WRONG_TEMPORALITY)
-            if route.problem:
-                self._say_once(metric.name, f"reticent: nothing is kept of {metric.name}: {route.problem}")
-            if amount is not None:
-                use, numbers = amount
-                for name in route.metrics:
-                    # What is infinite is so in every unit; the product could be too small to be a float's.
-                    amounts[use, name] += [
-                        number if isinstance(number, float) else number * route.factor for number in numbers
-                    ]
-        for (use, name), numbers in amounts.items():
-            record = self._device.add if use is Use.ADDED else self._device.set
-            record(name, together(use, numbers))
-
-    def _say_once(self, about: str, message: str) -> None:
-        if about not in self._named:
-            self._named.add(about)
-            _logger.warning("%s", message)
-
     # Forks; see `forks`
 
     def before_fork(self) -> None:
-        """Called by `fork`."""
+        """Called by `process`."""
         self._inheritance.before_fork(self)
 
     def after_fork_in_parent(self) -> None:
-        """Called by `fork`."""
+        """Called by `process`."""
         self._inheritance.after_fork()
 
     def after_fork_in_child(self) -> None:
-        """Called by `fork`."""
+        """Called by `process`."""
         self._inheritance.after_fork()
         if not self._is_shut_down:
             self._inheritance.begin_as_child(self)
+
+    def before_exit(self) -> None:
+        """Called by `process`; the device writes what it has, and OpenTelemetry shuts the exporter down."""
+
+
+def device_from_environment() -> Device:
+    """The device of this program, with the segment that the SDK's resource gives it."""
+    paths = {
+        "RETICENT_PLAN": "the path of a plan, such as plan.toml",
+        "RETICENT_STATE": "the path of the device's state file, such as telemetry.db",
+    }
+    for name, expected in paths.items():
+        if not os.environ.get(name):
+            read = "RETICENT_PLAN, RETICENT_STATE, RETICENT_CONSENT, RETICENT_ENDPOINT, RETICENT_KEY, RETICENT_POLICY"
+            hint = f"OTEL_METRICS_EXPORTER=reticent reads {read}"
+            raise ParameterError(name, f"{expected}, in the environment", "nothing", hint)
+    plan = Plan.load(os.environ["RETICENT_PLAN"])
+    return Device(
+        plan,
+        os.environ["RETICENT_STATE"],
+        endpoint=os.environ.get("RETICENT_ENDPOINT") or None,
+        key=os.environ.get("RETICENT_KEY") or None,
+        segment=segment_of(plan, Resource.create()),
+        policy=Policy.from_text("RETICENT_POLICY", os.environ.get("RETICENT_POLICY", "")),
+        consent=os.environ.get("RETICENT_CONSENT") or "unset",  # type: ignore[arg-type]  # checked there
+    )
+
+
+def names_from_environment() -> Names:
+    """RETICENT_OTEL_NAMES."""
+    names: dict[str, tuple[str, ...]] = {}
+    for instrument, metric in _pairs("RETICENT_OTEL_NAMES", "instrument=metric"):
+        names[instrument] = (*names.get(instrument, ()), metric)
+    return names
+
+
+def scale_from_environment() -> Scale:
+    """RETICENT_OTEL_SCALE."""
+    scale: dict[str, Fraction] = {}
+    for instrument, factor in _pairs("RETICENT_OTEL_SCALE", "instrument=factor"):
+        try:
+            scale[instrument] = Fraction(factor)
+        except (ValueError, ZeroDivisionError):
+            raise ParameterError("RETICENT_OTEL_SCALE", "numbers such as 0.001 or 1/60", factor) from None
+    return scale
+
+
+def segment_of(plan: Plan, resource: Resource) -> dict[str, object]:
+    """
+    The attributes of a resource that the plan declares as segments; `.` may be `_` in the plan.
+
+    The rest of the resource (host names, instance ids, command lines) is not looked at. A tag outside the
+    plan's closed set becomes "other" on the device.
+
+    >>> from reticent.plan import Segment
+    >>> plan = Plan("app-usage", 1, 3600, 3600, (), segments=(Segment("os_type", ("linux", "windows")),))
+    >>> segment_of(plan, Resource({"os.type": "linux", "host.name": "anns-laptop"}))
+    {'os_type': 'linux'}
+    """
+    attributes = resource.attributes
+    dotted = {name.replace(".", "_"): value for name, value in attributes.items()}
+    return {
+        segment.name: attributes.get(segment.name, dotted.get(segment.name))
+        for segment in plan.segments
+        if segment.name in attributes or segment.name in dotted
+    }
+
+
+def _pairs(name: str, expected: str) -> list[tuple[str, str]]:
+    """The pairs of a list such as a=b,c=d."""
+    pairs = []
+    for item in filter(None, map(str.strip, os.environ.get(name, "").split(","))):
+        left, equals, right = (part.strip() for part in item.partition("="))
+        if not (left and equals and right):
+            raise ParameterError(name, f"{expected}, separated by commas", repr(item))
+        pairs.append((left, right))
+    return pairs

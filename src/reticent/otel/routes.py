@@ -1,28 +1,19 @@
-"""
-Which metrics of a plan an instrument feeds, and in which unit. Nothing about units is guessed.
-
-An exporter that is named by OTEL_METRICS_EXPORTER=reticent takes this, and its device, from the environment:
-
-    RETICENT_PLAN         path of the plan
-    RETICENT_STATE        path of the device's state file; made if it is not there
-    RETICENT_ENDPOINT     address of the collector; without it nothing is sent
-    RETICENT_KEY          ingest key of the collector
-    RETICENT_OTEL_NAMES   instrument=metric, …; an instrument may be named several times
-    RETICENT_OTEL_SCALE   instrument=factor, …
-"""
+"""Which metrics of a plan an instrument feeds, with which part of it, in which unit. No unit is guessed."""
 
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from opentelemetry.sdk.resources import Resource
-
-from reticent.device import Device, Policy
 from reticent.errors import ParameterError
-from reticent.plan import Plan
+
+if TYPE_CHECKING:
+    from reticent.otel.feed import Number
+    from reticent.plan import Plan
 
 Names = Mapping[str, str | Iterable[str]]
 """By instrument: the metric it feeds, or several, or () for one that is left out on purpose."""
@@ -30,10 +21,13 @@ Names = Mapping[str, str | Iterable[str]]
 Scale = Mapping[str, int | float | Fraction]
 """By instrument: what its numbers are multiplied with to come to the unit of the metric."""
 
+PARTS = ("sum", "count", "max", "mean")
+"""What a route may take of a histogram; of other instruments there is only the sum."""
+
 _AS_UNDERSCORE = str.maketrans("./-", "___")
 
 _OF_THE_SDK = "otel.sdk."
-"""What some versions of the SDK count about themselves; that nobody asked for it needs no warning."""
+"""What some versions of the SDK count about themselves; nobody needs a warning that it goes nowhere."""
 
 _SYMBOLS = {
     "second": "s", "sec": "s", "millisecond": "ms", "microsecond": "us", "nanosecond": "ns",
@@ -46,74 +40,148 @@ _SYMBOLS = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where the numbers of an instrument go, times `factor`; `problem` says why they go nowhere."""
+    """
+    A way from an instrument to a metric.
 
-    metrics: tuple[str, ...] = ()
-    factor: Fraction = Fraction(1)
-    problem: str = ""
+    `where` keeps the data points with these attributes, so that one instrument can feed a metric per value of
+    an attribute. For a metric of kind choice, `attribute` names the attribute whose value is the label.
+
+    >>> builds = Route("cli.runs", "builds", where={"command": "build"})
+    >>> builds.matches({"command": "build", "path": "src"}), builds.matches({"command": "test"})
+    (True, False)
+    """
+
+    instrument: str
+    metric: str
+    take: str = "sum"
+    where: Mapping[str, str] = field(default_factory=dict)
+    attribute: str = ""
+    scale: int | float | str | Fraction | None = None
+
+    def matches(self, attributes: Mapping[str, object]) -> bool:
+        """Whether a data point with these attributes goes this way."""
+        return all(str(attributes.get(name)) == value for name, value in self.where.items())
+
+    def scaled(self, number: Number) -> Number:
+        """A number in the unit of the metric; what is infinite is so in every unit."""
+        return number if isinstance(number, float) else number * Fraction(self.scale or 1)
 
 
 class Routes:
     """
     The routes from instruments to the metrics of a plan.
 
-    An instrument feeds what `names` says; without an entry, the metric of the same name, where `.`, `-` and
-    `/` of the instrument may be `_` in the plan. Instruments are told apart without regard to case, as the
-    SDK does. An instrument whose unit is not the metric's goes nowhere unless `scale` has a factor for it.
+    An instrument feeds what `routes` and `names` say; without an entry, the metric of the same name, where
+    `.`, `-` and `/` of the instrument may be `_` in the plan. Instruments are told apart without regard to
+    case, as the SDK does. An instrument whose unit is not the metric's goes nowhere without a scale.
 
     >>> from reticent.mechanisms import OneBitMean
     >>> from reticent.plan import Metric, Plan
     >>> plan = Plan("app-usage", 1, 3600, 3600, (Metric("editor_time", OneBitMean(1, 3600), unit="second"),))
-    >>> Routes(plan).to("editor.time", "s").metrics
-    ('editor_time',)
-    >>> Routes(plan).to("editor.time", "ms").problem
+    >>> Routes(plan).of("editor.time", "s")
+    ([Route(instrument='editor.time', metric='editor_time', take='sum', where={}, attribute='', scale=None)], '')
+    >>> Routes(plan).of("editor.time", "ms")[1]
     "its unit is 'ms', that of metric editor_time is 'second', and no scale is given"
-    >>> Routes(plan, scale={"editor.time": 0.001}).to("editor.time", "ms").factor
+    >>> Routes(plan, scale={"editor.time": 0.001}).of("editor.time", "ms")[0][0].scale
     Fraction(1, 1000)
     """
 
-    def __init__(self, plan: Plan, names: Names | None = None, scale: Scale | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        names: Names | None = None,
+        scale: Scale | None = None,
+        routes: Iterable[Route] = (),
+    ) -> None:
         self._plan = plan
-        self._names: dict[str, tuple[str, ...]] = {}
+        self._scale = {
+            name.lower(): _factor(f"scale[{name!r}]", factor) for name, factor in (scale or {}).items()
+        }
+        self._routes: dict[str, list[Route]] = {}
         for instrument, fed in (names or {}).items():
-            metrics = (fed,) if isinstance(fed, str) else tuple(fed)
-            for metric in metrics:
-                if metric not in plan.by_name:
-                    expected = f"a metric of plan {plan.name} ({', '.join(plan.by_name)})"
-                    raise ParameterError(f"names[{instrument!r}]", expected, metric)
-            self._names[instrument.lower()] = metrics
-        self._scale: dict[str, Fraction] = {}
-        for instrument, factor in (scale or {}).items():
-            try:
-                exact = Fraction(
-                    str(factor)
-                )  # as it is printed: 0.001 is one thousandth, not the nearest float
-            except (ValueError, ZeroDivisionError):
-                exact = Fraction(0)
-            if exact <= 0:
-                expected = "a number > 0, such as 0.001 or '1/60'"
-                raise ParameterError(f"scale[{instrument!r}]", expected, factor)
-            self._scale[instrument.lower()] = exact
+            self._routes[instrument.lower()] = [
+                Route(instrument, self._known(f"names[{instrument!r}]", metric))
+                for metric in ((fed,) if isinstance(fed, str) else fed)
+            ]
+        for number, route in enumerate(routes, start=1):
+            place = f"route {number}"
+            metric = plan.by_name[self._known(f"{place}, metric", route.metric)]
+            if route.take not in PARTS:
+                raise ParameterError(f"{place}, take", f"one of {', '.join(PARTS)}", route.take)
+            if (metric.kind == "choice") != bool(route.attribute):
+                expected = "the attribute whose value is the label, for a metric of kind choice and no other"
+                raise ParameterError(f"{place}, attribute", expected, repr(route.attribute))
+            factor = None if route.scale is None else _factor(f"{place}, scale", route.scale)
+            self._routes.setdefault(route.instrument.lower(), []).append(replace(route, scale=factor))
 
-    def to(self, instrument: str, unit: str) -> Route:
-        """The route of an instrument that counts in `unit`."""
+    def _known(self, place: str, metric: str) -> str:
+        if metric not in self._plan.by_name:
+            expected = f"a metric of plan {self._plan.name} ({', '.join(self._plan.by_name)})"
+            raise ParameterError(place, expected, metric)
+        return metric
+
+    def of(self, instrument: str, unit: str) -> tuple[list[Route], str]:
+        """The routes of an instrument that counts in `unit`, and what is wrong with them, or ''."""
         name = instrument.lower()
-        metrics = self._names.get(name)
-        if metrics is None:
+        routes = self._routes.get(name)
+        if routes is None:
             spellings = (name, name.translate(_AS_UNDERSCORE))
-            metrics = tuple(spelling for spelling in spellings if spelling in self._plan.by_name)[:1]
-            if not metrics:
+            metric = next((spelling for spelling in spellings if spelling in self._plan.by_name), None)
+            if metric is None:
                 problem = f"plan {self._plan.name} has no metric for it"
-                return Route(problem="" if name.startswith(_OF_THE_SDK) else problem)
-        factor = self._scale.get(name)
-        if factor is not None:
-            return Route(metrics, factor)
-        for metric in metrics:
-            wanted = self._plan.by_name[metric].unit
-            if not is_same_unit(unit, wanted):
-                units = f"its unit is {unit!r}, that of metric {metric} is {wanted!r}"
-                return Route(problem=f"{units}, and no scale is given")
-        return Route(metrics)
+                return [], "" if name.startswith(_OF_THE_SDK) else problem
+            if self._plan.by_name[metric].kind == "choice":
+                return [], f"metric {metric} is a choice: a route must name the attribute with the label"
+            routes = [Route(instrument, metric)]
+        if name in self._scale:
+            routes = [replace(route, scale=self._scale[name]) for route in routes]
+        for route in routes:
+            wanted = self._plan.by_name[route.metric].unit
+            is_amount = route.scale is None and route.take != "count" and not route.attribute
+            if is_amount and not is_same_unit(unit, wanted):
+                units = f"its unit is {unit!r}, that of metric {route.metric} is {wanted!r}"
+                return [], f"{units}, and no scale is given"
+        return routes, ""
+
+
+def load_routes(path: str | os.PathLike[str]) -> list[Route]:
+    """The routes of a TOML file: a table [[route]] for each. Raises `ParameterError`, `OSError`."""
+    with open(path, "rb") as file:
+        try:
+            tables = tomllib.load(file)
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ParameterError(os.fspath(path), "a TOML file", f"{error}") from None
+    known = {one.name for one in fields(Route)}
+    entries = tables.pop("route", [])
+    if tables or not isinstance(entries, list):
+        raise ParameterError(
+            os.fspath(path), "tables [[route]] and nothing else", ", ".join(tables) or "[route]"
+        )
+    routes = []
+    for number, entry in enumerate(entries, start=1):
+        place = f"{os.fspath(path)}, route {number}"
+        missing = {"instrument", "metric"} - set(entry)
+        if missing or set(entry) - known:
+            expected = f"instrument, metric and perhaps {', '.join(sorted(known - {'instrument', 'metric'}))}"
+            raise ParameterError(place, expected, ", ".join(sorted(entry)) or "nothing")
+        where = entry.get("where", {})
+        texts = [entry[name] for name in ("instrument", "metric", "take", "attribute") if name in entry]
+        if not isinstance(where, dict) or not all(
+            isinstance(text, str) for text in (*texts, *where.values())
+        ):
+            raise ParameterError(place, "texts, and a table of texts for where", "something else")
+        routes.append(Route(**entry))
+    return routes
+
+
+def _factor(place: str, factor: object) -> Fraction:
+    try:
+        exact = Fraction(str(factor))  # as it is printed: 0.001 is one thousandth, not the nearest float
+    except (ValueError, ZeroDivisionError):
+        exact = Fraction(0)
+    if exact <= 0:
+        raise ParameterError(place, "a number > 0, such as 0.001 or '1/60'", factor)
+    return exact
 
 
 def is_same_unit(one: str, other: str) -> bool:
@@ -136,91 +204,3 @@ def _symbol(unit: str) -> str:
     if len(word) > 3 and word.endswith("s"):
         text, word = text[:-1], word[:-1]
     return _SYMBOLS.get(word, text)
-
-
-def device_from_environment() -> Device:
-    """The device of this program, with the segment that the SDK's resource gives it."""
-    paths = {
-        "RETICENT_PLAN": "the path of a plan, such as plan.toml",
-        "RETICENT_STATE": "the path of the device's state file, such as telemetry.db",
-    }
-    for name, expected in paths.items():
-        if not os.environ.get(name):
-            read = "RETICENT_PLAN, RETICENT_STATE, RETICENT_CONSENT, RETICENT_ENDPOINT, RETICENT_KEY, RETICENT_POLICY"
-            hint = f"OTEL_METRICS_EXPORTER=reticent reads {read}"
-            raise ParameterError(name, f"{expected}, in the environment", "nothing", hint)
-    plan = Plan.load(os.environ["RETICENT_PLAN"])
-    return Device(
-        plan,
-        os.environ["RETICENT_STATE"],
-        endpoint=os.environ.get("RETICENT_ENDPOINT") or None,
-        key=os.environ.get("RETICENT_KEY") or None,
-        segment=segment_of(plan, Resource.create()),
-        policy=policy_from_environment(),
-        consent=os.environ.get("RETICENT_CONSENT") or "unset",  # type: ignore[arg-type]  # checked there
-    )
-
-
-def policy_from_environment() -> Policy:
-    """RETICENT_POLICY: the default limits and rules, but for those named."""
-    settings: dict[str, float] = {}
-    known = {field.name: field.type for field in fields(Policy)}
-    for name, value in _pairs("RETICENT_POLICY", "limit=number"):
-        try:
-            is_rule = known[name] == "bool"
-            settings[name] = {"true": True, "false": False}[value] if is_rule else float(value)
-        except (ValueError, KeyError):
-            expected = f"a number, or true or false for a rule, for one of {', '.join(known)}"
-            raise ParameterError("RETICENT_POLICY", expected, f"{name}={value}") from None
-    return replace(Policy(), **settings)  # type: ignore[arg-type]
-
-
-def names_from_environment() -> Names:
-    """RETICENT_OTEL_NAMES."""
-    names: dict[str, tuple[str, ...]] = {}
-    for instrument, metric in _pairs("RETICENT_OTEL_NAMES", "instrument=metric"):
-        names[instrument] = (*names.get(instrument, ()), metric)
-    return names
-
-
-def scale_from_environment() -> Scale:
-    """RETICENT_OTEL_SCALE."""
-    scale: dict[str, Fraction] = {}
-    for instrument, factor in _pairs("RETICENT_OTEL_SCALE", "instrument=factor"):
-        try:
-            scale[instrument] = Fraction(factor)
-        except (ValueError, ZeroDivisionError):
-            raise ParameterError("RETICENT_OTEL_SCALE", "numbers such as 0.001 or 1/60", factor) from None
-    return scale
-
-
-def segment_of(plan: Plan, resource: Resource) -> dict[str, object]:
-    """
-    The attributes of a resource that the plan declares as segments; `.` may be `_` in the plan.
-
-    The rest of the resource (host names, instance ids, command lines) is not looked at. A tag outside the
-    plan's closed set becomes "other" on the device.
-
-    >>> from reticent.plan import Segment
-    >>> plan = Plan("app-usage", 1, 3600, 3600, (), segments=(Segment("os_type", ("linux", "windows")),))
-    >>> segment_of(plan, Resource({"os.type": "linux", "host.name": "anns-laptop"}))
-    {'os_type': 'linux'}
-    """
-    attributes = resource.attributes
-    dotted = {name.replace(".", "_"): value for name, value in attributes.items()}
-    return {
-        segment.name: attributes.get(segment.name, dotted.get(segment.name))
-        for segment in plan.segments
-        if segment.name in attributes or segment.name in dotted
-    }
-
-
-def _pairs(name: str, expected: str) -> list[tuple[str, str]]:
-    """The pairs of a list such as a=b,c=d."""
-    pairs = []
-    for item in filter(None, map(str.strip, os.environ.get(name, "").split(","))):
-        left, equals, right = (part.strip() for part in item.partition("="))
-        if not (left and equals and right):
-            raise ParameterError(name, f"{expected}, separated by commas", repr(item))
-        pairs.append((left, right))
-    return pairs

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 from reticent import imported_when_used
 from reticent.errors import PlanError, Problem
-from reticent.plan.answers import Answers, Window
-from reticent.plan.metric import ABSENT, OTHER, Group, Metric, MetricKind, Segment
+from reticent.plan.metric import ABSENT, OTHER, Answers, Group, Metric, MetricKind, Segment, Window
 from reticent.plan.plan import Plan, Round
 
 if TYPE_CHECKING:
     from reticent.plan.card import GroupLosses, PrivacyCard, plan_tracking, privacy_card
     from reticent.plan.changes import Change, PlanDiff, diff
+    from reticent.plan.export import export_plan
     from reticent.plan.linter import lint, lint_succession
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Segment",
     "Window",
     "diff",
+    "export_plan",
     "lint",
     "lint_succession",
     "plan_tracking",
@@ -42,6 +43,7 @@ __getattr__ = imported_when_used(
     {
         "card": "GroupLosses PrivacyCard plan_tracking privacy_card",
         "changes": "Change PlanDiff diff",
+        "export": "export_plan",
         "linter": "lint lint_succession",
     },
 )

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from math import inf, prod
 from typing import TYPE_CHECKING
 
-from reticent.html import Safe, note, page, table, under
 from reticent.mechanisms import COHORTS
 from reticent.privacy import (
     CLAIMS,
-    MEANING,
-    NOT_COVERED,
     Losses,
     Tracking,
     compose,
@@ -177,32 +174,6 @@ def plan_tracking(plan: Plan, devices: int) -> Tracking:
     return tracking(devices, marks, noisy)
 
 
-def plan_html(plan: Plan) -> Safe:
-    """A plan in a notebook, in two tables: the metrics as the plan has them, and the privacy card."""
-    report = f"one report of {plan.bits} bit{'s' * (plan.bits > 1)} every {duration(plan.round_seconds)}"
-    rows = []
-    for metric in plan.metrics:
-        parts, called = len(metric.mechanism.points) - 1, "steps" if metric.kind == "mean" else "buckets"
-        rows.append(
-            [
-                under(metric.name, metric.description),
-                metric.kind if parts == 1 else f"{metric.kind}, {parts} {called}",
-                f"0 to {_number(metric.max_value)} {metric.unit}".strip(),
-                metric.mechanism.title,
-                f"{float(metric.mechanism.epsilon):g}",
-                f"{float(metric.flip.probability):g}",
-            ]
-        )
-    asked = table(
-        f"Plan {plan.name}, version {plan.version}: {report}",
-        ["metric", "asks for", "range", "mechanism", "epsilon", "flip"],
-        rows,
-    )
-    card = privacy_card(plan)
-    scopes = "; ".join(f"{title}: {scope}" for title, scope in card.scopes)
-    return page(asked, *_terms(plan), _cost(card), note(f"{MEANING} {scopes}. {NOT_COVERED}"))
-
-
 def share(part: float) -> str:
     """
     A share for people, rounded up.
@@ -226,30 +197,3 @@ def duration(seconds: int) -> str:
         if seconds and seconds % size == 0:
             return f"{seconds // size}{sign}"
     return f"{seconds}s"
-
-
-def _terms(plan: Plan) -> Iterator[Safe]:
-    """What the plan says beside its metrics: groups, segments, who answers for it and until when."""
-    for group in plan.groups:
-        yield note(f"group {group.name}: {' + '.join(group.metrics)} ≤ {_number(group.max_total)}")
-    for segment in plan.segments:
-        yield note(f"segment {segment.name}, sent in the clear: {', '.join(segment.tags)}")
-    terms = [f"late reports count for {duration(plan.grace_seconds)}"]
-    terms += [f"owner {plan.owner}"] if plan.owner else []
-    terms += [f"expires {plan.expires.isoformat()}"] if plan.expires else []
-    yield note("; ".join(terms))
-
-
-def _cost(card: PrivacyCard) -> Safe:
-    metrics = [[name, *card.figures(loss)] for name, loss in card.metrics.items()]
-    groups = [[f"group {name}", *card.figures(loss)] for name, loss in card.groups.items()]
-    return table(
-        "Privacy loss (epsilon, rounded up)",
-        ["", *card.columns.values()],
-        [*metrics, *groups],
-        totals=[["whole plan", *card.figures(card.loss)]],
-    )
-
-
-def _number(number: int | Fraction) -> str:
-    return f"{number:,}" if isinstance(number, int) else f"{float(number):,.6g}"

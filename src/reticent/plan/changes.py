@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from reticent.plan.card import PrivacyCard, duration, privacy_card
 from reticent.plan.plan import Plan
@@ -58,25 +58,27 @@ def diff(before: Plan, after: Plan) -> PlanDiff:
     """
     What changes from `before` to `after`.
 
-    A metric whose privacy parameters change (range, step, epsilon, buckets, mechanism, joint limit) is
+    A metric whose privacy parameters change (range, step, epsilon, buckets, labels, mechanism, joint limit) is
     answered anew by every device: its same-pattern loss starts again from nothing and adds to what was lost
     before. Going back to earlier parameters goes back to the earlier answers and costs nothing more. A plan
     with another name or another round length is another plan: all of its answers are new. Where answers
     are sampled nothing is remembered: each window costs the same, whatever the plan was before.
     """
     cards = privacy_card(before), privacy_card(after)
-    changes = (
-        *_of_head(before, after, cards),
-        *_of_answers(before, after),
-        *_of_metrics(before, after, cards),
-        *_of_rest(before, after, cards),
-    )
-    return PlanDiff(changes, _figures(*cards))
+    changes = [*_of_plan(before, after, cards[1].lifetime), *_of_metrics(before, after, cards)]
+    if before.groups != after.groups:
+        changes.append(Change("groups", "joint limits have changed", figures=_figures(*cards)))
+    if before.segments != after.segments:
+        changes.append(Change("segments", "public tags have changed"))
+    if list(before.by_name) != list(after.by_name):
+        changes.append(Change("metrics", "the order or number of bits in a report has changed"))
+    return PlanDiff(tuple(changes), _figures(*cards))
 
 
-def _of_head(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard]) -> Iterator[Change]:
-    sampled = after.answers.sampled
-    anew, loss = ((), 0.0) if sampled else (tuple(after.by_name), cards[1].lifetime)
+def _of_plan(before: Plan, after: Plan, lifetime: float) -> Iterator[Change]:
+    """What the plan says of itself, and how it is answered."""
+    old, new = before.answers, after.answers
+    anew, loss = ((), 0.0) if new.sampled else (tuple(after.by_name), lifetime)
     if before.name != after.name:
         message = (
             f"{before.name} → {after.name}: another plan. It needs a state file of its own, in which every "
@@ -91,10 +93,19 @@ def _of_head(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard]) 
             "file of its own, every answer is drawn anew"
         )
         yield Change("plan.round", message, anew, loss)
-    for name in ("version", "grace_seconds", "owner", "expires"):
-        old, new = getattr(before, name), getattr(after, name)
-        if old != new:
-            yield Change(f"plan.{name.removesuffix('_seconds')}", f"{_shown(old)} → {_shown(new)}")
+    yield from _words("plan", before, after, "version", "grace_seconds", "owner", "expires")
+    if not old.sampled and new.sampled:
+        message = "one report per window, drawn afresh; what remembered answers have lost stays lost"
+        yield Change("answers.kind", f"remembered → sampled: {message}")
+    elif old.sampled and not new.sampled:
+        message = "devices draw answers to remember once their window has ended"
+        yield Change("answers.kind", f"sampled → remembered: {message}")
+    elif old.window != new.window:
+        message = "the same loss per window; a device changes over once its window has ended"
+        yield Change("answers.window", f"{old.window} → {new.window} rounds: {message}")
+    if old.sampled and new.sampled and before.asked != after.asked:
+        message = "metrics per report: another loss per window"
+        yield Change("answers.metrics", f"{before.asked} → {after.asked} {message}")
 
 
 def _of_metrics(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard]) -> Iterator[Change]:
@@ -112,9 +123,9 @@ def _of_metrics(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard
         figures = {} if sampled else _figures(cards[0].metrics[old.name], now)
         if sampled and old.digest != metric.digest:
             yield Change(where, "has other privacy parameters: another loss per window")
-        elif old.mechanism.parameters != metric.mechanism.parameters:
-            message = "has other privacy parameters: its answers are drawn anew"
-            yield Change(where, message, anew, loss, figures)
+        elif replace(old, joint_limit=None).digest != replace(metric, joint_limit=None).digest:
+            other = "labels" if old.labels != metric.labels else "privacy parameters"
+            yield Change(where, f"has other {other}: its answers are drawn anew", anew, loss, figures)
         elif old.joint_limit != metric.joint_limit:
             message = (
                 "shares another joint limit, so values are rounded otherwise: its answers are drawn anew"
@@ -127,35 +138,7 @@ def _of_metrics(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard
             if not metric.flip.probability:
                 message += ", and nothing hides a change any more: the round of a change shows"
             yield Change(f"{where}.flip", message, figures=figures)
-        for name in ("unit", "description"):
-            if getattr(old, name) != getattr(metric, name):
-                message = f"{_shown(getattr(old, name))} → {_shown(getattr(metric, name))}"
-                yield Change(f"{where}.{name}", message)
-
-
-def _of_rest(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard]) -> Iterator[Change]:
-    if before.groups != after.groups:
-        yield Change("groups", "joint limits have changed", figures=_figures(*cards))
-    if before.segments != after.segments:
-        yield Change("segments", "public tags have changed")
-    if [metric.name for metric in before.metrics] != [metric.name for metric in after.metrics]:
-        yield Change("metrics", "the order or number of bits in a report has changed")
-
-
-def _of_answers(before: Plan, after: Plan) -> Iterator[Change]:
-    old, new = before.answers, after.answers
-    if not old.sampled and new.sampled:
-        message = "one report per window, drawn afresh; what remembered answers have lost stays lost"
-        yield Change("answers.kind", f"remembered → sampled: {message}")
-    elif old.sampled and not new.sampled:
-        message = "devices draw answers to remember once their window has ended"
-        yield Change("answers.kind", f"sampled → remembered: {message}")
-    elif old.window != new.window:
-        message = "the same loss per window; a device changes over once its window has ended"
-        yield Change("answers.window", f"{old.window} → {new.window} rounds: {message}")
-    if old.sampled and new.sampled and before.asked != after.asked:
-        message = "metrics per report: another loss per window"
-        yield Change("answers.metrics", f"{before.asked} → {after.asked} {message}")
+        yield from _words(where, old, metric, "kind", "pick", "unit", "description")
 
 
 def _figures(before: object, after: object) -> dict[str, tuple[float, float]]:
@@ -167,5 +150,12 @@ def _figures(before: object, after: object) -> dict[str, tuple[float, float]]:
     }
 
 
-def _shown(value: object) -> str:
-    return str(value) if value not in ("", None) else "(none)"
+def _words(place: str, before: object, after: object, *names: str) -> Iterator[Change]:
+    """Fields that differ and cost nothing by themselves."""
+    for name in names:
+        old, new = (
+            "(none)" if value in ("", None) else value
+            for value in (getattr(before, name), getattr(after, name))
+        )
+        if old != new:
+            yield Change(f"{place}.{name.removesuffix('_seconds')}", f"{old} → {new}")

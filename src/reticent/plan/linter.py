@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Mapping
 from datetime import date
 from fractions import Fraction
 from math import prod
 
 from reticent.errors import Problem
 from reticent.plan.card import plan_tracking, share
-from reticent.plan.metric import Group, Metric
 from reticent.plan.plan import Plan
 
 LARGE_EPSILON = Fraction(4)
@@ -21,153 +21,139 @@ FLEET = 100_000
 """Devices, where nobody says how many there are."""
 LONG_WINDOW = 31 * 86_400
 
-
+_MEASURED = re.compile(
+    r"(milli|micro|nano)seconds?|[mµun]s|percent|%|fps|.+/.+|.+ per .+|k?hertz|°?c|celsius", re.I
+)
+"""Units of what is measured now and then (a delay, a rate, a level), in contrast to what adds up over a round."""
 _OF_REMEMBERED = ("many-steps", "many-bits")
 """Rules of mechanisms about the same-pattern loss of remembered answers."""
+
+_WORDS: Mapping[str, tuple[str, str, str]] = {
+    "owner": ("owner", "is missing.", "name a contact for questions about this plan"),
+    "expiry": ("expires", "is missing.", "a plan without an end is asked for ever"),
+    "expired": ("expires", "was {plan.expires}: devices no longer answer.", "set a new date"),
+    "short-round": (
+        "round",
+        "is {plan.round_seconds} seconds.",
+        "fine for a test; a real fleet is asked a few times a day",
+    ),
+    "short-grace": (
+        "grace",
+        "is below a quarter of the round: sends crowd together, and devices that are off are missed.",
+        "give it about a round",
+    ),
+    "long-window": (
+        "window",
+        "is above 31 days: a device answers no window that began before it was enrolled.",
+        "a shorter window counts newcomers sooner",
+    ),
+    "many-segments": (
+        "",
+        "make {tags} combinations: rare ones single devices out, and each is estimated apart.",
+        "keep fewer tags",
+    ),
+    "tracking": (
+        "",
+        "up to {matched} of {devices:,} devices can be tracked by their remembered answers, cohort and tags alone.",
+        "ask about fewer metrics, raise flip, or keep fewer tags",
+    ),
+    "unit": ("unit", "is missing.", "say what is counted, e.g. second"),
+    "zeros": (
+        "absent",
+        "is not set: devices that measured nothing count as 0, among those that did.",
+        "absent = true gives them a bucket of their own",
+    ),
+    "large-epsilon": (
+        "epsilon",
+        "is {epsilon:g}: an answer is almost the truth.",
+        "most plans get by with 1 or less",
+    ),
+    "no-effect": (
+        "step",
+        "has no effect: a sampled answer costs and tells the same with any step.",
+        "leave it out",
+    ),
+    "no-flip": (
+        "flip",
+        "is 0: a change in what a device sends proves a change in what it did.",
+        "0.2 hides single changes at the price of intervals 1.7 times as wide",
+    ),
+    "no-limit": (
+        "max_total",
+        "is no limit: the metrics cannot add up to more anyway.",
+        "a joint limit only helps when it is below the sum of max_value",
+    ),
+    "mixed-units": ("metrics", "have different units.", "only like can share a limit"),
+}
+"""The key, the message and the hint of each rule; rules of mechanisms bring their own."""
 
 
 def lint(plan: Plan, today: date | None = None, devices: int = FLEET) -> list[Problem]:
     """Every warning about a plan that so many devices answer, in the order of the plan."""
-    problems = [*_of_plan(plan, today), *_of_tracking(plan, devices)]
+    tags = prod(len(segment.tags) for segment in plan.segments)
+    matched, sampled = plan_tracking(plan, devices).many_rounds, plan.answers.sampled
+    figures = {"plan": plan, "tags": tags, "matched": share(matched), "devices": devices}
+    of_plan = {
+        "owner": not plan.owner,
+        "expiry": plan.expires is None,
+        "expired": plan.expires is not None and today is not None and plan.expires <= today,
+        "short-round": plan.round_seconds < SHORT_ROUND,
+        "short-grace": plan.grace_seconds < plan.round_seconds // 4,
+    }
+    problems = _warnings("plan", of_plan, figures)
+    problems += _warnings("answers", {"long-window": plan.answers.window * plan.round_seconds > LONG_WINDOW})
+    problems += _warnings("segments", {"many-segments": tags > MANY_TAGS}, figures)
+    problems += _warnings("plan", {"tracking": matched > TRACKABLE}, figures)
     for metric in plan.metrics:
-        problems += _of_metric(metric, plan.answers.sampled)
+        place, mechanism, kind = f"metrics.{metric.name}", metric.mechanism, metric.kind
+        of_metric = {
+            "unit": not metric.unit and kind in ("mean", "histogram"),
+            "zeros": kind == "histogram" and not metric.absent and bool(_MEASURED.fullmatch(metric.unit)),
+            "large-epsilon": mechanism.epsilon > LARGE_EPSILON,
+            "no-effect": sampled and kind == "mean" and len(mechanism.points) > 2,
+            "no-flip": not sampled and metric.flip.probability == 0,
+        }
+        problems += _warnings(place, of_metric, {"epsilon": float(mechanism.epsilon)})
+        problems += [
+            Problem(f"{place}.{key}", rule, message, hint, "warning")
+            for key, rule, message, hint in mechanism.warnings()
+            if not (sampled and rule in _OF_REMEMBERED)
+        ]
     for group in plan.groups:
-        problems += _of_group(plan, group)
+        members = [plan.by_name[name] for name in group.metrics]
+        of_group = {
+            "no-limit": group.max_total >= sum(metric.max_value for metric in members),
+            "mixed-units": len({metric.unit for metric in members}) > 1,
+        }
+        problems += _warnings(f"groups.{group.name}", of_group)
+    return problems
+
+
+def _warnings(
+    place: str, broken: Mapping[str, bool], figures: Mapping[str, object] | None = None
+) -> list[Problem]:
+    """Those of the rules that are broken, in words."""
+    problems = []
+    for rule, is_broken in broken.items():
+        if is_broken:
+            key, message, hint = _WORDS[rule]
+            where = f"{place}.{key}" if key else place
+            problems.append(Problem(where, rule, message.format(**(figures or {})), hint, "warning"))
     return problems
 
 
 def lint_succession(previous: Plan, plan: Plan) -> list[Problem]:
     """What breaks when `plan` follows `previous`: parameters must not change under one version."""
+    key, message, hint = "", "", ""
     if plan.name != previous.name:
-        return [
-            Problem("plan.name", "succession", f'expected "{previous.name}", the name of the earlier plan.')
-        ]
-    if plan.round_seconds != previous.round_seconds:
-        return [
-            Problem(
-                "plan.round",
-                "succession",
-                f"expected {previous.round_seconds} seconds, the length of the earlier plan's rounds.",
-                "rounds are numbered by their length; give a plan with other rounds another name",
-            )
-        ]
-    if plan.version < previous.version:
-        return [
-            Problem(
-                "plan.version", "succession", f"expected at least {previous.version}, got {plan.version}."
-            )
-        ]
-    if plan.version == previous.version and plan.fingerprint != previous.fingerprint:
-        return [
-            Problem(
-                "plan.version",
-                "succession",
-                f"what is asked has changed, but the version is still {plan.version}.",
-                "devices refuse changed parameters under a version they hold; raise the version",
-            )
-        ]
-    return []
-
-
-def _warning(where: str, rule: str, message: str, hint: str) -> Problem:
-    return Problem(where, rule, message, hint, "warning")
-
-
-def _of_plan(plan: Plan, today: date | None) -> Iterator[Problem]:
-    if not plan.owner:
-        yield _warning(
-            "plan.owner", "owner", "is missing.", "name somebody who answers questions about this plan"
-        )
-    if plan.expires is None:
-        yield _warning("plan.expires", "expiry", "is missing.", "a plan without an end is asked for ever")
-    elif today is not None and plan.expires <= today:
-        yield _warning(
-            "plan.expires", "expired", f"was {plan.expires}: devices no longer answer.", "set a new date"
-        )
-    if plan.round_seconds < SHORT_ROUND:
-        yield _warning(
-            "plan.round",
-            "short-round",
-            f"is {plan.round_seconds} seconds.",
-            "fine for a test; a real fleet is asked a few times a day",
-        )
-    if plan.grace_seconds < plan.round_seconds // 4:
-        yield _warning(
-            "plan.grace",
-            "short-grace",
-            "is below a quarter of the round: sends crowd together, and devices that are off are missed.",
-            "give it about a round",
-        )
-    if plan.answers.window * plan.round_seconds > LONG_WINDOW:
-        yield _warning(
-            "answers.window",
-            "long-window",
-            "is above 31 days: a device answers no window that began before it was enrolled.",
-            "a shorter window counts newcomers sooner",
-        )
-    tags = prod(len(segment.tags) for segment in plan.segments)
-    if tags > MANY_TAGS:
-        yield _warning(
-            "segments",
-            "many-segments",
-            f"make {tags} combinations: rare ones single devices out, and each is estimated apart.",
-            "keep fewer tags",
-        )
-
-
-def _of_tracking(plan: Plan, devices: int) -> Iterator[Problem]:
-    matched = plan_tracking(plan, devices)
-    if matched.many_rounds > TRACKABLE:
-        yield _warning(
-            "plan",
-            "tracking",
-            f"up to {share(matched.many_rounds)} of {devices:,} devices can be tracked by their remembered answers, "
-            "cohort and tags alone.",
-            "ask about fewer metrics, raise flip, or keep fewer tags",
-        )
-
-
-def _of_metric(metric: Metric, sampled: bool) -> Iterator[Problem]:
-    where = f"metrics.{metric.name}"
-    if not metric.unit:
-        yield _warning(f"{where}.unit", "unit", "is missing.", "say what is counted, e.g. second")
-    if metric.mechanism.epsilon > LARGE_EPSILON:
-        yield _warning(
-            f"{where}.epsilon",
-            "large-epsilon",
-            f"is {float(metric.mechanism.epsilon):g}: an answer is almost the truth.",
-            "most plans get by with 1 or less",
-        )
-    if sampled and metric.kind == "mean" and len(metric.mechanism.points) > 2:
-        yield _warning(
-            f"{where}.step",
-            "no-effect",
-            "has no effect: a sampled answer costs and tells the same with any step.",
-            "leave it out",
-        )
-    if not sampled and metric.flip.probability == 0:
-        yield _warning(
-            f"{where}.flip",
-            "no-flip",
-            "is 0: a change in what a device sends proves a change in what it did.",
-            "0.2 hides single changes at the price of intervals 1.7 times as wide",
-        )
-    for key, rule, message, hint in metric.mechanism.warnings():
-        if not (sampled and rule in _OF_REMEMBERED):
-            yield _warning(f"{where}.{key}", rule, message, hint)
-
-
-def _of_group(plan: Plan, group: Group) -> Iterator[Problem]:
-    where = f"groups.{group.name}"
-    members = [plan.by_name[name] for name in group.metrics]
-    if group.max_total >= sum(metric.max_value for metric in members):
-        yield _warning(
-            f"{where}.max_total",
-            "no-limit",
-            "is no limit: the metrics cannot add up to more anyway.",
-            "a joint limit only helps when it is below the sum of max_value",
-        )
-    if len({metric.unit for metric in members}) > 1:
-        yield _warning(
-            f"{where}.metrics", "mixed-units", "have different units.", "only like can share a limit"
-        )
+        key, message = "name", f'expected "{previous.name}", the name of the earlier plan.'
+    elif plan.round_seconds != previous.round_seconds:
+        key = "round"
+        message = f"expected {previous.round_seconds} seconds, the length of the earlier plan's rounds."
+        hint = "rounds are numbered by their length; give a plan with other rounds another name"
+    elif plan.version < previous.version:
+        key, message = "version", f"expected at least {previous.version}, got {plan.version}."
+    elif plan.version == previous.version and plan.fingerprint != previous.fingerprint:
+        key, message = "version", f"what is asked has changed, but the version is still {plan.version}."
+        hint = "devices refuse changed parameters under a version they hold; raise the version"
+    return [Problem(f"plan.{key}", "succession", message, hint)] if key else []

@@ -12,17 +12,24 @@ from fractions import Fraction
 from typing import Any
 
 from reticent.errors import ParameterError, PlanError, Problem
-from reticent.mechanisms import COHORTS, MECHANISMS, Buckets, Flip, Grid, Mechanism, exact
-from reticent.mechanisms.thresholds import whole_if_possible
-from reticent.plan.answers import Answers
-from reticent.plan.metric import ABSENT, OTHER, Group, Metric, Segment
+from reticent.mechanisms import (
+    COHORTS,
+    MECHANISMS,
+    Buckets,
+    Flip,
+    Grid,
+    Mechanism,
+    exact,
+    whole_if_possible,
+)
+from reticent.plan.metric import ABSENT, OTHER, Answers, Group, Metric, Segment
 
 MAX_TEXT = 1 << 20
 MAX_METRICS = 1000
 MAX_STEPS = 1024
 MAX_SEGMENTS = 4
-MAX_TAGS = 254
-MAX_LABELS = 254
+MAX_NAMES = 254
+"""Most tags of a segment, and most labels of a choice."""
 MAX_NUMBER = Fraction(10**15)
 MIN_NUMBER = Fraction(1, 10**9)
 
@@ -48,7 +55,19 @@ def parse(text: str) -> dict[str, Any]:
         reason = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a number or nesting too large"
         raise PlanError([Problem("plan", "syntax", f"is not valid TOML: {reason}.")]) from None
     root = TomlTable(content, "", [])
-    fields = _head(root.table("plan")) | {"text": text}
+    head = root.table("plan")
+    fields: dict[str, Any] = {
+        "text": text,
+        "name": head.text("name", _NAME, _NAME_EXPECTED) if head.require("name", _NAME_EXPECTED) else "",
+        "version": head.integer("version", 1, 2**31 - 1)
+        if head.require("version", "a whole number")
+        else None,
+        "round_seconds": head.seconds("round") if head.require("round", 'a duration such as "6h"') else None,
+        "owner": head.text("owner"),
+        "expires": head.date("expires"),
+    }
+    fields["grace_seconds"] = head.seconds("grace") if "grace" in head else fields["round_seconds"]
+    head.finish()
     tables = root.table("metrics").tables()
     metrics = [_metric(fields["name"], key, table) for key, table in tables]
     if not metrics:
@@ -58,7 +77,15 @@ def parse(text: str) -> dict[str, Any]:
     known = {metric.name: metric for metric in metrics if metric is not None}
     fields["metrics"] = tuple(known.values())
     fields["groups"] = _groups(root, known, declared={key for key, _ in tables})
-    fields["segments"] = _segments(root.table("segments"))
+    segments = root.table("segments")
+    for name in segments:
+        _check_name(segments, name, key=name)
+    fields["segments"] = tuple(
+        Segment(name, segments.names(name, "tags", 1, OTHER, "everything else")) for name in segments
+    )
+    if len(fields["segments"]) > MAX_SEGMENTS:
+        expected = f"expected at most {MAX_SEGMENTS} segments, got {len(fields['segments'])}."
+        segments.problem("", "size", expected)
     fields["answers"] = _answers(root.table("answers"), fields, declared=len(tables))
     root.finish()
     if root.problems:
@@ -66,29 +93,15 @@ def parse(text: str) -> dict[str, Any]:
     return fields
 
 
-def _head(head: TomlTable) -> dict[str, Any]:
-    """What a plan says about itself."""
-    name = head.text("name", _NAME, _NAME_EXPECTED) if head.require("name", _NAME_EXPECTED) else ""
-    head.require("version", "a whole number")
-    version = head.integer("version", 1, 2**31 - 1)
-    head.require("round", 'a duration such as "6h"')
-    round_seconds = head.seconds("round")
-    fields = {
-        "name": name,
-        "version": version,
-        "round_seconds": round_seconds,
-        "grace_seconds": head.seconds("grace") if "grace" in head else round_seconds,
-        "owner": head.text("owner"),
-        "expires": head.date("expires"),
-    }
-    head.finish()
-    return fields
+_KINDS = {"mean": "mean", "histogram": "histogram", "choice": "histogram", "flag": "mean"}
+"""Each kind of a metric, and the kind of mechanism that answers it."""
 
 
 def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
+    """A metric; None after a problem was noted."""
     _check_name(table, name)
-    table.require("kind", " or ".join(f'"{kind}"' for kind in _SCALES))
-    kind = table.choice("kind", list(_SCALES))
+    table.require("kind", " or ".join(f'"{kind}"' for kind in _KINDS))
+    kind = table.choice("kind", list(_KINDS))
     table.require("epsilon", "a number from 0.001 to 20")
     epsilon = table.number(
         "epsilon",
@@ -107,26 +120,36 @@ def _metric(plan: str, name: str, table: TomlTable) -> Metric | None:
     unit, description = table.text("unit"), table.text("description")
     if kind is None:
         return None
-    labels = _labels(table) if kind == "choice" else ()
-    pick = table.choice("pick", ["last", "first"], "last") if kind == "choice" else "last"
+    labels: tuple[str, ...] = ()
+    pick: str | None = "last"
+    if kind == "choice":
+        labels = table.names("labels", "labels", 2, ABSENT, "devices that chose nothing")
+        pick = table.choice("pick", ["last", "first"], "last")
+    known = {added.name: added for added in MECHANISMS.values() if added.kind == _KINDS[kind]}
+    asked: str | None = next(iter(known))
     mechanism: Mechanism | None = None
     try:
-        scale = Buckets(range(len(labels) + 1), absent=True) if labels else _SCALES[kind](table)
-        mechanism = _mechanism(table, _ANSWERED_AS.get(kind, kind), epsilon, scale, label=f"{plan}/{name}")
+        scale = Buckets(range(len(labels) + 1), absent=True) if labels else _scale(table, kind)
+        if len(known) > 1:  # otherwise its name may be left out
+            table.require("mechanism", " or ".join(f'"{name}"' for name in known))
+            asked = table.choice("mechanism", list(known))
+        if asked is not None:
+            for other in known.values():
+                for key in other.keys:
+                    if key in table and key not in known[asked].keys:
+                        table.get(key)
+                        table.problem(
+                            key, "conflict", f"belongs to {other.name}, not to {asked}.", "remove it"
+                        )
+            mechanism = known[asked].from_table(table, epsilon, scale, f"{plan}/{name}")
     except ParameterError as error:
         table.problem(error.name, "parameter", f"expected {error.expected}, got {error.got}.", error.hint)
     table.finish()
-    if mechanism is None or (kind == "choice" and not labels):
+    if mechanism is None or pick is None:
         return None
+    flip, first = Flip(gamma or 0), pick == "first"
     return Metric(
-        name,
-        mechanism,
-        Flip(gamma or 0),
-        unit,
-        description,
-        labels=labels,
-        pick="first" if pick == "first" else "last",
-        is_flag=kind == "flag",
+        name, mechanism, flip, unit, description, None, labels, "first" if first else "last", kind == "flag"
     )
 
 
@@ -135,96 +158,37 @@ def _check_name(table: TomlTable, name: str, key: str = "") -> None:
         table.problem(key, "name", f"expected {_NAME_EXPECTED}.")
 
 
-def _top(table: TomlTable) -> Fraction | None:
-    return table.number("max_value", "a number from 1e-9 to 1e15", MIN_NUMBER, MAX_NUMBER)
-
-
-def _listed(table: TomlTable, key: str, instead_of: str, most: int) -> list[Fraction] | None:
-    """Every point of a grid, or every edge of the buckets; the last one is the top of the range."""
-    numbers, top = table.numbers(key, most), _top(table)
-    if instead_of in table:
-        table.expect(instead_of, f"either {instead_of} or {key}, not both", rule="conflict")
-        table.get(instead_of)
-    if numbers and (top or numbers[-1]) != numbers[-1]:
-        table.expect("max_value", f"the last of {key} ({numbers[-1]})", rule="conflict")
-    if numbers and not MIN_NUMBER <= numbers[-1] <= MAX_NUMBER:
-        table.problem(key, "range", "expected a last number from 1e-9 to 1e15.")
-    return numbers
-
-
-def _grid(table: TomlTable) -> Grid | None:
-    if "grid" in table:
-        points = _listed(table, "grid", "step", MAX_STEPS + 1)
-        return Grid(points) if points else None
-    table.require("max_value", "a number > 0")
-    top = _top(table)
+def _scale(table: TomlTable, kind: str) -> Grid | Buckets | None:
+    """What values are rounded to, or sorted into; None after a problem was noted, and for a choice."""
+    if kind in ("choice", "flag"):
+        return Grid.even(1) if kind == "flag" else None
+    is_mean = kind == "mean"
+    absent = not is_mean and table.truth("absent")
+    listed, counted, most = ("grid", "step", MAX_STEPS) if is_mean else ("edges", "buckets", COHORTS)
+    numbers = table.numbers(listed, most + 1)
+    if listed not in table:
+        table.require("max_value", "a number > 0")
+    top = table.number("max_value", "a number from 1e-9 to 1e15", MIN_NUMBER, MAX_NUMBER)
+    if listed in table and counted in table:
+        table.expect(counted, f"either {counted} or {listed}, not both", rule="conflict")
+        table.get(counted)
+    if numbers:
+        if (top or numbers[-1]) != numbers[-1]:
+            table.expect("max_value", f"the last of {listed} ({numbers[-1]})", rule="conflict")
+        if not MIN_NUMBER <= numbers[-1] <= MAX_NUMBER:
+            table.problem(listed, "range", "expected a last number from 1e-9 to 1e15.")
+        return Grid(numbers) if is_mean else Buckets(numbers, absent)
+    if listed in table:
+        return None
+    if not is_mean:
+        table.require("buckets", f"a whole number from 2 to {COHORTS}, or edges = [0, ...]")
+        count = table.integer("buckets", 2, COHORTS)
+        return Buckets.even(top, count, absent) if top and count else None
     step = table.number("step", "a number > 0 that divides max_value", MIN_NUMBER, MAX_NUMBER)
     if step and top and top / step > MAX_STEPS:
         table.expect("step", f"at least max_value / {MAX_STEPS}", rule="range")
         return None
     return Grid.even(top, step) if top else None
-
-
-def _buckets(table: TomlTable) -> Buckets | None:
-    absent = table.truth("absent")
-    if "edges" in table:
-        edges = _listed(table, "edges", "buckets", COHORTS + 1)
-        return Buckets(edges, absent) if edges else None
-    table.require("max_value", "a number > 0")
-    table.require("buckets", f"a whole number from 2 to {COHORTS}, or edges = [0, ...]")
-    top, count = _top(table), table.integer("buckets", 2, COHORTS)
-    return Buckets.even(top, count, absent) if top and count else None
-
-
-_SCALES: Mapping[str, Callable[[TomlTable], Grid | Buckets | None]] = {
-    "mean": _grid,
-    "histogram": _buckets,
-    "choice": lambda _: None,  # one bucket per label, where the labels can be read
-    "flag": lambda _: Grid.even(1),
-}
-"""What values of each kind are rounded to, or sorted into."""
-_ANSWERED_AS = {"choice": "histogram", "flag": "mean"}
-"""Which mechanisms answer the kinds that have none of their own."""
-
-
-def _labels(table: TomlTable) -> tuple[str, ...]:
-    """The labels of a choice; none after a problem was noted."""
-    expected = f"a list of 2 to {MAX_LABELS} different texts"
-    labels = table.texts("labels") if table.require("labels", expected) else []
-    if "labels" not in table:
-        return ()
-    if not 2 <= len(labels) <= MAX_LABELS or len(set(labels)) != len(labels):
-        table.expect("labels", expected)
-        return ()
-    for label in labels:
-        if not re.fullmatch(_TAG, label) or label == ABSENT:
-            table.problem(
-                "labels",
-                "name",
-                "expected labels of letters, digits, space and _ . + - (32 at most).",
-                f'"{ABSENT}" is the bucket of devices that chose nothing',
-            )
-            return ()
-    return tuple(labels)
-
-
-def _mechanism(
-    table: TomlTable, kind: str, epsilon: Fraction | None, scale: Grid | Buckets | None, label: str
-) -> Mechanism | None:
-    """The mechanism of a metric; its name may be left out where there is one only for the kind."""
-    known = {name: added for name, added in MECHANISMS.items() if added.kind == kind}
-    name: str | None = next(iter(known))
-    if len(known) > 1:
-        table.require("mechanism", " or ".join(f'"{name}"' for name in known))
-        name = table.choice("mechanism", list(known))
-    if name is None:
-        return None
-    for other, mechanism in known.items():
-        for key in mechanism.keys:
-            if key in table and key not in known[name].keys:
-                table.get(key)
-                table.problem(key, "conflict", f"belongs to {other}, not to {name}.", "remove it")
-    return known[name].from_table(table, epsilon, scale, label)
 
 
 def _groups(root: TomlTable, known: Mapping[str, Metric], declared: set[str]) -> tuple[Group, ...]:
@@ -263,28 +227,6 @@ def _groups(root: TomlTable, known: Mapping[str, Metric], declared: set[str]) ->
                 )
             taken[member] = group.name
     return tuple(groups)
-
-
-def _segments(table: TomlTable) -> tuple[Segment, ...]:
-    segments = []
-    for name in table:
-        _check_name(table, name, key=name)
-        texts = table.texts(name)
-        if not 1 <= len(texts) <= MAX_TAGS or len(set(texts)) != len(texts):
-            table.expect(name, f"a list of 1 to {MAX_TAGS} different texts")
-        for text in texts:
-            if not re.fullmatch(_TAG, text) or text == OTHER:
-                table.problem(
-                    name,
-                    "name",
-                    "expected tags of letters, digits, space and _ . + - (32 at most).",
-                    f'"{OTHER}" is reserved for everything else',
-                )
-                break
-        segments.append(Segment(name, tuple(texts)))
-    if len(segments) > MAX_SEGMENTS:
-        table.problem("", "size", f"expected at most {MAX_SEGMENTS} segments, got {len(segments)}.")
-    return tuple(segments)
 
 
 def _answers(table: TomlTable, fields: Mapping[str, Any], declared: int) -> Answers:
@@ -361,60 +303,68 @@ class TomlTable:
             self.problem(key, "missing", f"expected {what}, but the key is missing.")
         return key in self._content
 
+    def read(
+        self, key: str, expected: str, fits: Callable[[Any], object], hint: str = "", rule: str = "type"
+    ) -> Any:
+        """What stands at a key; None when it is not there, or does not fit, which is noted."""
+        value = self.get(key)
+        if value is None or fits(value):
+            return value
+        self.expect(key, expected, hint, rule)
+        return None
+
     def text(self, key: str, pattern: str = "", expected: str = "a text") -> str:
         """A text that matches a pattern; empty when absent."""
-        value = self.get(key)
-        if value is None:
-            return ""
-        if not isinstance(value, str) or len(value) > 2000:
-            self.expect(key, expected)
-            return ""
-        if pattern and not re.fullmatch(pattern, value):
+        value = self.read(key, expected, lambda value: isinstance(value, str) and len(value) <= 2000)
+        if value and pattern and not re.fullmatch(pattern, value):
             self.expect(key, expected, rule="name")
             return ""
-        return value
+        return value or ""
 
     def integer(self, key: str, low: int, high: int) -> int | None:
         """A whole number within bounds."""
-        value = self.get(key)
-        if value is None:
-            return None
-        if type(value) is not int or not low <= value <= high:
-            self.expect(key, f"a whole number from {low:,} to {high:,}", rule="range")
-            return None
-        return value
+        expected = f"a whole number from {low:,} to {high:,}"
+        number: int | None = self.read(
+            key, expected, lambda value: type(value) is int and low <= value <= high, rule="range"
+        )
+        return number
 
     def number(
         self, key: str, expected: str, low: Fraction, high: Fraction, hint: str = ""
     ) -> Fraction | None:
         """An exact number within [low, high]: an integer, a decimal, or a text such as "1/3"."""
-        value = self.get(key)
-        if value is None:
-            return None
-        number = _exact(value)
-        if number is None or not low <= number <= high:
-            self.expect(key, expected, hint, rule="range")
-            return None
-        return number
+
+        def fits(value: object) -> bool:
+            number = _exact(value)
+            return number is not None and low <= number <= high
+
+        return _exact(self.read(key, expected, fits, hint, "range"))
 
     def numbers(self, key: str, most: int) -> list[Fraction] | None:
         """A list of exact numbers."""
-        value = self.get(key)
-        if value is None:
-            return None
-        items = value if isinstance(value, list) else []
-        numbers = [number for number in map(_exact, items) if number is not None]
-        if not items or len(numbers) != len(items) or len(items) > most:
-            self.expect(key, f"a list of 2 to {most} numbers")
-            return None
-        return numbers
+
+        def fits(value: object) -> bool:
+            return isinstance(value, list) and 0 < len(value) <= most and None not in map(_exact, value)
+
+        numbers = self.read(key, f"a list of 2 to {most} numbers", fits)
+        return None if numbers is None else [number for number in map(_exact, numbers) if number is not None]
 
     def truth(self, key: str) -> bool:
         """True or false; false when absent."""
-        value = self.get(key)
-        if value is not None and type(value) is not bool:
-            self.expect(key, "true or false (no quotes)")
-        return value is True
+        return self.read(key, "true or false (no quotes)", lambda value: type(value) is bool) is True
+
+    def names(self, key: str, what: str, least: int, reserved: str, for_what: str) -> tuple[str, ...]:
+        """Different texts that may stand in reports and tables; none after a problem was noted."""
+        expected = f"a list of {least} to {MAX_NAMES} different texts"
+        texts = self.texts(key) if self.require(key, expected) else []
+        if key in self and (not least <= len(texts) <= MAX_NAMES or len(set(texts)) != len(texts)):
+            self.expect(key, expected)
+            return ()
+        if any(not re.fullmatch(_TAG, text) or text == reserved for text in texts):
+            expected = f"expected {what} of letters, digits, space and _ . + - (32 at most)."
+            self.problem(key, "name", expected, f'"{reserved}" is reserved for {for_what}')
+            return ()
+        return tuple(texts)
 
     def texts(self, key: str) -> list[str]:
         """A list of texts; empty when it is none, which is for the caller to judge."""
@@ -423,34 +373,23 @@ class TomlTable:
 
     def seconds(self, key: str) -> int | None:
         """A duration such as "6h", in seconds."""
-        value = self.get(key)
-        if value is None:
-            return None
-        match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-        if match is None:
-            self.expect(key, 'a duration such as "90s", "30m", "6h" or "1d"')
-            return None
-        return int(match[1]) * _SECONDS[match[2]]
+        expected = 'a duration such as "90s", "30m", "6h" or "1d"'
+        text = self.read(key, expected, lambda value: isinstance(value, str) and _DURATION.fullmatch(value))
+        return None if text is None else int(text[:-1]) * _SECONDS[text[-1]]
 
     def choice(self, key: str, choices: Sequence[str], default: str | None = None) -> str | None:
         """One of a few words."""
-        value = self.get(key)
-        if value is None:
-            return default
-        if not isinstance(value, str) or value not in choices:
-            self.expect(key, " or ".join(f'"{choice}"' for choice in choices), rule="choice")
-            return None
-        return value
+        expected = " or ".join(f'"{choice}"' for choice in choices)
+        word: str | None = self.read(
+            key, expected, lambda value: isinstance(value, str) and value in choices, rule="choice"
+        )
+        return word if key in self else default
 
     def date(self, key: str) -> date | None:
         """A date."""
-        value = self.get(key)
-        if value is None:
-            return None
-        if type(value) is not date:
-            self.expect(key, "a date such as 2027-11-01 (no quotes)")
-            return None
-        return value
+        expected = "a date such as 2027-11-01 (no quotes)"
+        day: date | None = self.read(key, expected, lambda value: type(value) is date)
+        return day
 
     def table(self, key: str) -> TomlTable:
         """A table inside this one; empty when absent."""

@@ -13,8 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from reticent.errors import ParameterError, PlanError, Problem
-from reticent.plan.answers import Answers, Window
-from reticent.plan.metric import Group, JointLimit, Metric, Segment
+from reticent.plan.metric import Answers, Group, JointLimit, Metric, Segment, Window
 from reticent.plan.parse import MAX_TEXT, parse
 
 
@@ -175,6 +174,6 @@ class Plan:
         return {segment.name: segment.tag(values.get(segment.name)) for segment in self.segments}
 
     def _repr_html_(self) -> str:
-        from reticent.plan.card import plan_html
+        from reticent.plan.page import plan_html
 
         return plan_html(self)

@@ -25,6 +25,7 @@ from reticent.stores.records import (
     add_counts,
     batches,
     latest,
+    reports_of,
 )
 from reticent.stores.round_store import (
     DamagedError,
@@ -88,6 +89,7 @@ __all__ = [
     "latest",
     "matches",
     "open_store",
+    "reports_of",
 ]
 
 _LAKES = ("lake:///", "lake+", "s3://", "s3a://", "gs://", "gcs://", "abfs://", "abfss://", "az://")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
 
 from reticent.errors import ParameterError
 from reticent.plan import Plan
@@ -79,8 +79,7 @@ class Appended:
     late: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RoundInfo:
+class RoundInfo(NamedTuple):
     """A round that a store knows of."""
 
     key: RoundKey

@@ -11,9 +11,9 @@ from random import Random
 import pytest
 
 from reticent.device import SecretDraws, answer
-from reticent.lab.audit import CoreParticipant
+from reticent.lab.audit import Audit, CoreParticipant
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
-from reticent.plan import Group, Metric, Plan
+from reticent.plan import Answers, Group, Metric, Plan
 from reticent.reports import Report, to_json
 
 
@@ -27,10 +27,17 @@ def a_plan(*metrics: Metric, groups: tuple[Group, ...] = ()) -> Plan:
     return Plan("audited", 1, 3600, 3600, metrics, groups)
 
 
+def in_windows(
+    *metrics: Metric, window: int = 2, asked: int | None = None, groups: tuple[Group, ...] = ()
+) -> Plan:
+    return Plan("audited", 1, 3600, 3600, metrics, groups, answers=Answers(window, asked))
+
+
 @pytest.fixture(scope="session")
 def plans() -> Mapping[str, Plan]:
     """Plans by what is in them."""
     flip, buckets = Flip("0.2"), Buckets.even(8, 8)
+    two = Metric("a", OneBitMean(1, 100)), Metric("b", OneBitMean(1, 100))
     counters = tuple(Metric(f"app{number}", OneBitMean(1, 100), flip) for number in range(3))
     return {
         "mean": a_plan(Metric("saves", OneBitMean(1, 100), flip)),
@@ -46,6 +53,10 @@ def plans() -> Mapping[str, Plan]:
             *(replace(each, flip=Flip(0)) for each in counters),
             groups=(Group("apps", ("app0", "app1", "app2"), 100),),
         ),
+        "sampled": in_windows(Metric("a", OneBitMean(1, 100))),
+        "sampled group": in_windows(*two, window=1, groups=(Group("both", ("a", "b"), 100),)),
+        "sampled, one of two": in_windows(*two, asked=1),
+        "sampled histogram": in_windows(Metric("shape", HadamardBit(2, Buckets.even(3, 3)))),
         "mixed": a_plan(
             Metric("saves", OneBitMean("0.5", 100)),
             Metric("opens", OneBitMean(1, 50), flip),
@@ -259,7 +270,84 @@ def bent(kind: type[Bent]) -> Twist:
     return twist
 
 
-TWISTS: dict[str, Twist] = {
+class OneDrawForAllWindows(SecretDraws):
+    """Every window has the draws of the first."""
+
+    def __init__(self, secret: bytes, plan: str, epoch: int, window: int) -> None:
+        super().__init__(secret, plan, epoch, 0)
+        self.now = window
+
+    window = property(lambda self: self.now)  # type: ignore[assignment]
+
+
+class Fresh(SecretDraws):
+    """Those of the SDK."""
+
+
+def keeps(kind: str) -> Callable[..., SecretDraws]:
+    """Draws of which one kind is kept from window to window, like those of remembered answers."""
+
+    def draws(secret: bytes, plan: str, epoch: int, window: int) -> SecretDraws:
+        fresh = Fresh(secret, plan, epoch, window)
+        setattr(fresh, kind, getattr(SecretDraws(secret, plan, epoch), kind))
+        return fresh
+
+    return draws
+
+
+def sampled(
+    kind: Callable[..., SecretDraws] = Fresh,
+    picks: Callable[[Crooked, SecretDraws, int, Mapping[str, object]], bool] | None = None,
+    asks: Callable[[Mapping[str, object]], tuple[bool, ...]] | None = None,
+    change: Callable[[Report], Report] = lambda report: report,
+) -> Twist:
+    """The law of sampled answers, with one of its parts replaced."""
+
+    def twist(device: Crooked, number: int, values: Mapping[str, object]) -> bytes | None:
+        window = device.plan.window_of(number)
+        draws = kind(device.secret, device.plan.name, 0, window.start)
+        answers = picks(device, draws, number, values) if picks else draws.picked_round(window) == number
+        if not answers:
+            return None
+        draws.picked_round = lambda window: number
+        if asks:
+            draws.asked = lambda plan: asks(values)
+        return to_json(change(answer(draws, device.plan, number, values).report))
+
+    return twist
+
+
+def waits_for_a_value(device: Crooked, draws: SecretDraws, number: int, values: Mapping[str, object]) -> bool:
+    """Answers the first round with a value, or the last of the window."""
+    window = device.plan.window_of(number)
+    name = f"window {window.start}"
+    if name not in device.memory and (any(values.values()) or number == window.first + window.rounds - 1):
+        device.memory[name] = number, 0
+    return device.memory.get(name, (None, 0))[0] == number
+
+
+def answers_louder(device: Crooked, number: int, values: Mapping[str, object]) -> bytes | None:
+    honest_device = Crooked(
+        louder(louder(louder(louder(device.plan)))), device.secret, device.twist, device.source
+    )
+    return sampled()(honest_device, number, values)
+
+
+SAMPLED: dict[str, Twist] = {
+    "honest in windows": sampled(),
+    "answers in every round": sampled(picks=lambda *_: True),
+    "one draw for all windows": sampled(OneDrawForAllWindows),
+    "memo remembered": sampled(keeps("memo")),
+    "round remembered": sampled(keeps("picked_round")),
+    "cohort remembered": sampled(keeps("cohort")),
+    "metrics remembered": sampled(keeps("asked")),
+    "round by value": sampled(picks=waits_for_a_value),
+    "metrics by value": sampled(asks=lambda values: (bool(values["a"]), not values["a"])),
+    "metrics not said": sampled(change=lambda report: replace(report, bits=b"\xc0")),
+    "half too much": answers_louder,
+}
+
+TWISTS: dict[str, Twist] = SAMPLED | {
     twist.__name__: twist
     for twist in (
         honest, redraws_on_each_call, redraws_each_round, forgets_the_flip, a_tenth_too_much,
@@ -282,6 +370,15 @@ TWISTS: dict[str, Twist] = {
 def crooked() -> Callable[..., CrookedClient]:
     """Makes a client that breaks one promise, by the name of the twist."""
     return lambda name, seed=1: CrookedClient(TWISTS[name], seed)
+
+
+@pytest.fixture(scope="session")
+def flagged() -> Callable[[Audit], set[str]]:
+    """What an audit complains about, without the figures."""
+    return lambda result: (
+        {f"{attack.subject}: {attack.what}" for attack in result.attacks if attack.above}
+        | {check.what for check in result.checks if check.holds is False}
+    )
 
 
 @pytest.fixture

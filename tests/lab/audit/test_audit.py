@@ -12,23 +12,15 @@ import pytest
 
 from reticent.errors import ParameterError, ReticentError
 from reticent.lab.audit import (
-    Audit,
     CommandClient,
     CoreClient,
     CoreParticipant,
     SdkClient,
     audit,
+    check_conduct,
     first_round_of,
 )
-from reticent.lab.audit.consistency import check_conduct
 from reticent.plan import Plan
-
-
-def flagged(found: Audit) -> set[str]:
-    """What an audit complains about, without the figures."""
-    return {f"{each.subject}: {each.what}" for each in found.attacks if each.above} | {
-        each.what for each in found.checks if each.holds is False
-    }
 
 
 @pytest.mark.parametrize(
@@ -93,6 +85,7 @@ CAUGHT_WITH_FEW = [
 def test_gross_faults_are_caught_with_few_reports(
     plans: dict[str, Plan],
     crooked: Callable,
+    flagged: Callable,
     twist: str,
     plan: str,
     reports: int,
@@ -127,7 +120,7 @@ def test_the_default_size_catches_twelve(plans: dict[str, Plan], crooked: Callab
     assert audit(plans[TWELVE[twist]], client=crooked(twist)).verdict == "above claim"
 
 
-def test_only_what_is_broken_is_flagged(plans: dict[str, Plan], crooked: Callable) -> None:
+def test_only_what_is_broken_is_flagged(plans: dict[str, Plan], crooked: Callable, flagged: Callable) -> None:
     """A redraw repeats itself within a round; shared draws leave each counter by itself as it should be."""
     found = audit(plans["mean without flips"], client=crooked("redraws_each_round"), reports=5_000)
     assert "a round asked again gives the same bytes" not in flagged(found)

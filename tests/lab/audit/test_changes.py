@@ -7,10 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from reticent.lab.audit.bounds import Comparison, judge
-from reticent.lab.audit.changes import compare_changes
-from reticent.lab.audit.enumeration import enumerate_plan
-from reticent.lab.audit.scenarios import Sample, World, histories
+from reticent.lab.audit import Comparison, Sample, World, compare_changes, enumerate_plan, histories, judge
 from reticent.plan import Plan
 
 WORLD = World("moving", ({"m": 0}, {"m": 1}, {"m": 2}), rounds=10)
@@ -67,7 +64,9 @@ def compared(plan: Plan, agrees: float, agrees_later: float) -> list[Comparison]
         bits=(answers.astype(np.uint8) << 7)[:, :, None],
         silent=np.zeros(states.shape, np.bool_),
         sizes=np.ones(states.shape, np.int32),
-        cohorts=np.zeros(devices, np.uint8),
+        cohorts=np.zeros(states.shape, np.uint8),
+        asked=np.zeros((*states.shape, 0), np.uint8),
+        picks=np.zeros(states.shape, np.int32),
         ids=np.zeros((devices, 16), np.uint8),
         faults={},
     )

@@ -235,6 +235,10 @@ def test_sampled_estimates_are_those_of_the_reports_that_devices_would_send() ->
         assert list(windows.first) == [estimate(metric, together) for together in added]
         truths = [rounds.truth[start : start + 3].mean(axis=0) for start in (0, 3, 6)]
         assert windows.truth == pytest.approx(np.array(truths))
+        figures = found.to_dict()["metrics"][name]
+        assert "rounds" not in figures["windows"], "a list of windows is called what it is"
+        assert {row["window"] for row in figures["windows"]["windows"]} == {0, 1, 2}
+        assert {row["round"] for row in figures["rounds"]} == set(range(7))
     assert not found.people
     assert found.to_dict()["loss"]["windows"] == 3
 

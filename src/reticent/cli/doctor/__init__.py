@@ -13,11 +13,23 @@ from rich.table import Table
 from reticent.cli.doctor.deployment import endpoint as check_endpoint
 from reticent.cli.doctor.deployment import state as check_state
 from reticent.cli.doctor.deployment import store as check_store
-from reticent.cli.doctor.machine import Area, Check, installation, machine, tls
+from reticent.cli.doctor.machine import (
+    Area,
+    Check,
+    Requirement,
+    extra_of,
+    extras,
+    installation,
+    machine,
+    of_extra,
+    tls,
+)
 from reticent.cli.options import given_store
 from reticent.cli.output import as_json, console, counted, found_problems, print_json
 from reticent.errors import PlanError
 from reticent.plan import Plan, lint
+
+__all__ = ["Check", "Requirement", "check_endpoint", "doctor", "extra_of", "extras", "of_extra", "tls"]
 
 MARKS = {"ok": "[green]ok[/green]", "note": "[yellow]note[/yellow]", "problem": "[red]problem[/red]"}
 _file = click.Path(path_type=Path)
@@ -74,7 +86,20 @@ def doctor(
         counts = {"ok": tally["ok"], "notes": tally["note"], "problems": tally["problem"]}
         print_json({**counts, "checks": [check.to_dict() for check in checks]})
     else:
-        _show(checks, tally)
+        area = ""
+        shown = Table(box=None, pad_edge=False, show_header=False)
+        shown.add_column(no_wrap=True)
+        shown.add_column(no_wrap=True)
+        shown.add_column()
+        for check in checks:
+            if check.area != area:
+                area = check.area
+                shown.add_row(f"[bold]{area}[/bold]")
+            hint = f"\n[dim]{escape(check.hint)}[/dim]" if check.hint else ""
+            shown.add_row(f"  {escape(check.name)}", MARKS[check.state], f"{escape(check.message)}{hint}")
+        console().print(shown)
+        parts = [counted(tally["problem"], "problem"), counted(tally["note"], "note"), f"{tally['ok']} ok"]
+        click.echo(f"\n{', '.join(parts)}.")
     if tally["problem"]:
         found_problems()
 
@@ -92,21 +117,3 @@ def check_plan(path: Path) -> tuple[Plan | None, list[Check]]:
         for warning in lint(plan, today=datetime.now(UTC).date())
     ]
     return plan, [area.ok("rules", f"{plan.name} version {plan.version} breaks none"), *advice]
-
-
-def _show(checks: list[Check], tally: Counter[str]) -> None:
-    screen = console()
-    area = ""
-    shown = Table(box=None, pad_edge=False, show_header=False)
-    shown.add_column(no_wrap=True)
-    shown.add_column(no_wrap=True)
-    shown.add_column()
-    for check in checks:
-        if check.area != area:
-            area = check.area
-            shown.add_row(f"[bold]{area}[/bold]")
-        hint = f"\n[dim]{escape(check.hint)}[/dim]" if check.hint else ""
-        shown.add_row(f"  {escape(check.name)}", MARKS[check.state], f"{escape(check.message)}{hint}")
-    screen.print(shown)
-    counts = [counted(tally["problem"], "problem"), counted(tally["note"], "note"), f"{tally['ok']} ok"]
-    screen.print(f"\n{', '.join(counts)}.")

@@ -1,9 +1,14 @@
-"""Checks of what is installed and of the machine: Python, libraries, open files, the clock, certificates."""
+"""
+Checks of what is installed and of the machine: Python, libraries, open files, the clock, certificates.
+
+Which libraries an extra needs is read from the package's own metadata.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 import sqlite3
 import ssl
 import stat
@@ -11,12 +16,12 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import metadata, version
+from functools import cache
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 from typing import Literal
 
 import reticent
-from reticent.cli.extras import VERBS, Requirement, extras, own_libraries
 
 State = Literal["ok", "note", "problem"]
 
@@ -95,13 +100,8 @@ def python(running: tuple[int, int]) -> Check:
     ('ok', 'problem')
     """
     shown = f"Python {'.'.join(map(str, running))} ({platform.python_implementation()})"
-    if running < OLDEST_PYTHON:
-        return INSTALLATION.problem(
-            "python",
-            f"{shown}; reticent needs {metadata('reticent')['Requires-Python']}",
-            "install a newer Python",
-        )
-    return INSTALLATION.ok("python", shown)
+    needs = f"reticent needs {metadata('reticent')['Requires-Python']}"
+    return _new_enough("python", shown, running >= OLDEST_PYTHON, needs, "install a newer Python")
 
 
 def sqlite(linked: tuple[int, ...]) -> Check:
@@ -113,14 +113,16 @@ def sqlite(linked: tuple[int, ...]) -> Check:
     >>> sqlite((3, 34, 1)).state
     'problem'
     """
-    shown = f"SQLite {'.'.join(map(str, linked))}"
-    if linked < OLDEST_SQLITE:
-        return INSTALLATION.problem(
-            "sqlite",
-            f"{shown}; devices can use it, --store sqlite:/// needs 3.35 or newer",
-            "it comes with Python: use a newer build of it, or another store",
-        )
-    return INSTALLATION.ok("sqlite", shown)
+    shown, needs = (
+        f"SQLite {'.'.join(map(str, linked))}",
+        "devices can use it, --store sqlite:/// needs 3.35 or newer",
+    )
+    hint = "it comes with Python: use a newer build of it, or another store"
+    return _new_enough("sqlite", shown, linked >= OLDEST_SQLITE, needs, hint)
+
+
+def _new_enough(name: str, shown: str, enough: bool, needs: str, hint: str) -> Check:
+    return INSTALLATION.ok(name, shown) if enough else INSTALLATION.problem(name, f"{shown}; {needs}", hint)
 
 
 def of_extra(extra: str, libraries: tuple[Requirement, ...]) -> Check:
@@ -141,6 +143,109 @@ def of_extra(extra: str, libraries: tuple[Requirement, ...]) -> Check:
     shown = [f"{library.name} {there[library.name]}" for library in own_libraries(extra)]
     return INSTALLATION.ok(name, ", ".join(shown))
 
+
+# Extras
+
+VERBS = {
+    "cli": "every verb",
+    "estimates": "plan check, estimate, export, design, simulate, audit",
+    "collector": "serve, demo, keys, rounds, estimate, export, store",
+    "postgres": "--store postgresql://…",
+    "lake": "count, --counts, --store lake:///…",
+    "spark": "count --engine spark",
+    "lab": "pictures with --out",
+    "arrow": "export to .parquet",
+    "otel": "no verb: the OpenTelemetry exporter",
+    "agent": "agent",
+}
+"""Which verbs need an extra."""
+
+MODULES = {"prometheus-client": "prometheus_client", "opentelemetry-sdk": "opentelemetry",
+           "opentelemetry-proto": "opentelemetry.proto"}  # fmt: skip
+"""What a distribution is imported as, where the two names differ."""
+
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*(?:>=\s*([0-9.]+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """
+    One library of an extra, and the oldest version that will do.
+
+    >>> numpy = Requirement("numpy", "1.26")
+    >>> numpy.is_met_by("1.26.4"), numpy.is_met_by("2.0"), numpy.is_met_by("1.9")
+    (True, True, False)
+    """
+
+    name: str
+    oldest: str = ""
+
+    @property
+    def installed(self) -> str | None:
+        """The version that is installed; None when there is none."""
+        try:
+            return version(self.name)
+        except PackageNotFoundError:
+            return None
+
+    def is_met_by(self, installed: str) -> bool:
+        """Whether a version is new enough."""
+        return _numbers(installed) >= _numbers(self.oldest)
+
+
+@cache
+def extras() -> dict[str, tuple[Requirement, ...]]:
+    """All libraries of each extra; the extra `all` is left out, since it is the sum of the others."""
+    libraries: dict[str, set[Requirement]] = {}
+    for line in requires("reticent") or ():
+        text, _, marker = line.partition(";")
+        extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", marker)
+        library = _REQUIREMENT.match(text)
+        if extra and extra[1] != "all" and library and library[1] != "reticent":
+            libraries.setdefault(extra[1], set()).add(Requirement(library[1], library[2] or ""))
+    names = sorted(
+        libraries, key=lambda name: (list(VERBS).index(name) if name in VERBS else len(VERBS), name)
+    )
+    return {name: tuple(sorted(libraries[name], key=lambda library: library.name)) for name in names}
+
+
+def own_libraries(extra: str) -> tuple[Requirement, ...]:
+    """What an extra brings beyond the smaller extras that it includes."""
+    whole = set(extras()[extra])
+    smaller = set().union(*(other for other in map(set, extras().values()) if other < whole), set())
+    return tuple(library for library in extras()[extra] if library not in smaller)
+
+
+def extra_of(module: str) -> str | None:
+    """
+    The smallest extra that brings a module; None when none does.
+
+    >>> extra_of("scipy.special"), extra_of("prometheus_client"), extra_of("os")
+    ('estimates', 'collector', None)
+    """
+    top = module.partition(".")[0]
+    by_size = sorted(extras().items(), key=lambda item: len(item[1]))
+    for extra, libraries in by_size:
+        if any(MODULES.get(library.name, library.name) == top for library in libraries):
+            return extra
+    return None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """
+    The numbers at the start of a version, without zeros at the end.
+
+    >>> _numbers("2.0.0rc1"), _numbers("1.10"), _numbers("")
+    ((2,), (1, 10), ())
+    """
+    start = re.match(r"[0-9]+(?:\.[0-9]+)*", text)
+    parts = [int(part) for part in start[0].split(".")] if start else []
+    while parts and not parts[-1]:
+        parts.pop()
+    return tuple(parts)
+
+
+# The machine
 
 ENOUGH_FILES, FEW_FILES = 4096, 256
 """Each connection of a device is an open file while it lasts."""

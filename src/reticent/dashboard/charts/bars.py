@@ -9,24 +9,8 @@ from math import isnan
 
 from markupsafe import Markup
 
-from reticent.dashboard.charts.svg import (
-    HALF_SPARK,
-    NARROW,
-    WIDE,
-    Frame,
-    Scale,
-    axis_below,
-    both,
-    dot,
-    grid,
-    line,
-    path,
-    rect,
-    text,
-    tick_texts,
-    ticks,
-    whisker,
-)
+from reticent.dashboard.charts import svg
+from reticent.dashboard.charts.svg import HALF_SPARK, NARROW, WIDE, Frame, Scale
 from reticent.estimates import CumulativeEstimate, Quantile
 
 _WIDE, _NARROW = replace(WIDE, bottom=46), replace(NARROW, bottom=46)
@@ -34,9 +18,15 @@ _WIDE, _NARROW = replace(WIDE, bottom=46), replace(NARROW, bottom=46)
 
 
 class BucketAxis:
-    """Where each edge of the buckets lies: to scale where buckets are alike, else equally far apart."""
+    """
+    Where each edge of the buckets lies: to scale where buckets are alike, else equally far apart.
 
-    def __init__(self, edges: Sequence[float], frame: Frame) -> None:
+    Buckets without edges have names, one each.
+    """
+
+    def __init__(self, edges: Sequence[float], frame: Frame, names: Sequence[str] = ()) -> None:
+        edges = edges or range(len(names) + 1)
+        self._names = names
         widths = [right - left for left, right in pairwise(edges)]
         self.even = max(widths) < 1.01 * min(widths)
         scale = frame.horizontal(edges[0], edges[-1]) if self.even else frame.horizontal(0, len(edges) - 1)
@@ -54,40 +44,45 @@ class BucketAxis:
         return self.places[-1]
 
     def drawn(self, unit: str) -> str:
-        """Labels below: round numbers where buckets are to scale, else edges as far as they fit."""
+        """Labels below: names, round numbers where buckets are to scale, or edges, as far as they fit."""
         frame, last = self._frame, self.edges[-1]
         most = max(2, (frame.width - frame.left) // 80)
+        if self._names:
+            step = -(-len(self._names) // most)
+            middles = [(left + right) / 2 for left, right in self.spans]
+            return svg.axis_below(frame, zip(middles[::step], self._names[::step], strict=True))
         if self.even and len(self.spans) > most:
-            values = [tick for tick in ticks(self.edges[0], last, most) if tick <= last]
+            values = [tick for tick in svg.ticks(self.edges[0], last, most) if tick <= last]
         else:
             values = list(self.edges[:: -(-len(self.edges) // (most + 1))])
-        axis = axis_below(frame, zip(map(self.at, values), tick_texts(values), strict=True))
+        axis = svg.axis_below(frame, zip(map(self.at, values), svg.tick_texts(values), strict=True))
         if not unit:
             return axis
-        return axis + text(frame.width - frame.right, frame.floor + 36, unit, "unit", anchor="end")
+        return axis + svg.text(frame.width - frame.right, frame.floor + 36, unit, "unit", anchor="end")
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bucket: its raw share with the interval, and the share after Norm-Sub."""
+    """One bucket: its raw share with the interval, and the share after Norm-Sub; its name, for a label."""
 
     value: float
     lower: float
     upper: float
     projected: float
     tip: str = ""
+    name: str = ""
 
 
 def histogram(edges: Sequence[float], bars: Sequence[Bar], label: str, unit: str) -> Markup:
     """Shares per bucket with simultaneous intervals; raw and Norm-Sub bars, of which CSS shows one kind."""
     low = min(0.0, *(min(bar.value, bar.lower) for bar in bars))
     high = max(max(bar.value, bar.upper, bar.projected) for bar in bars)
-    values = ticks(100 * low, 100 * high)
+    values = svg.ticks(100 * low, 100 * high)
 
     def draw(base: Frame) -> Markup:
         levels = base.vertical(values[0], values[-1])
-        frame, rules = grid(base, levels, values, "% of devices")
-        axis = BucketAxis(edges, frame)
+        frame, rules = svg.grid(base, levels, values, "% of devices")
+        axis = BucketAxis(edges, frame, _names(edges, bars))
         parts = [
             rules,
             axis.drawn(unit),
@@ -96,23 +91,27 @@ def histogram(edges: Sequence[float], bars: Sequence[Bar], label: str, unit: str
             _whiskers(axis, levels, bars),
         ]
         for bar, (left, right) in zip(bars, axis.spans, strict=True):
-            parts.append(rect(left, frame.top, right - left, frame.floor - frame.top, "hit", bar.tip))
+            parts.append(svg.rect(left, frame.top, right - left, frame.floor - frame.top, "hit", bar.tip))
         return frame.chart("histogram", label, parts)
 
-    return both(draw, _WIDE, _NARROW)
+    return svg.both(draw, _WIDE, _NARROW)
 
 
 def small_histogram(edges: Sequence[float], bars: Sequence[Bar], label: str) -> Markup:
     """The shape of a histogram, Norm-Sub, with the raw intervals: for a card."""
     frame = HALF_SPARK
-    axis = BucketAxis(edges, frame)
+    axis = BucketAxis(edges, frame, _names(edges, bars))
     levels = frame.vertical(0, 100 * max(max(bar.upper, bar.projected) for bar in bars))
     parts = [
-        line(frame.left, levels(0), frame.width - frame.right, levels(0), "zero"),
+        svg.line(frame.left, levels(0), frame.width - frame.right, levels(0), "zero"),
         _bars(axis, levels, [bar.projected for bar in bars], "norm-sub"),
         _whiskers(axis, levels, bars),
     ]
     return frame.chart("histogram", label, parts)
+
+
+def _names(edges: Sequence[float], bars: Sequence[Bar]) -> list[str]:
+    return [] if edges else [bar.name for bar in bars]
 
 
 def _bars(axis: BucketAxis, levels: Scale, shares: Sequence[float], kind: str) -> str:
@@ -121,7 +120,7 @@ def _bars(axis: BucketAxis, levels: Scale, shares: Sequence[float], kind: str) -
     for share, (left, right) in zip(shares, axis.spans, strict=True):
         gap = min(2.0, (right - left) * 0.15)
         top = levels(100 * share)
-        parts.append(rect(left + gap / 2, min(top, zero), right - left - gap, abs(top - zero), "bar"))
+        parts.append(svg.rect(left + gap / 2, min(top, zero), right - left - gap, abs(top - zero), "bar"))
     return f'<g class="bars {kind}">{"".join(parts)}</g>'
 
 
@@ -130,7 +129,7 @@ def _whiskers(axis: BucketAxis, levels: Scale, bars: Sequence[Bar]) -> str:
     for bar, (left, right) in zip(bars, axis.spans, strict=True):
         cap = min(5.0, (right - left) * 0.25)
         ends = levels(100 * bar.lower), levels(100 * bar.upper)
-        parts.append(whisker((left + right) / 2, *ends, "whisker", cap))
+        parts.append(svg.whisker((left + right) / 2, *ends, "whisker", cap))
     return "".join(parts)
 
 
@@ -145,7 +144,7 @@ def cumulative(below: CumulativeEstimate, quantiles: Sequence[Quantile], label: 
 
     def draw(base: Frame) -> Markup:
         levels = base.vertical(100 * min(0.0, *known), 100 * max(1.0, *known))
-        frame, rules = grid(base, levels, [0, 25, 50, 75, 100], "% of devices at or below")
+        frame, rules = svg.grid(base, levels, [0, 25, 50, 75, 100], "% of devices at or below")
         axis = BucketAxis(below.edges, frame)
         middle, low, high = (
             [(x, levels(100 * share)) for x, share in zip(axis.places, shares, strict=True)]
@@ -160,22 +159,22 @@ def cumulative(below: CumulativeEstimate, quantiles: Sequence[Quantile], label: 
             rules,
             axis.drawn(unit),
             '<g class="line shade-0">',
-            path([*up, *reversed(down)], "band", closed=True),
-            path(up, "edge"),
-            path(down, "edge"),
-            path([place for place in middle if not isnan(place[1])], "middle"),
+            svg.path([*up, *reversed(down)], "band", closed=True),
+            svg.path(up, "edge"),
+            svg.path(down, "edge"),
+            svg.path([place for place in middle if not isnan(place[1])], "middle"),
             "</g>",
         ]
         for quantile in quantiles:
             y, left, right = levels(100 * quantile.level), axis.at(quantile.lower), axis.at(quantile.upper)
             parts.append('<g class="quantile">')
-            parts += [line(left, y, right, y, "whisker"), dot(axis.at(quantile.value), y, "dot", 4)]
-            parts += [line(x, y - 4, x, y + 4, "whisker") for x in (left, right)]
+            parts += [svg.line(left, y, right, y, "whisker"), svg.dot(axis.at(quantile.value), y, "dot", 4)]
+            parts += [svg.line(x, y - 4, x, y + 4, "whisker") for x in (left, right)]
             beside, anchor = (right + 7, "start") if right < frame.width - 60 else (left - 7, "end")
-            parts += [text(beside, y + 4, f"{100 * quantile.level:g} %", "note", anchor), "</g>"]
+            parts += [svg.text(beside, y + 4, f"{100 * quantile.level:g} %", "note", anchor), "</g>"]
         return frame.chart("cumulative", label, parts)
 
-    return both(draw, _WIDE, _NARROW)
+    return svg.both(draw, _WIDE, _NARROW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +198,14 @@ def measures(rows: Sequence[Measure], label: str) -> Markup:
         for place, row in enumerate(rows):
             y = 44 * place
             name = row.name if frame.name == "narrow" else f"{row.name}: {row.about}"
-            parts.append(text(0, y + 15, name))
-            parts.append(text(right, y + 15, row.text, "figure", anchor="end"))
-            parts.append(rect(0, y + 22, right, 9, "track"))
-            parts.append(rect(0, y + 22, max(scale(row.reach), 1.5), 9, f"measure {row.kind}"))
+            parts.append(svg.text(0, y + 15, name))
+            parts.append(svg.text(right, y + 15, row.text, "figure", anchor="end"))
+            parts.append(svg.rect(0, y + 22, right, 9, "track"))
+            parts.append(svg.rect(0, y + 22, max(scale(row.reach), 1.5), 9, f"measure {row.kind}"))
         return frame.chart("measures", label, parts)
 
     wide = Frame(960, 44 * len(rows), top=0, left=0, right=2, bottom=0)
-    return both(draw, wide, replace(wide, width=380, name="narrow"))
+    return svg.both(draw, wide, replace(wide, width=380, name="narrow"))
 
 
 def gauge(value: float, lower: float, upper: float, top: float, label: str) -> Markup:
@@ -215,8 +214,8 @@ def gauge(value: float, lower: float, upper: float, top: float, label: str) -> M
     place = frame.horizontal(0, top)
     needle = place(min(max(value, 0.0), top))
     parts = [
-        rect(frame.left, 9, frame.width - frame.left - frame.right, 4, "track"),
-        rect(place(lower), 6, max(place(upper) - place(lower), 2), 10, "reach"),
-        line(needle, 2, needle, 20, "needle"),
+        svg.rect(frame.left, 9, frame.width - frame.left - frame.right, 4, "track"),
+        svg.rect(place(lower), 6, max(place(upper) - place(lower), 2), 10, "reach"),
+        svg.line(needle, 2, needle, 20, "needle"),
     ]
     return frame.chart("gauge", label, parts)

@@ -7,23 +7,8 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup, escape
 
-from reticent.dashboard.charts.svg import (
-    NARROW,
-    SPARK,
-    WIDE,
-    Frame,
-    Scale,
-    both,
-    dot,
-    grid,
-    line,
-    path,
-    rect,
-    text,
-    ticks,
-    time_axis,
-    whisker,
-)
+from reticent.dashboard.charts import svg
+from reticent.dashboard.charts.svg import NARROW, SPARK, WIDE, Frame, Scale
 from reticent.dashboard.labels import span
 
 FEW = 45
@@ -65,7 +50,7 @@ class Line:
 def series(lines: Sequence[Line], label: str, unit: str) -> Markup:
     """A chart of some lines over time, in both sizes."""
     marks = sorted((mark for drawn in lines for mark in drawn.marks), key=lambda mark: mark.start)
-    values = ticks(*_ends(marks, from_zero=True))
+    values = svg.ticks(*_ends(marks, from_zero=True))
     begins: dict[int, int] = {}
     tips: dict[tuple[int, int], list[str]] = {}
     for mark in marks:
@@ -75,20 +60,20 @@ def series(lines: Sequence[Line], label: str, unit: str) -> Markup:
 
     def draw(base: Frame) -> Markup:
         levels = base.vertical(values[0], values[-1])
-        frame, rules = grid(base, levels, values, unit)
+        frame, rules = svg.grid(base, levels, values, unit)
         times = frame.horizontal(marks[0].start, max(mark.end for mark in marks))
-        parts = [rules, time_axis(frame, times, margin=frame.right + 18)]
+        parts = [rules, svg.time_axis(frame, times, margin=frame.right + 18)]
         for version, start in sorted(begins.items())[1:]:
             x = times(start)
-            parts.append(line(x, frame.top, x, frame.floor, "version"))
-            parts.append(text(x + 4, frame.top + 9, f"version {version}", "note"))
+            parts.append(svg.line(x, frame.top, x, frame.floor, "version"))
+            parts.append(svg.text(x + 4, frame.top + 9, f"version {version}", "note"))
         parts += [_line(drawn, times, levels, dots) for drawn in lines]
         for (start, end), sentences in sorted(tips.items()):
             x, tip = times(start), "\n".join([span(start, end), *sentences])
-            parts.append(rect(x, frame.top, times(end) - x, frame.floor - frame.top, "hit", tip))
+            parts.append(svg.rect(x, frame.top, times(end) - x, frame.floor - frame.top, "hit", tip))
         return frame.chart("series", label, parts)
 
-    return both(draw)
+    return svg.both(draw)
 
 
 def spark(marks: Sequence[Mark], label: str, frame: Frame = SPARK) -> Markup:
@@ -97,7 +82,7 @@ def spark(marks: Sequence[Mark], label: str, frame: Frame = SPARK) -> Markup:
     parts = [_line(Line(marks), times, levels, dots=False)]
     sealed = [mark for mark in marks if not mark.open]
     if sealed:
-        parts.append(dot(times(sealed[-1].middle), levels(sealed[-1].value), "dot", 3.5))
+        parts.append(svg.dot(times(sealed[-1].middle), levels(sealed[-1].value), "dot", 3.5))
     return frame.chart("series", label, parts)
 
 
@@ -141,10 +126,10 @@ def _line(drawn: Line, times: Scale, levels: Scale, dots: bool) -> str:
         for mark in run:
             x, kind = times(mark.middle), " open" if mark.open else ""
             if alone or mark.open:
-                parts.append(whisker(x, levels(mark.lower), levels(mark.upper), f"whisker{kind}"))
+                parts.append(svg.whisker(x, levels(mark.lower), levels(mark.upper), f"whisker{kind}"))
             if alone or mark.open or dots:
                 radius = 3.5 if alone or mark.open else 2.6
-                parts.append(dot(x, levels(mark.value), f"dot{kind}", radius))
+                parts.append(svg.dot(x, levels(mark.value), f"dot{kind}", radius))
     name = f' data-line="{escape(drawn.name)}"' if drawn.name else ""
     hidden = "" if drawn.shown else " off"
     return f'<g class="line shade-{drawn.shade}{hidden}"{name}>{"".join(parts)}</g>'
@@ -157,10 +142,10 @@ def _stretch(marks: Sequence[Mark], times: Scale, levels: Scale, kind: str) -> s
     upper = [(times(mark.middle), levels(mark.upper)) for mark in marks]
     lower = [(times(mark.middle), levels(mark.lower)) for mark in marks]
     return (
-        path([*upper, *reversed(lower)], f"band{kind}", closed=True)
-        + path(upper, f"edge{kind}")
-        + path(lower, f"edge{kind}")
-        + path([(times(mark.middle), levels(mark.value)) for mark in marks], f"middle{kind}")
+        svg.path([*upper, *reversed(lower)], f"band{kind}", closed=True)
+        + svg.path(upper, f"edge{kind}")
+        + svg.path(lower, f"edge{kind}")
+        + svg.path([(times(mark.middle), levels(mark.value)) for mark in marks], f"middle{kind}")
     )
 
 
@@ -177,19 +162,19 @@ class RoundBar:
 
 def reports_per_round(rounds: Sequence[RoundBar], label: str) -> Markup:
     """How many reports came in each round; open rounds are hollow."""
-    values = ticks(0, max(1, *(bar.reports for bar in rounds)), 4)
+    values = svg.ticks(0, max(1, *(bar.reports for bar in rounds)), 4)
 
     def draw(base: Frame) -> Markup:
         levels = base.vertical(values[0], values[-1])
-        frame, rules = grid(base, levels, values, "reports")
+        frame, rules = svg.grid(base, levels, values, "reports")
         times = frame.horizontal(rounds[0].start, rounds[-1].end)
-        parts = [rules, time_axis(frame, times)]
+        parts = [rules, svg.time_axis(frame, times)]
         for bar in rounds:
             left, right, top = times(bar.start), times(bar.end), levels(bar.reports)
             gap = min(2.0, (right - left) * 0.2)
             kind = "bar open" if bar.open else "bar"
-            parts.append(rect(left + gap / 2, top, right - left - gap, frame.floor - top, kind))
-            parts.append(rect(left, frame.top, right - left, frame.floor - frame.top, "hit", bar.tip))
+            parts.append(svg.rect(left + gap / 2, top, right - left - gap, frame.floor - top, kind))
+            parts.append(svg.rect(left, frame.top, right - left, frame.floor - frame.top, "hit", bar.tip))
         return frame.chart("reports", label, parts)
 
-    return both(draw, replace(WIDE, height=240), replace(NARROW, height=220))
+    return svg.both(draw, replace(WIDE, height=240), replace(NARROW, height=220))

@@ -10,7 +10,7 @@ from reticent.collector import LATELY_SECONDS, Health
 from reticent.dashboard import labels
 from reticent.dashboard.views import View
 from reticent.errors import StoreError
-from reticent.results import Result, Results
+from reticent.results import Result, Results, Subject
 
 LOOKED_AT = 4
 """Latest rounds of each plan that are held against chance."""
@@ -80,21 +80,13 @@ def _uneven(result: Result) -> tuple[dict[str, str], dict[str, Any]]:
     balance = result.balance
     shown = {
         "name": f"{result.plan} / {result.metric.name}",
-        "path": f"/plans/{result.plan}/metrics/{result.metric.name}?round={result.round}",
+        "path": f"/plans/{result.plan}/metrics/{result.metric.name}?round={result.round}"
+        + ("&period=round" if result.period.plan.answers.sampled else ""),
         "when": labels.span(result.start, result.end),
         "state": result.state,
         "sentence": labels.uneven(result.metric, balance) if balance else "",
     }
-    twin = {
-        "plan": result.plan,
-        "version": result.version,
-        "metric": result.metric.name,
-        "round": result.round,
-        "start": result.start,
-        "end": result.end,
-        "state": result.state,
-        **(balance.to_dict() if balance else {}),
-    }
+    twin = {**Subject.to_dict(result), **(balance.to_dict() if balance else {})}
     return shown, twin
 
 
@@ -134,17 +126,6 @@ class Line:
 
 def _with_share(health: Health, count: int) -> str:
     return f"{count:,} ({labels.percent(health.share(count))})" if count else "0"
-
-
-def _size(health: Health) -> str:
-    size, reports = labels.size(health.memory_bytes), health.open_reports
-    return f"{size}, {health.memory_bytes / reports:,.0f} bytes a report" if reports else size
-
-
-def _cohorts(health: Health) -> str:
-    if health.uneven is None:
-        return "unknown"
-    return f"{len(health.uneven):,} uneven" if health.uneven else "even"
 
 
 LINES: list[tuple[str, list[Line]]] = [
@@ -205,7 +186,13 @@ LINES: list[tuple[str, list[Line]]] = [
             ),
             Line(
                 "Cohorts",
-                _cohorts,
+                lambda health: (
+                    "unknown"
+                    if health.uneven is None
+                    else f"{len(health.uneven):,} uneven"
+                    if health.uneven
+                    else "even"
+                ),
                 "Devices draw at random what their histogram answers are about. The latest rounds are held "
                 "against chance, with at most one false alarm in a million for each. A lie about an answer, "
                 "and so any lie about a mean, leaves no trace: each metric's page says how far lies reach.",
@@ -243,7 +230,14 @@ LINES: list[tuple[str, list[Line]]] = [
             ),
             Line(
                 "Memory",
-                _size,
+                lambda health: (
+                    labels.size(health.memory_bytes)
+                    + (
+                        f", {health.memory_bytes / health.open_reports:,.0f} bytes a report"
+                        if health.open_reports
+                        else ""
+                    )
+                ),
                 "What open rounds take: ids, and answers that are not yet added up. The process itself and "
                 "remembered counts come on top.",
                 "It comes near the machine's: fewer open rounds (a shorter grace) need less.",

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from reticent.dashboard import charts, labels
-from reticent.dashboard.params import CONFIDENCES, NotHereError, Params
+from reticent.dashboard.params import CONFIDENCES, PERIODS, NotHereError, Params
 from reticent.dashboard.points import Point, PointReader, comparable, latest
-from reticent.dashboard.views import View, headline, interval, mark
-from reticent.estimates import Estimate, HistogramEstimate, cumulative, norm_sub
-from reticent.plan import Metric, Plan
+from reticent.dashboard.views import TRENDS, View, headline, interval, mark, period_name
+from reticent.estimates import Estimate, HistogramEstimate, cumulative, decimals, norm_sub
+from reticent.plan import ABSENT, Metric, Plan
 from reticent.results import Result
 
 MOST_LINES = 8
@@ -23,12 +23,14 @@ DISHONEST = 0.01
 
 def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params) -> View:
     """The page of a metric."""
-    mean = metric.kind == "mean"
+    mean = metric.mechanism.kind == "mean"
     segment = dict([params.segment]) if params.segment and not mean else {}
-    points = reader.points(plan, metric.name, params.rounds, params.confidence, segment=segment)
+    points = reader.points(
+        plan, metric.name, params.rounds, params.confidence, segment=segment, per=params.period
+    )
     chosen = latest(points)
     if params.round is not None and not mean:
-        chosen = next((point for point in points if point.round == params.round), None)
+        chosen = next((point for point in points if point.round <= params.round <= point.to), None)
         if chosen is None:
             raise NotHereError("round", str(params.round), f"/plans/{plan.name}/metrics/{metric.name}")
     same = comparable(points, chosen)
@@ -38,7 +40,10 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
         "params": params,
         "confidences": [(level, f"{level} %") for level in CONFIDENCES],
         "headline": None,
+        "trend": TRENDS[metric.kind],
         "omitted": len(points) - len(same),
+        "period": period_name(plan, params.period),
+        "periods": [(name, f"per {name}") for name in PERIODS],
     }
     twin = {
         "plan": plan.name,
@@ -49,6 +54,7 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
         "description": metric.description,
         "max_value": float(metric.max_value),
         "confidence": params.confidence / 100,
+        "period": shown["period"],
         "rounds": params.rounds,
     }
     if mean:
@@ -81,16 +87,18 @@ def _mean(reader: PointReader, plan: Plan, metric: Metric, params: Params, point
             for tag, same in lines.items()
         ],
     }
-    if last is None or not isinstance(last.estimate, Estimate):
+    estimate = last.shown if last else None
+    if last is None or not isinstance(estimate, Estimate) or not isinstance(last.estimate, Estimate):
         return {}, twin
-    estimate, top, unit = last.estimate, float(metric.max_value), labels.plural(metric.unit)
+    top, unit = estimate.span[1], labels.plural(estimate.unit)
     visible = [tag for tag in lines if tag in params.tags] or list(lines)[:SHOWN_LINES]
     drawn = [
         charts.Line([mark(point, tag) for point in reversed(same)], tag, shade, shown=tag in visible)
         for shade, (tag, same) in enumerate(lines.items())
     ]
     apart = f", apart by {params.by}" if params.by else ""
-    label = f"mean of {metric.name} per round{apart}, with its {params.confidence} % interval"
+    per = f"per {period_name(plan, params.period)}{apart}"
+    label = f"{TRENDS[metric.kind]} of {metric.name} {per}, with its {params.confidence} % interval"
     in_range = f"{interval(last)} out of 0 to {labels.rounded(top, 6)} {unit}"
     long = points[0].start - points[-1].start > 300 * 86_400  # dates need their year
     shown = {
@@ -102,11 +110,11 @@ def _mean(reader: PointReader, plan: Plan, metric: Metric, params: Params, point
         "comparison": [
             _mean_row(newest, tag) for tag, same in by_tag.items() if (newest := latest(same)) is not None
         ],
-        "makeup": _makeup(estimate, metric.unit),
+        "makeup": _makeup(estimate, estimate.unit),
         "top": labels.rounded(top, 6),
         "rows": [_mean_row(point, year=long) for point in points],
     }
-    moves = {"share": DISHONEST, "moves": estimate.manipulation_bound(DISHONEST)}
+    moves = {"share": DISHONEST, "moves": last.estimate.manipulation_bound(DISHONEST)}
     return shown, twin | {"manipulation_bound": moves}
 
 
@@ -114,7 +122,7 @@ def _by_tag(
     reader: PointReader, plan: Plan, metric: Metric, params: Params, last: Point | None
 ) -> dict[str, list[Point]]:
     """Points per tag: those asked for, then those with most reports, as many as can be told apart."""
-    points = reader.points(plan, metric.name, params.rounds, params.confidence, by=params.by)
+    points = reader.points(plan, metric.name, params.rounds, params.confidence, params.by, per=params.period)
     by_tag: dict[str, list[Point]] = {}
     for point in comparable(points, last):
         by_tag.setdefault(point.segment[params.by], []).append(point)
@@ -126,10 +134,12 @@ def _by_tag(
 
 def _mean_row(point: Point, tag: str = "", year: bool = True) -> dict[str, str]:
     """A line of a table."""
-    estimate, digits = point.estimate, labels.decimals(point.half_width)
+    estimate, digits = point.shown, decimals(point.half_width)
     return {
         "tag": tag,
-        "round": str(point.round),
+        "rounds": f"round {point.round}"
+        if point.round == point.to
+        else f"rounds {point.round} to {point.to}",
         "begins": labels.moment(point.start, year),
         "when": labels.span(point.start, point.end),
         "value": labels.number(estimate.value, digits),
@@ -179,16 +189,19 @@ def _histogram(
     twin: dict[str, Any] = {
         "segment": segment,
         "round": chosen.round if chosen else None,
+        "from": chosen.round if chosen else None,
+        "to": chosen.to if chosen else None,
         "state": chosen.state if chosen else None,
         "histogram": None,
         "medians": [point.to_dict() for point in points],
     }
-    result = chosen and reader.histogram(plan, chosen, params.confidence, segment)
+    result = chosen and reader.histogram(chosen, params.confidence)
     if not chosen or not result or not isinstance(result.estimate, HistogramEstimate):
         return {}, twin
     place = points.index(chosen)
     marks = [mark(point) for point in reversed(points)]
-    label = f"median of {metric.name} per round, with its {params.confidence} % interval"
+    per = f"per {period_name(plan, params.period)}"
+    label = f"{TRENDS[metric.kind]} of {metric.name} {per}, with its {params.confidence} % interval"
     balance = result.balance
     pictures, shares = _shares(result, result.estimate, params)
     shown = {
@@ -208,7 +221,7 @@ def _histogram(
         "chosen": chosen,
         "later": params.query(round=points[place - 1].round) if place else "",
         "earlier": params.query(round=points[place + 1].round) if place + 1 < len(points) else "",
-        "medians": charts.series([charts.Line(marks)], label, labels.plural(metric.unit)),
+        "medians": charts.series([charts.Line(marks)], label, labels.plural(chosen.shown.unit)),
         "uneven": labels.uneven(result.metric, balance) if balance and not balance.even else "",
         "uneven_means": labels.UNEVEN_MEANS,
     }
@@ -219,20 +232,22 @@ def _shares(result: Result, histogram: HistogramEstimate, params: Params) -> Par
     """Charts and tables of one histogram, and the numbers behind them."""
     metric, buckets, projected = result.metric, histogram.buckets, norm_sub(histogram)
     unit = labels.plural(metric.unit)
-    below = cumulative(metric, result.counts, histogram.confidence)
-    quantiles = [below.quantile(level) for level in QUANTILES]
+    below = None if metric.labels else cumulative(metric, result.counts, histogram.confidence)
+    quantiles = [below.quantile(level) for level in QUANTILES] if below else []
     widest = max(bucket.half_width for bucket in buckets)
     asked = [bucket for bucket in buckets if bucket.reports]
     heaviest = max(asked, key=lambda bucket: bucket.value)
     per_bucket = (
-        f"share of devices per bucket of {metric.name}, with simultaneous {params.confidence} % intervals"
+        f"share of devices per {'label' if metric.labels else 'bucket'} of {metric.name}, "
+        f"with simultaneous {params.confidence} % intervals"
     )
+    among = "devices with a value" if metric.absent else "devices"
     at_or_below = (
-        f"share of devices at or below each value of {metric.name}, with a {params.confidence} % band"
+        f"share of {among} at or below each value of {metric.name}, with a {params.confidence} % band"
     )
     rows = []
     for bucket, share in zip(buckets, projected, strict=True):
-        digits = labels.decimals(100 * bucket.half_width)
+        digits = decimals(100 * bucket.half_width)
         rows.append(
             {
                 "bucket": _bucket_name(bucket),
@@ -246,7 +261,8 @@ def _shares(result: Result, histogram: HistogramEstimate, params: Params) -> Par
         )
     shown = {
         "chart": charts.histogram(histogram.edges, bars(histogram), per_bucket, unit),
-        "below": charts.cumulative(below, quantiles, at_or_below, unit),
+        "absent": rows[-1] if metric.absent else None,
+        "below": charts.cumulative(below, quantiles, at_or_below, unit) if below else "",
         "quantiles": [
             {
                 "name": "median" if quantile.level == 0.5 else f"{100 * quantile.level:g} %",
@@ -267,27 +283,29 @@ def _shares(result: Result, histogram: HistogramEstimate, params: Params) -> Par
     twin = {
         "norm_sub": list(projected),
         "quantiles": [quantile.to_dict() for quantile in quantiles],
-        "cumulative": below.to_dict(),
+        "cumulative": below.to_dict() if below else None,
     }
     return shown, twin
 
 
 def bars(histogram: HistogramEstimate) -> list[charts.Bar]:
-    """The buckets as they are drawn."""
+    """The buckets as they are drawn; that of devices without a value is not."""
     drawn = []
     for bucket, share in zip(histogram.buckets, norm_sub(histogram), strict=True):
+        if bucket.label == ABSENT:
+            continue
         ends = labels.between(100 * bucket.lower, 100 * bucket.upper)
         value = bucket.value if bucket.reports else 0.0
         raw = labels.percent(value, bucket.half_width) if bucket.reports else "unknown"
         projected = labels.percent(share, bucket.half_width)
         tip = (
-            f"{_bucket_name(bucket)} {labels.plural(histogram.unit)}\n"
+            f"{_bucket_name(bucket)} {'' if bucket.label else labels.plural(histogram.unit)}\n"
             f"{raw} ({ends} %), Norm-Sub {projected}, {bucket.reports:,} reports"
         )
-        drawn.append(charts.Bar(value, bucket.lower, bucket.upper, share, tip))
+        drawn.append(charts.Bar(value, bucket.lower, bucket.upper, share, tip, bucket.label))
     return drawn
 
 
 def _bucket_name(bucket: Estimate) -> str:
     left, right = bucket.edges or (0.0, 0.0)
-    return f"{labels.rounded(left, 6)} to {labels.rounded(right, 6)}"
+    return bucket.label or f"{labels.rounded(left, 6)} to {labels.rounded(right, 6)}"

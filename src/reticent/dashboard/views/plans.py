@@ -13,7 +13,7 @@ from markupsafe import Markup
 from reticent.dashboard import charts, labels
 from reticent.dashboard.params import Params
 from reticent.dashboard.points import Point, PointReader, comparable, latest
-from reticent.dashboard.views import View, headline, mark
+from reticent.dashboard.views import TRENDS, View, headline, mark, period_name
 from reticent.dashboard.views.metric import bars
 from reticent.estimates import HistogramEstimate
 from reticent.plan import Metric, Plan, PrivacyCard, lint, plan_tracking
@@ -63,6 +63,7 @@ def overview(reader: PointReader) -> View:
                 "owner": plan.owner,
                 "expires": plan.expires.isoformat() if plan.expires else None,
                 "round_seconds": plan.round_seconds,
+                "window_rounds": plan.answers.window or None,
                 "open_rounds": len(open_rounds),
                 "hints": problems,
                 "metrics": [twin for _, twin in cards],
@@ -72,6 +73,7 @@ def overview(reader: PointReader) -> View:
             {
                 "plan": plan,
                 "round": labels.duration(plan.round_seconds),
+                "window": labels.duration(plan.answers.window * plan.round_seconds),
                 "last_sealed": last_sealed and f"{last_sealed['reports']:,}",
                 "open_rounds": len(open_rounds),
                 "open_reports": f"{sum(info['reports'] for info in open_rounds):,}",
@@ -104,15 +106,17 @@ def _metric_card(
     path = f"/plans/{plan.name}/metrics/{metric.name}"
     if last is None:
         return {"metric": metric, "path": path, "headline": None}, twin
+    period = period_name(plan)
     marks, shape = [mark(point) for point in reversed(same)], Markup()
-    what, frame = ("mean", charts.SPARK) if metric.kind == "mean" else ("median", charts.HALF_SPARK)
-    if metric.kind == "histogram":
-        result = reader.histogram(plan, last, CONFIDENCE)
+    what, frame = TRENDS[metric.kind], charts.SPARK
+    if metric.mechanism.kind == "histogram":
+        frame = charts.HALF_SPARK
+        result = reader.histogram(last, CONFIDENCE)
         if result is not None and isinstance(result.estimate, HistogramEstimate):
-            label = f"how {metric.name} is spread over devices, latest round"
+            label = f"how {metric.name} is spread over devices, latest {period}"
             shape = charts.small_histogram(result.estimate.edges, bars(result.estimate), label)
     newest_open = next((point for point in same if point.provisional), None)
-    label = f"{what} of {metric.name} over {len(marks)} rounds, with its interval"
+    label = f"{what} of {metric.name} over {len(marks)} {period}s, with its interval"
     card = {
         "metric": metric,
         "path": path,
@@ -120,7 +124,9 @@ def _metric_card(
         "open": headline(newest_open) if newest_open and newest_open is not last else None,
         "spark": charts.spark(marks, label, frame),
         "shape": shape,
-        "rounds": len(same),
+        "trend": what,
+        "periods": f"{len(same)} {period}{'s' if len(same) != 1 else ''}",
+        "period": period,
     }
     return card, twin
 
@@ -174,6 +180,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
             "expires": plan.expires.isoformat() if plan.expires else None,
             "round_seconds": plan.round_seconds,
             "grace_seconds": plan.grace_seconds,
+            "window_rounds": plan.answers.window or None,
             "report_bytes": plan.report_bytes,
             "segments": {segment.name: list(segment.tags) for segment in plan.segments},
             "metrics": [twin for _, twin in asked],
@@ -189,6 +196,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
             "versions": versions,
             "round": labels.duration(plan.round_seconds),
             "grace": labels.duration(plan.grace_seconds),
+            "window": labels.duration(plan.answers.window * plan.round_seconds),
             "metrics": [shown for shown, _ in asked],
             "groups": [
                 {
@@ -237,8 +245,8 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
         "metric": metric,
         "path": f"/plans/{plan.name}/metrics/{metric.name}",
         "mechanism": mechanism.summary,
-        "range": f"0 to {labels.rounded(top, 6)} {labels.plural(metric.unit)}".strip(),
-        "epsilon": labels.rounded(epsilon),
+        "range": metric.range_in_words(f"{labels.rounded(top, 6)} {labels.plural(metric.unit)}".strip()),
+        "epsilon": printed(epsilon),
         "flip": labels.percent(flip),
         "losses": card.figures(losses),
     }
@@ -248,6 +256,8 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
         "unit": metric.unit,
         "description": metric.description,
         "max_value": top,
+        "labels": list(metric.labels),
+        "absent": metric.absent,
         "mechanism": mechanism.summary,
         "epsilon": epsilon,
         "flip": flip,

@@ -9,6 +9,7 @@ Does a client keep the promises of a plan's privacy card?
     attacks        events fixed beforehand, for devices that never change
     changes        the round of a change, a change against none, values that return
     blind          events that are learned, and what must not depend on values at all
+    windows        sampled answers: exact losses of one window and of two
     consistency    repeating oneself, and saying nothing beside the bits
     run            all of it together, and its picture
 
@@ -27,6 +28,18 @@ from reticent.errors import MissingExtraError
 if find_spec("scipy") is None:
     raise MissingExtraError("estimates", "scipy")
 
+from reticent.lab.audit.attacks import Attack, Event, Mark, attacks_on
+from reticent.lab.audit.bounds import (
+    Attacked,
+    Comparison,
+    Fault,
+    at_least,
+    expected_lower,
+    judge,
+    noticed_faults,
+    ratio_bounds,
+)
+from reticent.lab.audit.changes import compare_changes
 from reticent.lab.audit.clients import (
     Client,
     CommandClient,
@@ -35,17 +48,61 @@ from reticent.lab.audit.clients import (
     Participant,
     SdkClient,
 )
+from reticent.lab.audit.consistency import check_conduct
+from reticent.lab.audit.enumeration import Check, check_structure, enumerate_plan, worst_pair
+from reticent.lab.audit.exact import Enumerated, Ratio, loss_of_constant, loss_of_switch, loss_of_width
 from reticent.lab.audit.run import Audit, audit, draw, first_round_of
+from reticent.lab.audit.scenarios import Sample, World, histories
+from reticent.lab.audit.windows import (
+    Law,
+    Table,
+    TableDraws,
+    loss_of_laws,
+    window_laws,
+    windows_are_independent,
+)
 
 __all__ = [
+    "Attack",
+    "Attacked",
     "Audit",
+    "Check",
     "Client",
     "CommandClient",
+    "Comparison",
     "CoreClient",
     "CoreParticipant",
+    "Enumerated",
+    "Event",
+    "Fault",
+    "Law",
+    "Mark",
     "Participant",
+    "Ratio",
+    "Sample",
     "SdkClient",
+    "Table",
+    "TableDraws",
+    "World",
+    "at_least",
+    "attacks_on",
     "audit",
+    "check_conduct",
+    "check_structure",
+    "compare_changes",
     "draw",
+    "enumerate_plan",
+    "expected_lower",
     "first_round_of",
+    "histories",
+    "judge",
+    "loss_of_constant",
+    "loss_of_laws",
+    "loss_of_switch",
+    "loss_of_width",
+    "noticed_faults",
+    "ratio_bounds",
+    "window_laws",
+    "windows_are_independent",
+    "worst_pair",
 ]

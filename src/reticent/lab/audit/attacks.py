@@ -10,10 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from reticent.lab.audit.bounds import SURE, Comparison, Floats, expected_lower
-from reticent.lab.audit.enumeration import ALL_ROUNDS, ONE_ROUND, constant_over, remembered
+from reticent.lab.audit.bounds import SURE, Comparison, Fault, Floats, expected_lower
+from reticent.lab.audit.enumeration import (
+    ALL_ROUNDS,
+    ONE_ROUND,
+    ONE_WINDOW,
+    SHORT,
+    TWO_WINDOWS,
+    constant_over,
+    remembered,
+)
 from reticent.lab.audit.exact import Enumerated
-from reticent.lab.audit.scenarios import Aim, Histories, Sample, informative
+from reticent.lab.audit.scenarios import Aim, Histories, Sample
 from reticent.mechanisms import SCALE
 from reticent.plan import Metric, Plan
 
@@ -33,14 +41,16 @@ class Mark:
     first: float
     """The chance that the wanted answer is remembered in the first history."""
     second: float
+    column: int = 0
+    """The first round it is looked at; of sampled answers, the window."""
 
 
-def marks_of(plan: Plan, metric: Metric, first: Aim, second: Aim) -> tuple[Mark, ...]:
+def marks_of(plan: Plan, metric: Metric, first: Aim, second: Aim, column: int) -> tuple[Mark, ...]:
     """The bits of a metric whose chances differ between two of its values: the first two, or the only one."""
     chances = chance_of_first(metric, first), chance_of_first(metric, second)
     offset, flip = plan.offset(metric.name), float(metric.flip.probability)
     return tuple(
-        Mark(metric.name, offset + bit, 1 - bit, flip, *chances) for bit in range(min(metric.bits, 2))
+        Mark(metric.name, offset + bit, 1 - bit, flip, *chances, column) for bit in range(min(metric.bits, 2))
     )
 
 
@@ -75,40 +85,52 @@ class Attack:
 
 
 def attacks_on(plan: Plan, told: Histories, exact: Sequence[Enumerated]) -> Iterator[Attack]:
-    """Every attack on devices that never change, in both directions."""
+    """
+    Every attack on devices that never change, in both directions.
+
+    Where a report answers some metrics only, those of the largest ε stand for the whole plan, among the
+    devices that were asked about them all.
+    """
     losses = {(loss.subject, loss.what): loss for loss in exact}
     short, long = told.worlds[0].rounds, told.worlds[told.long].rounds
+    sampled = plan.answers.sampled
 
     def both(
-        subject: str, what: str, pair: tuple[int, int], metrics: Sequence[Metric], rounds: int, far: int = 0
+        subject: str, what: str, metrics: Sequence[Metric], rounds: int, far: int = 0, columns: int = 1
     ) -> Iterator[Attack]:
         loss = losses[subject, what]
+        pair = told.of_metric(plan, metrics[0]) if subject in plan.by_name else told.joint
         for first, second in (pair, pair[::-1]):
             here, there = told.worlds[first].states[0], told.worlds[second].states[0]
             marks = [
                 mark
+                for column in range(columns)
                 for metric in metrics
-                for mark in marks_of(plan, metric, here[metric.name], there[metric.name])
+                for mark in marks_of(plan, metric, here[metric.name], there[metric.name], column)
             ]
             yield Attack(
                 subject, what, loss.claim, loss.loss, first + far, second + far, rounds, tuple(marks)
             )
 
-    for metric in plan.metrics:
-        pair = told.of_metric(plan, metric)
-        yield from both(metric.name, ONE_ROUND, pair, [metric], 1)
-        for rounds, far in dict.fromkeys([(short, 0), (long, told.long)]):
-            if rounds > 1:
-                yield from both(metric.name, constant_over(rounds), pair, [metric], rounds, far)
-    subjects = {
-        f"group {group.name}": [plan.by_name[name] for name in group.metrics] for group in plan.groups
-    }
+    subjects: dict[str, Sequence[Metric]] = {metric.name: [metric] for metric in plan.metrics}
+    if plan.asked == len(plan.metrics):
+        for group in plan.groups:
+            subjects[f"group {group.name}"] = [plan.by_name[name] for name in group.metrics]
     if len(plan.metrics) > 1:
-        subjects["whole plan"] = list(plan.metrics)
+        by_loss = sorted(plan.metrics, key=lambda metric: -metric.mechanism.epsilon)
+        subjects["whole plan"] = by_loss[: plan.asked] if sampled else plan.metrics
     for subject, metrics in subjects.items():
-        yield from both(subject, ONE_ROUND, told.joint, metrics, 1)
-        if long > 1:
-            yield from both(subject, ALL_ROUNDS, told.joint, metrics, long, told.long)
+        if sampled:
+            for columns, what in ((1, ONE_WINDOW), (2, TWO_WINDOWS)):
+                yield from both(subject, what, metrics, 1, columns=columns)
+            continue
+        yield from both(subject, ONE_ROUND, metrics, 1)
+        if subject in plan.by_name:
+            for rounds, far in dict.fromkeys([(short, 0), (long, told.long)]):
+                if rounds > 1:
+                    yield from both(subject, constant_over(rounds), metrics, rounds, far)
+        elif long > 1:
+            yield from both(subject, ALL_ROUNDS, metrics, long, told.long)
 
 
 class Event:
@@ -135,7 +157,8 @@ class Event:
         """How many of the informed devices show the event."""
         shown = informed.copy()
         for mark, accepted in zip(self.attack.marks, self.accepted, strict=True):
-            agrees = sample.answered(mark.position, mark.wanted)[:, : self.attack.rounds]
+            looked_at = slice(mark.column, mark.column + self.attack.rounds)
+            agrees = sample.answered(mark.position, mark.wanted)[:, looked_at]
             shown &= accepted[agrees.sum(axis=1)]
         return int(shown.sum())
 
@@ -154,6 +177,18 @@ class Event:
         there = chance([mark.second for mark in self.attack.marks])
         lower = expected_lower(here, self.devices, there, self.other_devices, together, luck=SURE)
         return bool(lower > self.attack.claim)
+
+    def redrawn(self) -> Fault:
+        """The chances of the event if each round had an answer of its own."""
+        chances = []
+        for side in ("first", "second"):
+            laws = []
+            for mark in self.attack.marks:
+                memo = getattr(mark, side)
+                shown = memo * (1 - mark.flip) + (1 - memo) * mark.flip
+                laws.append(binom.pmf(np.arange(self.attack.rounds + 1), self.attack.rounds, shown))
+            chances.append(_chance(laws, self.accepted))
+        return Fault("draws its answers anew in each round", *chances)
 
 
 def _law(flip: float, memo: float, rounds: int) -> Floats:
@@ -183,15 +218,17 @@ def _chance(laws: Sequence[Floats], accepted: Sequence[NDArray[np.bool_]]) -> fl
 
 def compare_steady(plan: Plan, attacks: Sequence[Attack], samples: Sequence[Sample]) -> Iterator[Comparison]:
     """Count each event in both of its histories, among devices whose cohort tells the values apart."""
-    informed = {metric.name: informative(metric.mechanism) for metric in plan.metrics}
     for attack in attacks:
         pair = samples[attack.first], samples[attack.second]
-        usable = np.logical_and.reduce([informed[mark.metric] for mark in attack.marks])
-        masks = [usable[sample.cohorts] for sample in pair]
+        masks = [
+            np.logical_and.reduce([sample.informed(plan, mark.metric, mark.column) for mark in attack.marks])
+            for sample in pair
+        ]
         devices, other_devices = (int(mask.sum()) for mask in masks)
         event = Event(attack, devices, other_devices)
         hits, other_hits = (event.hits(sample, mask) for sample, mask in zip(pair, masks, strict=True))
         yield Comparison(
             attack.subject, attack.what, attack.claim, attack.exact, hits, devices, other_hits, other_devices,
             event.notices if math.isfinite(attack.claim) else None,
+            event.redrawn() if attack.rounds > SHORT else None,
         )  # fmt: skip

@@ -3,62 +3,109 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binom
 
-from reticent.lab.audit.bounds import Comparison, expected_lower
-from reticent.lab.audit.enumeration import ALL_ROUNDS, MOST_COUNTERS
+from reticent.lab.audit.bounds import Comparison, Fault, expected_lower
+from reticent.lab.audit.enumeration import ALL_ROUNDS, TWO_WINDOWS
 from reticent.lab.audit.exact import Enumerated
-from reticent.lab.audit.scenarios import Histories, Sample, informative
-from reticent.plan import Plan
+from reticent.lab.audit.scenarios import Histories, Sample
+from reticent.mechanisms import SCALE
+from reticent.plan import Metric, Plan
 
 Shown = NDArray[np.bool_]
+_Columns = tuple[str, NDArray[Any], NDArray[Any]]
 
 
-def compare_envelopes(samples: Sequence[Sample]) -> Iterator[Comparison]:
+def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Comparison]:
     """
     Claim: none. Each history against the next one, in both directions.
 
     A loss above 0, at the audit's confidence, means that something other than the answer bits speaks of
-    values. Silence in any of the rounds that both have is an event fixed beforehand. For sizes and ids the
-    event is chosen on the first half of the devices and counted on the second.
+    values. Silence in any of the rounds that both have is an event fixed beforehand. For the others, the event
+    is chosen on the first half of the devices and counted on the second: the outcomes that were commoner here,
+    and of the id the bit that differed most.
     """
     for first, second in pairwise(samples):
         for here, there in ((first, second), (second, first)):
             rounds = min(here.silent.shape[1], there.silent.shape[1])
-            silent, other_silent = (
-                np.asarray(sample.silent[:, :rounds].any(axis=1)) for sample in (here, there)
-            )
-            # The sizes that were commoner here in the first halves.
-            (learn, judge), (other_learn, other_judge) = _split(here.sizes[:, 0]), _split(there.sizes[:, 0])
-            sizes = [
-                size
-                for size in np.unique(np.concatenate([learn, other_learn]))
-                if np.mean(learn == size) > np.mean(other_learn == size)
+            silent, other = (np.asarray(sample.silent[:, :rounds].any(axis=1)) for sample in (here, there))
+            yield _compare("report", "silence", silent, other, Fault("is silent by its value"))
+            shown: list[tuple[str, NDArray[Any], NDArray[Any]]] = [
+                ("size of a report", here.sizes[:, 0], there.sizes[:, 0])
             ]
-            # The bit of the id that differed most in the first halves.
-            (ids, judged), (other_ids, other_judged) = (
+            if plan.answers.sampled:
+                shown.append(("round that is answered", here.picks[:, 0], there.picks[:, 0]))
+            if plan.asked_bytes:
+                asked, other_asked = _codes([sample.asked[:, 0] for sample in (here, there)])
+                shown.append(("metrics that are asked", asked, other_asked))
+            for what, column, other_column in shown:
+                (learn, judge), (other_learn, other_judge) = _split(column), _split(other_column)
+                commoner = [
+                    outcome
+                    for outcome in np.unique(np.concatenate([learn, other_learn]))
+                    if np.mean(learn == outcome) > np.mean(other_learn == outcome)
+                ]
+                judged, other_judged = np.isin(judge, commoner), np.isin(other_judge, commoner)
+                fault = Fault(f"chooses the {what} by its value")
+                yield _compare("report", what, judged, other_judged, fault)
+            (learn, judge), (other_learn, other_judge) = (
                 _split(np.unpackbits(sample.ids, axis=1)) for sample in (here, there)
             )
-            gaps = ids.mean(axis=0) - other_ids.mean(axis=0)
+            gaps = learn.mean(axis=0) - other_learn.mean(axis=0)
             place = int(np.argmax(np.abs(gaps)))
             wanted = gaps[place] > 0
-            for what, shown, other in (
-                ("silence", silent, other_silent),
-                ("size of a report", np.isin(judge, sizes), np.isin(other_judge, sizes)),
-                ("bits of the id", judged[:, place] == wanted, other_judged[:, place] == wanted),
-            ):
-                yield Comparison(
-                    "report", what, 0.0, None, int(shown.sum()), len(shown), int(other.sum()), len(other)
-                )
+            judged, other_judged = judge[:, place] == wanted, other_judge[:, place] == wanted
+            fault = Fault("chooses a bit of the id by its value")
+            yield _compare("report", "bits of the id", judged, other_judged, fault)
+
+
+def compare_links(plan: Plan, told: Histories, samples: Sequence[Sample]) -> Iterator[Comparison]:
+    """
+    Claim: none. What a device sends in a window must not depend on what it sent in the one before.
+
+    Half of the devices of a steady world are compared with themselves: is the second window like the first?
+    The others in pairs: is the second window of one device like the first of another? With draws that are fresh
+    in each window, both are equally likely.
+    """
+    for sample in samples[: told.steady] if plan.answers.sampled else ():
+        columns: list[tuple[str, NDArray[Any]]] = [
+            ("bits", sample.bits),
+            ("round that is answered", sample.picks),
+        ]
+        columns += [("cohort", sample.cohorts)] if plan.uses_cohort else []
+        columns += [("metrics that are asked", sample.asked)] if plan.asked_bytes else []
+        for what, column in columns:
+            first, second = _codes([column[:, 0], column[:, 1]])
+            (own, others), (own_next, others_next) = _split(first), _split(second)
+            even = len(others) // 2 * 2
+            alike, alike_others = own == own_next, others[0:even:2] == others_next[1:even:2]
+            repeats = Fault(f"repeats the {what} of the window before", 1.0, float(np.mean(alike_others)))
+            yield _compare("two windows", f"linked by {what}", alike, alike_others, repeats)
+            yield _compare("two windows", f"linked by {what}", ~alike, ~alike_others)
+
+
+def _codes(columns: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
+    """Several columns of numbers, or of rows of bytes: each as one number per device, equal where they are."""
+    rows = np.concatenate(columns).reshape(sum(map(len, columns)), -1)
+    codes = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    return np.split(codes, np.cumsum([len(column) for column in columns])[:-1])
 
 
 def _split(column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     middle = len(column) // 2
     return column[:middle], column[middle:]
+
+
+def _compare(subject: str, what: str, shown: Shown, other: Shown, fault: Fault | None = None) -> Comparison:
+    """How often an event came up here and there, under a claim of nothing."""
+    return Comparison(
+        subject, what, 0.0, None, int(shown.sum()), len(shown), int(other.sum()), len(other), fault=fault
+    )
 
 
 def compare_pairs(plan: Plan, told: Histories, samples: Sequence[Sample]) -> Iterator[Comparison]:
@@ -67,29 +114,43 @@ def compare_pairs(plan: Plan, told: Histories, samples: Sequence[Sample]) -> Ite
 
     Every claim about several metrics rests on it: a draw, an alpha or a flip that two metrics share shows
     here. Bits are compared in one round of a steady world, and by what most rounds say in the middle world,
-    where devices differ in how they round. In plans with many metrics only neighbours are compared.
+    where devices differ in how they round. All pairs of metrics are compared.
     """
-    pairs = combinations if len(plan.metrics) <= MOST_COUNTERS else lambda metrics, _: pairwise(metrics)
     joined = [(metric, metric) for metric in plan.metrics if metric.bits > 1]
-    for a, b in [*joined, *pairs(plan.metrics, 2)]:
-        subject = a.name if a is b else f"{a.name} and {b.name}"
-        place, other_place = plan.offset(a.name), plan.offset(b.name) + (a is b)
-        usable = informative(a.mechanism) & informative(b.mechanism)
-        for world, rounds in ((0, 1), (told.middle, 0)):
-            if world is None:
-                continue
-            sample = samples[world]
-            length = rounds or sample.silent.shape[1]
-            known = usable[sample.cohorts]
-            one, other = (
-                2 * sample.answered(bit, 1)[known, :length].sum(axis=1) > length
-                for bit in (place, other_place)
-            )
-            for here in (one, ~one):
-                yield Comparison(
-                    subject, "dependent answers", 0.0, None,
-                    int((here & other).sum()), int(here.sum()), int((~here & other).sum()), int((~here).sum()),
-                )  # fmt: skip
+    worlds = [(samples[0], 1)]
+    if told.middle is not None:
+        rounds = 1 if plan.answers.sampled else told.worlds[told.middle].rounds
+        worlds.append((samples[told.middle], rounds))
+    for sample, length in worlds:
+        mostly = {  # whether most rounds say 1, by the bit's place
+            place: 2 * sample.answered(place, 1)[:, :length].sum(axis=1) > length
+            for metric in plan.metrics
+            for place in range(plan.offset(metric.name), plan.offset(metric.name) + min(metric.bits, 2))
+        }
+        informed = {metric.name: sample.informed(plan, metric.name) for metric in plan.metrics}
+        for a, b in [*joined, *combinations(plan.metrics, 2)]:
+            subject = a.name if a is b else f"{a.name} and {b.name}"
+            known = informed[a.name] & informed[b.name]
+            one, other = mostly[plan.offset(a.name)][known], mostly[plan.offset(b.name) + (a is b)][known]
+            fault: Fault | None = Fault("draws two answers of a report together")
+            if sample is not samples[0]:
+                fault = _rounded_alike(a, b, length)
+            yield _compare(subject, "dependent answers", other[one], other[~one], fault)
+            yield _compare(subject, "dependent answers", other[~one], other[one])
+
+
+def _rounded_alike(a: Metric, b: Metric, rounds: int) -> Fault | None:
+    """What most rounds would say of two means halfway between cells, if one alpha served both."""
+    if not (a.mechanism.grid and b.mechanism.grid):
+        return None
+    up, down = [], []
+    for metric in (a, b):
+        kept = float(binom.cdf((rounds - 1) // 2, rounds, float(metric.flip.probability)))
+        one = 1 - metric.mechanism.response.low / SCALE
+        up.append(one * kept + (1 - one) * (1 - kept))
+        down.append((1 - one) * kept + one * (1 - kept))
+    both, other = up[0] * up[1] + down[0] * down[1], (1 - up[0]) * up[1] + (1 - down[0]) * down[1]
+    return Fault("rounds two metrics together", both / (up[0] + down[0]), other / (2 - up[0] - down[0]))
 
 
 MOST_BITS = 12
@@ -100,29 +161,39 @@ def compare_learned(
     plan: Plan, told: Histories, samples: Sequence[Sample], exact: Sequence[Enumerated]
 ) -> Iterator[Comparison]:
     """
-    All bits of a device together, each by what most of its rounds say.
+    All bits of a device together: each by what most of its rounds say, or by what each of two windows says.
 
     The other attacks know what to look for; this one finds out, so it also sees dependent answers
     and should not. The outcomes to look for are chosen on the first half of the devices, and counted on
-    the second. Claim: that of the whole plan for a device that never changes.
+    the second. Claim: that of the whole plan for a device that never changes; where answers are sampled, that
+    of two windows, for any two histories.
     """
-    loss = next(claim for claim in exact if (claim.subject, claim.what) == ("whole plan", ALL_ROUNDS))
+    sampled, places = plan.answers.sampled, range(min(plan.bits, MOST_BITS))
+    claimed = TWO_WINDOWS if sampled else ALL_ROUNDS
+    loss = next(claim for claim in exact if (claim.subject, claim.what) == ("whole plan", claimed))
     pairs = list(dict.fromkeys([*pairwise(range(told.steady)), told.joint]))
     pairs += [(second, first) for first, second in pairs]
-    codes = []  # one number per device: its first bits, each as most rounds have it
+    if sampled:
+        pairs = list(permutations(range(len(samples)), 2))
+    codes = []  # one number per device, made of its first bits
     for sample in samples:
         code = np.zeros(sample.devices, dtype=np.int64)
-        for place in range(min(plan.bits, MOST_BITS)):
-            code = code * 2 + (2 * sample.answered(place, 1).sum(axis=1) > sample.silent.shape[1])
+        for place in places[: MOST_BITS // 2] if sampled else places:
+            ones = sample.answered(place, 1)
+            bits = ones.T if sampled else [2 * ones.sum(axis=1) > ones.shape[1]]
+            for bit in bits:
+                code = code * 2 + bit
         codes.append(code)
     for far in {0, told.long}:
         for first, second in pairs:
-            halves = [_split(codes[place + far]) for place in (first, second)]
-            (learn, judge), (other_learn, other_judge) = halves
+            (learn, judge), (other_learn, other_judge) = (
+                _split(codes[place + far]) for place in (first, second)
+            )
             event = learned_event(learn, other_learn, 1 << MOST_BITS)
+            shown, other = event[judge], event[other_judge]
             yield Comparison(
-                "whole plan", "constant, learned event", loss.claim, loss.loss,
-                int(event[judge].sum()), len(judge), int(event[other_judge].sum()), len(other_judge),
+                "whole plan", f"{TWO_WINDOWS if sampled else 'constant'}, learned event", loss.claim, loss.loss,
+                int(shown.sum()), len(shown), int(other.sum()), len(other),
             )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
 import numpy as np
@@ -24,32 +25,24 @@ TYPICAL_EVENTS = 200
 
 _FARTHEST = 60.0
 _MOST_EXCESS = 16.0
+_SHARES = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """ln of the ratio of an event's chances under two histories: an estimate, and where it must lie."""
-
-    estimate: float
-    lower: float
-    """Never below 0: so much is lost at least, at the declared confidence."""
-    upper: float
-
-
-def ratio_bound(
-    hits: int,
-    devices: int,
-    other_hits: int,
-    other_devices: int,
+def ratio_bounds(
+    hits: Any,
+    devices: Any,
+    other_hits: Any,
+    other_devices: Any,
     together: int,
     false_alarm: float = FALSE_ALARM,
-) -> Bound:
+) -> tuple[Floats, Floats, Floats]:
     """
-    A loss of at least `lower`, from an event that was chosen before these devices were looked at.
+    Ln of the ratio of an event's chances under two histories: the estimate, and the ends between which it lies.
 
-    With P and Q the chances of the event under the two histories, every claim of ε says P ≤ e^ε Q. A ratio
-    e^λ is refuted when the best pair (P, e^-λ P) is less likely than the shares that were seen, by a factor
-    of more than e^c:
+    The reports lose at least the lower end, if the event was chosen before these devices were looked at; numbers
+    or arrays. With P and Q the chances of the event under the two histories, every claim of ε says P ≤ e^ε Q.
+    A ratio e^λ is refuted when the best pair (P, e^-λ P) is less likely than the shares that were seen, by a
+    factor of more than e^c:
 
         min over P of  n·KL(share ‖ P) + n'·KL(other share ‖ e^-λ P)  ≥  c,     (1 + c) e^-c = α/(2E),
 
@@ -58,31 +51,29 @@ def ratio_bound(
     unlike ones with P their mean); the devices are independent, so their sum reaches c with chance
     (1 + c) e^-c at most. Hence all E bounds hold together with chance 1 - α (Bonferroni).
 
-    >>> bound = ratio_bound(700, 1000, 300, 1000, together=1)
-    >>> round(bound.lower, 2) < round(math.log(7 / 3), 2) < round(bound.upper, 2)
+    >>> estimate, lower, upper = ratio_bounds(700, 1000, 300, 1000, together=1)
+    >>> bool(lower < estimate == math.log(7 / 3) < upper)
     True
     """
-    if not devices or not other_devices:
-        return Bound(0.0, 0.0, math.inf)
+    ones, others = np.asarray(hits, np.float64), np.asarray(other_hits, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        estimate = float(np.log(np.float64(hits) * other_devices) - np.log(np.float64(other_hits) * devices))
-    lower = float(_least(hits, devices, other_hits, other_devices, together, false_alarm))
-    upper = -float(_least(other_hits, other_devices, hits, devices, together, false_alarm))
-    return Bound(
-        0.0 if math.isnan(estimate) else estimate,
-        max(0.0, lower),
-        math.inf if upper >= _FARTHEST else upper,
-    )
+        estimate = np.nan_to_num(
+            np.log(ones * other_devices) - np.log(others * devices), posinf=np.inf, neginf=-np.inf
+        )
+    lower = np.maximum(_least(ones, devices, others, other_devices, together, false_alarm), 0.0)
+    upper = -_least(others, other_devices, ones, devices, together, false_alarm)
+    upper = np.where(upper >= _FARTHEST, np.inf, upper)
+    nobody = np.logical_or(np.equal(devices, 0), np.equal(other_devices, 0))
+    return np.where(nobody, 0.0, estimate), np.where(nobody, 0.0, lower), np.where(nobody, np.inf, upper)
 
 
 def _least(
-    hits: Any, devices: int, other_hits: Any, other_devices: int, together: int, false_alarm: float
+    ones: Floats, devices: Any, others: Floats, other_devices: Any, together: int, false_alarm: float
 ) -> Floats:
-    """The smallest ln of a ratio that is not refuted, by bisection; numbers or arrays of hits."""
-    ones, others = np.asarray(hits, np.float64), np.asarray(other_hits, np.float64)
+    """The smallest ln of a ratio that is not refuted, by bisection; numbers or arrays."""
     limit = float(gammainccinv(2, false_alarm / (2 * together)))
-    best = _likelihood(ones, devices, ones / devices) + _likelihood(
-        others, other_devices, others / other_devices
+    best = _likelihood(ones, devices, ones / np.maximum(devices, 1)) + _likelihood(
+        others, other_devices, others / np.maximum(other_devices, 1)
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         estimate = np.nan_to_num(
@@ -96,7 +87,8 @@ def _least(
         # The likeliest P' under P = ratio·P' solves A·P'² - B·P' + C = 0; its smaller root, stably.
         square, constant = ratio * (devices + other_devices), ones + others
         linear = ratio * (devices + others) + ones + other_devices
-        other = 2 * constant / (linear + np.sqrt(np.maximum(linear**2 - 4 * square * constant, 0)))
+        root = np.sqrt(np.maximum(linear**2 - 4 * square * constant, 0))
+        other = 2 * constant / np.maximum(linear + root, 1e-300)
         seen = _likelihood(ones, devices, np.minimum(ratio * other, 1)) + _likelihood(
             others, other_devices, np.minimum(other, 1)
         )
@@ -105,7 +97,7 @@ def _least(
     return np.asarray(below)
 
 
-def _likelihood(ones: Floats, devices: int, chance: Floats) -> Floats:
+def _likelihood(ones: Floats, devices: Any, chance: Floats) -> Floats:
     return np.asarray(xlogy(ones, chance) + xlog1py(devices - ones, -chance))
 
 
@@ -126,13 +118,23 @@ def expected_lower(
     """
     first, second = np.asarray(chance, np.float64), np.asarray(other, np.float64)
     spread, other_spread = (
-        np.sqrt((1 - share) / np.maximum(share * count, 1e-300))
+        np.sqrt(np.maximum(1 - share, 0) / np.maximum(share * count, 1e-300))
         for share, count in ((first, devices), (second, other_devices))
     )
     shift = luck / np.maximum(np.hypot(spread, other_spread), 1e-300)
     hits = np.clip(devices * first * (1 - shift * spread**2), 0, devices)
     other_hits = np.clip(other_devices * second * (1 + shift * other_spread**2), 0, other_devices)
     return _least(hits, devices, other_hits, other_devices, together, FALSE_ALARM)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A way to break the law that is no larger ε, and the chances of an event if every device had it."""
+
+    what: str
+    """What such a device does: "redraws …", "flips …"."""
+    chance: float = 1.0
+    other: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,8 @@ class Comparison:
     other_devices: int
     notices: Callable[[float, int], bool] | None = None
     """Whether an ε larger by a share would be found out with chance 0.98, among so many events."""
+    fault: Fault | None = None
+    """What else this event is there to notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,18 +186,62 @@ def judge(comparisons: Iterable[Comparison]) -> list[Attacked]:
     How many there are depends on the plan alone, never on what was sent: that is what the bounds count on.
     """
     every = list(comparisons)
+    counts = [(seen.hits, seen.devices, seen.other_hits, seen.other_devices) for seen in every]
+    hits, devices, other_hits, other_devices = np.array(counts, np.float64).T
+    bounds = np.stack(ratio_bounds(hits, devices, other_hits, other_devices, len(every)), axis=1)
     best: dict[tuple[str, str], Attacked] = {}
-    for seen in every:
-        bound = ratio_bound(seen.hits, seen.devices, seen.other_hits, seen.other_devices, len(every))
+    for seen, (estimate, lower, upper) in zip(every, bounds.tolist(), strict=True):
         result = Attacked(
-            seen.subject, seen.what, seen.claim, seen.exact, bound.estimate, bound.lower, bound.upper,
-            min(seen.devices, seen.other_devices), bound.lower > seen.claim,
+            seen.subject, seen.what, seen.claim, seen.exact, estimate, lower, upper,
+            min(seen.devices, seen.other_devices), lower > seen.claim,
             None if seen.notices is None else smallest_excess(seen.notices, len(every)),
         )  # fmt: skip
         known = best.get((seen.subject, seen.what))
         if known is None or (result.lower, result.estimate) > (known.lower, known.estimate):
             best[seen.subject, seen.what] = result
     return list(best.values())
+
+
+def noticed_faults(comparisons: Iterable[Comparison]) -> dict[str, float | None]:
+    """
+    In how large a share of devices each fault is found with chance 0.98, in whichever metric has it.
+
+    Devices without the fault show the event as often as those that were seen. Of all events that may notice a
+    fault, the one with the most devices counts, so the share is at most this. None: so many devices are too few.
+    """
+    every = list(comparisons)
+    largest: dict[tuple[str, str], Comparison] = {}
+    for seen in every:
+        if seen.fault is not None and math.isfinite(seen.claim):
+            known = largest.setdefault((seen.fault.what, seen.subject), seen)
+            if min(seen.devices, seen.other_devices) > min(known.devices, known.other_devices):
+                largest[seen.fault.what, seen.subject] = seen
+    shares = np.arange(1, _SHARES + 1) / _SHARES
+    result: dict[str, float | None] = {}
+    for (what, _), seen in largest.items():
+        fault, devices, other_devices = (
+            seen.fault or Fault(""),
+            max(seen.devices, 1),
+            max(seen.other_devices, 1),
+        )
+        chance = (1 - shares) * seen.hits / devices + shares * fault.chance
+        other = (1 - shares) * seen.other_hits / other_devices + shares * fault.other
+        other = np.maximum(other, 1 / other_devices)  # the normal approximation knows no luck at 0
+        lower = expected_lower(chance, devices, other, other_devices, len(every), luck=SURE)
+        share = float(shares[np.argmax(lower > seen.claim)]) if lower.max() > seen.claim else None
+        worst = result.setdefault(what, share)
+        result[what] = None if share is None or worst is None else max(share, worst)
+    return result
+
+
+def at_least(lower: float) -> str:
+    """
+    A lower bound for people, rounded down.
+
+    >>> at_least(0.56949), at_least(12345.6)
+    ('0.5694', '12,345.6000')
+    """
+    return f"{Decimal(lower).quantize(Decimal('0.0001'), ROUND_FLOOR):,f}"
 
 
 def smallest_excess(notices: Callable[[float, int], bool], together: int) -> float | None:

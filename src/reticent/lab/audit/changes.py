@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from reticent.lab.audit.attacks import chance_of_first
 from reticent.lab.audit.blind import learned_event
-from reticent.lab.audit.bounds import Comparison
+from reticent.lab.audit.bounds import Comparison, Fault
 from reticent.lab.audit.enumeration import ONE_ROUND, SHORT, same_pattern, switched_over
 from reticent.lab.audit.exact import Enumerated
-from reticent.lab.audit.scenarios import Sample, World, informative
+from reticent.lab.audit.scenarios import Sample, World
 from reticent.plan import Metric, Plan
 from reticent.privacy import loss_by_width
 
@@ -44,6 +44,8 @@ class _Moves:
     """Whether it is the second of its pair."""
     learning: Bools
     """Whether its pair is one of the first half."""
+    sure: float
+    """How often an answer bit speaks for the value before it is flipped."""
 
 
 def compare_changes(
@@ -55,29 +57,31 @@ def compare_changes(
         moves = _moves_of(plan, metric, world, sample)
         agree, disagree = (np.asarray(moved.all(axis=2)) for moved in (moves.agrees, moves.disagrees))
         one_round = losses[metric.name, ONE_ROUND]
+        sure, flip, bits = moves.sure, float(metric.flip.probability), moves.agrees.shape[2]
+        unflipped = Fault("does not flip in the round of a change", sure**bits, (1 - sure) ** bits)
+        followed_both = (sure**2 * (1 - flip) + (1 - sure) ** 2 * flip) ** bits
+        one_flip = Fault("flips two rounds together", followed_both, 0.0)
         for place in range(1, agree.shape[1]):
             now, before = moves.changed[:, place - 1], place - 1
-            for what, which in ((AT_CHANGE, now), (NO_CHANGE, ~now)):
-                yield _compare(
-                    one_round,
-                    what,
-                    agree[which & ~moves.mirrored, place],
-                    disagree[which & moves.mirrored, place],
-                )
+            for what, which, fault in ((AT_CHANGE, now, unflipped), (NO_CHANGE, ~now, None)):
+                shown, other = agree[which & ~moves.mirrored, place], disagree[which & moves.mirrored, place]
+                yield _compare(one_round, what, shown, other, fault if flip else None)
             # Two rounds that tell values apart, against two rounds of either of them; then the other way round.
             followed = agree[:, before] & agree[:, place]
             first_only = agree[:, before] & disagree[:, place]
             second_only = disagree[:, before] & agree[:, place]
-            for what, which in zip(switched_over(SHORT), (now, ~now), strict=True):
+            for what, which, fault in zip(switched_over(SHORT), (now, ~now), (one_flip, None), strict=True):
                 for other in (first_only, second_only):
-                    yield _compare(losses[metric.name, what], what, followed[which], other[~which])
+                    loss = losses[metric.name, what]
+                    yield _compare(loss, what, followed[which], other[~which], fault if flip else None)
         yield _compare_returns(metric, moves, losses.get((metric.name, same_pattern(2))))
 
 
-def _compare(loss: Enumerated, what: str, shown: Bools, other: Bools) -> Comparison:
+def _compare(loss: Enumerated, what: str, shown: Bools, other: Bools, fault: Fault | None) -> Comparison:
     return Comparison(
-        loss.subject, what, loss.claim, loss.loss, int(shown.sum()), len(shown), int(other.sum()), len(other)
-    )
+        loss.subject, what, loss.claim, loss.loss, int(shown.sum()), len(shown), int(other.sum()), len(other),
+        fault=fault,
+    )  # fmt: skip
 
 
 def _compare_returns(metric: Metric, moves: _Moves, loss: Enumerated | None) -> Comparison:
@@ -95,10 +99,20 @@ def _compare_returns(metric: Metric, moves: _Moves, loss: Enumerated | None) -> 
     )
     event = learned_event(*learning, outcomes=moves.agrees.shape[1] * moves.agrees.shape[2] + 1)
     shown, other = (event[counts] for counts in judging)
+    # What devices would show that draw anew whenever their value changes.
+    coins, flip = np.random.default_rng(1), float(metric.flip.probability)
+    visit = np.cumsum(np.pad(moves.changed[changing].astype(np.int64), ((0, 0), (1, 0))), axis=1)
+    drawn = coins.random((*visit.shape, moves.agrees.shape[2])) < moves.sure
+    memo = np.take_along_axis(drawn, visit[:, :, None], axis=1)
+    spoke = (memo ^ (coins.random(memo.shape) < flip)).sum(axis=(1, 2))
+    chances = [
+        float(event[counts].mean()) if len(counts) else 0.0 for counts in (spoke, event.size - 1 - spoke)
+    ]
     claim = loss.claim if loss else loss_by_width(metric.mechanism, 2)
     return Comparison(
         metric.name, f"{same_pattern(2)}, returning", claim, loss.loss if loss else None,
         int(shown.sum()), len(shown), int(other.sum()), len(other),
+        fault=Fault("draws its answer anew when a value returns", *chances),
     )  # fmt: skip
 
 
@@ -107,7 +121,7 @@ def _moves_of(plan: Plan, metric: Metric, world: World, sample: Sample) -> _Move
     chances = np.array([chance_of_first(metric, state[metric.name]) for state in world.states])
     mirror = sample.states.reshape(-1, 2, world.rounds)[:, ::-1].reshape(-1, world.rounds)
     held, other = chances[sample.states], chances[mirror]
-    moving = (held != other).all(axis=1) & informative(metric.mechanism)[sample.cohorts]
+    moving = (held != other).all(axis=1) & sample.informed(plan, metric.name)
     first = (held > other)[moving]
     offset, bits = plan.offset(metric.name), range(min(metric.bits, 2))
     for_first = np.stack([sample.answered(offset + bit, 1 - bit)[moving] for bit in bits], axis=2)
@@ -119,4 +133,5 @@ def _moves_of(plan: Plan, metric: Metric, world: World, sample: Sample) -> _Move
         changed=first[:, 1:] != first[:, :-1],
         mirrored=number % 2 == 1,
         learning=number // 2 < sample.devices // 4,
+        sure=float(np.where(first, held[moving], 1 - held[moving]).mean()) if moving.any() else 0.5,
     )

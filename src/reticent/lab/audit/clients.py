@@ -108,7 +108,12 @@ class CoreParticipant:
         self.restart()
 
     def answer(self, round_number: int, values: Values) -> bytes | None:
-        """The report, as JSON."""
+        """The report, as JSON; where answers are sampled, none but in the round that its window's draws pick."""
+        window = self.plan.window_of(round_number)
+        if window is not None and self.draws.window != window.start:
+            self.draws = SecretDraws(self.secret, self.plan.name, 0, window.start)
+        if window is not None and self.draws.picked_round(window) != round_number:
+            return None
         return to_json(answer(self.draws, self.plan, round_number, values).report)
 
     def restart(self) -> None:

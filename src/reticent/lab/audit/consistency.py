@@ -11,9 +11,10 @@ from reticent.lab.audit.clients import Client, Participant, SdkParticipant, Valu
 from reticent.lab.audit.enumeration import Check
 from reticent.lab.audit.scenarios import as_recorded, parsed
 from reticent.plan import Plan
+from reticent.reports import answers_asked
 
 PATH = (0, 0, 1, 0)
-"""Which of its two sets of values a device of these checks holds in each round: it stays, changes and returns."""
+"""Which of its two sets of values a device holds in each round, again and again: it stays, changes and returns."""
 
 REPEATS = "a round asked again gives the same bytes"
 RESTARTS = "a restart gives the same bytes"
@@ -32,9 +33,10 @@ def check_conduct(client: Client, plan: Plan, first_round: int, devices: int) ->
     Whatever differs is a fault with certainty: nothing here is a matter of chance for a client that keeps
     the law of the device. Whole devices of the SDK run beside its core with the same secret, and must agree.
     """
+    rounds = 2 * plan.answers.window or len(PATH)
     seen: Counter[str] = Counter()
     broken: Counter[str] = Counter()
-    for number in range(devices):
+    for number in range(max(2, devices * len(PATH) // rounds)):
         participant = client.start(plan, first_round)
         for what, holds in _one_device(participant, plan, first_round, number):
             seen[what] += 1
@@ -60,11 +62,12 @@ def check_conduct(client: Client, plan: Plan, first_round: int, devices: int) ->
 def _one_device(
     participant: Participant, plan: Plan, first_round: int, number: int
 ) -> Iterator[tuple[str, bool]]:
-    """What holds for one device, as it goes; all comparisons of one device take place in a few rounds."""
+    """What holds for one device, as it goes: in a few rounds, or until it has answered two windows."""
     same, other = participant.copy(), participant.copy()
     expected = participant.core() if isinstance(participant, SdkParticipant) else None
-    sent: list[bytes | None] = []
-    for place, side in enumerate(PATH):
+    sampled, sent = plan.answers.sampled, list[bytes | None]()
+    for place in range(2 * plan.answers.window or len(PATH)):
+        side = PATH[place % len(PATH)]
         now, values = first_round + place, _values(plan, number + side)
         answer = participant.answer(now, values)
         sent.append(answer)
@@ -76,10 +79,12 @@ def _one_device(
             yield ALIKE, _is_alike(answer, other.answer(now, _values(plan, number + 1 + side + place)))
         if expected is not None:
             yield AS_CORE, expected.answer(now, values) == answer
+        if sampled and sum(message is not None for message in sent) == 2:
+            break
     fixed = [
         plan.offset(metric.name) + bit
         for metric in plan.metrics
-        if metric.flip.threshold == 0
+        if metric.flip.threshold == 0 and not sampled
         for bit in range(metric.bits)
     ]
     if fixed:
@@ -114,6 +119,7 @@ def _is_well_formed(plan: Plan, round_number: int, sent: bytes) -> bool:
         (report.plan, report.version, report.round) == (plan.name, plan.version, round_number)
         and len(report.bits) == plan.report_bytes
         and report.bits[-1] & ((1 << padding) - 1) == 0
+        and answers_asked(report, plan)
         and (report.cohort is not None) == plan.uses_cohort
         and set(report.segment) == {segment.name for segment in plan.segments}
     )

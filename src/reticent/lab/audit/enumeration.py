@@ -207,6 +207,7 @@ def remembered(mechanism: Mechanism, value: Value) -> int:
 REMEMBERED = "remembered answer"
 ONE_ROUND = "one round"
 ALL_ROUNDS = "constant, all rounds"
+ONE_WINDOW, TWO_WINDOWS = "any two histories, one window", "any two histories, two windows"
 SHORT = 2
 """Rounds of most histories, and of the shortest that change: so few tell most about ε for their reports."""
 

@@ -7,26 +7,37 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 from reticent.errors import ParameterError
 from reticent.lab.audit.attacks import attacks_on, compare_steady
-from reticent.lab.audit.blind import compare_envelopes, compare_learned, compare_pairs
-from reticent.lab.audit.bounds import FALSE_ALARM, Attacked, judge
+from reticent.lab.audit.blind import compare_envelopes, compare_learned, compare_links, compare_pairs
+from reticent.lab.audit.bounds import FALSE_ALARM, Attacked, at_least, judge, noticed_faults
 from reticent.lab.audit.changes import compare_changes
 from reticent.lab.audit.clients import Client, CoreClient, SdkClient
 from reticent.lab.audit.consistency import check_conduct
-from reticent.lab.audit.enumeration import REMEMBERED, Check, check_structure, enumerate_plan
+from reticent.lab.audit.enumeration import Check, check_structure, enumerate_plan
 from reticent.lab.audit.exact import Enumerated
-from reticent.lab.audit.scenarios import Sample, World, collect, histories, steady_histories
+from reticent.lab.audit.scenarios import (
+    Sample,
+    World,
+    collect,
+    histories,
+    steady_histories,
+    window_histories,
+)
+from reticent.lab.audit.windows import enumerate_windows
 from reticent.plan import Plan
 from reticent.plots import COLOURS, drawing, panels
+from reticent.privacy import printed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,6 +84,7 @@ class Audit:
     plan: str
     version: int
     clients: tuple[str, ...]
+    metrics: tuple[str, ...]
     rounds: int
     reports: int
     """Of the black-box attacks, also those that only showed a cohort."""
@@ -81,6 +93,8 @@ class Audit:
     exact: tuple[Enumerated, ...]
     checks: tuple[Check, ...]
     attacks: tuple[Attacked, ...]
+    faults: Mapping[str, float | None]
+    """In how large a share of devices a fault that is no larger ε is found with chance 0.98; None: too few reports."""
     seconds: float
 
     @property
@@ -89,12 +103,12 @@ class Audit:
         above = "above the claim of"
         return [
             *(
-                f"{loss.subject}, {loss.what}: {loss.loss:.6g} is {above} {loss.claim:.6g}"
+                f"{loss.subject}, {loss.what}: {printed(loss.loss, 6)} is {above} {printed(loss.claim, 6)}"
                 for loss in self.exact
                 if loss.above
             ),
             *(
-                f"{attack.subject}, {attack.what}: at least {attack.lower:.4g}, {above} {attack.claim:.4g}"
+                f"{attack.subject}, {attack.what}: at least {at_least(attack.lower)}, {above} {printed(attack.claim)}"
                 for attack in self.attacks
                 if attack.above
             ),
@@ -113,9 +127,8 @@ class Audit:
         It is the share by which every ε of the subject must be larger so that one of its attacks finds it out
         with chance 0.98; None if no excess up to sixteen times ε would do.
         """
-        metrics = [loss.subject for loss in self.exact if loss.what == REMEMBERED]
-        others = [loss.subject for loss in self.exact if loss.subject not in metrics and len(metrics) > 1]
-        notices: dict[str, list[float]] = {subject: [] for subject in metrics + others}
+        subjects = [loss.subject for loss in self.exact] if len(self.metrics) > 1 else self.metrics
+        notices: dict[str, list[float]] = {subject: [] for subject in subjects}
         for attack in self.attacks:
             if attack.notice is not None:
                 notices[attack.subject].append(attack.notice)
@@ -124,8 +137,7 @@ class Audit:
     @property
     def notices(self) -> float | None:
         """The smallest excess of ε that would be noticed in whichever metric has it; None: in some, none."""
-        power = self.power
-        shares = [power[loss.subject] for loss in self.exact if loss.what == REMEMBERED]
+        shares = [self.power[metric] for metric in self.metrics]
         return None if None in shares else max(share for share in shares if share is not None)
 
     @property
@@ -155,6 +167,7 @@ class Audit:
             "problems": self.problems,
             "notices": self.notices,
             "power": self.power,
+            "faults": dict(self.faults),
             "clients": list(self.clients),
             "rounds": self.rounds,
             "reports": self.reports,
@@ -186,22 +199,26 @@ def audit(
 
     A client that keeps every claim is flagged with a chance of at most `FALSE_ALARM`, over everything here.
     """
-    if plan.answers.sampled:
-        expected = "remembered answers, since a plan with sampled ones is not audited yet"
-        hint = "`reticent plan check` has its loss per window, which is proved, but no client is tested against it"
-        raise ParameterError("answers", expected, "sampled", hint)
     if reports < 1000:
         raise ParameterError("reports", "a whole number >= 1000", reports)
     if not 1 <= rounds <= 100:
         raise ParameterError("rounds", "a whole number from 1 to 100", rounds)
     began = time.perf_counter()
-    exact = enumerate_plan(plan, rounds)
-    checks = check_structure(plan)
+    checks, sampled = check_structure(plan), plan.answers.sampled
+    if sampled:
+        exact, independence = enumerate_windows(plan, rounds)
+        checks += independence
+        told = whole = window_histories(plan)
+        sdk_devices = max(2 * len(told.worlds), sdk_devices // whole.worlds[0].rounds)
+    else:
+        exact = enumerate_plan(plan, rounds)
+        told, whole = histories(plan, rounds), steady_histories(plan, 1)
     first_round = first_round_of(plan, rounds)
     subject = client or CoreClient(None if seed is None else str(seed))
-    told, whole = histories(plan, rounds), steady_histories(plan, 1)
     counts = _devices(plan, told.worlds, reports)
-    sdk_counts = _devices(plan, whole.worlds, sdk_devices * (1 + plan.uses_cohort)) if client is None else []
+    sdk_counts = []
+    if client is None:
+        sdk_counts = _devices(plan, whole.worlds, sdk_devices * (2 if sampled else 1 + plan.uses_cohort))
     total = sum(count * world.rounds for count, world in zip(counts, told.worlds, strict=True))
     total, done = total + _SDK_EFFORT * sum(sdk_counts), 0.0
 
@@ -211,36 +228,37 @@ def audit(
         progress(done, total)
 
     with _executor(subject, workers) as executor:
-        play = _Play(plan, first_round, executor, tell)
-        samples = play.all(subject, told.worlds, counts)
-        sdk_samples = play.all(None, whole.worlds, sdk_counts) if client is None else []
+        play = partial(_play, plan, first_round, executor, tell)
+        samples = play(subject, told.worlds, counts)
+        sdk_samples = play(None, whole.worlds, sdk_counts) if client is None else []
     comparisons = [
         *compare_steady(plan, list(attacks_on(plan, told, exact)), samples),
         *compare_learned(plan, told, samples, exact),
         *compare_pairs(plan, told, samples),
-        *compare_envelopes(samples),
+        *compare_envelopes(plan, samples),
+        *compare_links(plan, told, samples),
     ]
     if told.moving is not None:
         comparisons += compare_changes(plan, told.worlds[told.moving], samples[told.moving], exact)
     checks += check_conduct(subject, plan, first_round, CONDUCT_DEVICES) + _faults(subject.name, samples)
     names = [subject.name]
     if client is None:
-        comparisons += [
-            replace(seen, what=f"{seen.what}, {SdkClient.name}")
-            for seen in compare_steady(plan, list(attacks_on(plan, whole, exact)), sdk_samples)
+        of_sdk = [
+            *compare_steady(plan, list(attacks_on(plan, whole, exact)), sdk_samples),
+            *compare_envelopes(plan, sdk_samples),
+            *compare_links(plan, whole, sdk_samples),
         ]
-        sdk = SdkClient()
-        try:
+        comparisons += [replace(seen, what=f"{seen.what}, {SdkClient.name}") for seen in of_sdk]
+        with closing(SdkClient()) as sdk:
             checks += check_conduct(sdk, plan, first_round, min(SDK_CONDUCT_DEVICES, sdk_devices))
-        finally:
-            sdk.close()
         checks += _faults(SdkClient.name, sdk_samples)
         names.append(SdkClient.name)
-    asked = sum(sample.silent.size + sample.devices * plan.uses_cohort for sample in [*samples, *sdk_samples])
+    shown = plan.uses_cohort and not sampled
+    asked = sum(sample.silent.size + sample.devices * shown for sample in [*samples, *sdk_samples])
     seconds = time.perf_counter() - began
     return Audit(
-        plan.name, plan.version, tuple(names), rounds, asked, FALSE_ALARM,
-        tuple(exact), tuple(checks), tuple(judge(comparisons)), seconds,
+        plan.name, plan.version, tuple(names), tuple(plan.by_name), rounds, asked, FALSE_ALARM,
+        tuple(exact), tuple(checks), tuple(judge(comparisons)), noticed_faults(comparisons), seconds,
     )  # fmt: skip
 
 
@@ -249,13 +267,19 @@ def first_round_of(plan: Plan, rounds: int) -> int:
     now = float(_START)
     if plan.expires is not None:
         end = datetime(plan.expires.year, plan.expires.month, plan.expires.day, tzinfo=UTC).timestamp()
-        now = max(0.0, min(now, end - (rounds + 8) * plan.round_seconds))
-    return plan.round_at(now) + 2
+        now = max(0.0, min(now, end - (rounds + 8 + 4 * plan.answers.window) * plan.round_seconds))
+    number = plan.round_at(now) + 2
+    window = plan.window_of(number)  # a device answers windows that begin after it was enrolled
+    return number if window is None else window.first + window.rounds
 
 
 def _devices(plan: Plan, worlds: Sequence[World], reports: int) -> list[int]:
     """How many devices live in each world, so that all their reports come to `reports`; in pairs."""
-    costs = [world.weight * (world.rounds + plan.uses_cohort) for world in worlds]
+    window = plan.answers.window
+    costs = [
+        world.weight * (world.rounds // window if window else world.rounds + plan.uses_cohort)
+        for world in worlds
+    ]
     return [max(2, 2 * round(reports / sum(costs) * world.weight / 2)) for world in worlds]
 
 
@@ -286,45 +310,44 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-@dataclass(frozen=True, slots=True)
-class _Play:
-    """Lets devices live through worlds, in chunks, here or in several processes."""
-
-    plan: Plan
-    first_round: int
-    executor: Executor | None
-    tell: Callable[[float], None]
-
-    def all(self, client: Client | None, worlds: Sequence[World], counts: Sequence[int]) -> list[Sample]:
-        """What the devices of each world send; without a client, whole devices of the SDK."""
-        size = _CHUNK if client else _SDK_CHUNK
-        chunks = [
-            (place, start, min(size, count - start))
-            for place, count in enumerate(counts)
-            for start in range(0, count, size)
-        ]
-        calls = [
-            (
-                client.part(f"{place}/{start}") if isinstance(client, CoreClient) else client,
-                self.plan,
-                worlds[place],
-                self.first_round,
-                devices,
-                (place, start),
-            )
-            for place, start, devices in chunks
-        ]
-        parts: list[list[Sample]] = [[] for _ in worlds]
-        samples: Iterator[Sample]
-        if self.executor is None:
-            samples = (_collected(call) for call in calls)
-        else:
-            with _deaf_to_interrupts():  # the processes start here
-                samples = self.executor.map(_collected, calls)
-        for (place, _, devices), sample in zip(chunks, samples, strict=True):
-            parts[place].append(sample)
-            self.tell(devices * (worlds[place].rounds if client else _SDK_EFFORT))
-        return [Sample.together(part) for part in parts]
+def _play(
+    plan: Plan,
+    first_round: int,
+    executor: Executor | None,
+    tell: Callable[[float], None],
+    client: Client | None,
+    worlds: Sequence[World],
+    counts: Sequence[int],
+) -> list[Sample]:
+    """What the devices of each world send, in chunks, here or in several processes; no client: whole devices."""
+    size = _CHUNK if client else _SDK_CHUNK
+    chunks = [
+        (place, start, min(size, count - start))
+        for place, count in enumerate(counts)
+        for start in range(0, count, size)
+    ]
+    calls = [
+        (
+            client.part(f"{place}/{start}") if isinstance(client, CoreClient) else client,
+            plan,
+            worlds[place],
+            first_round,
+            devices,
+            (place, start),
+        )
+        for place, start, devices in chunks
+    ]
+    parts: list[list[Sample]] = [[] for _ in worlds]
+    samples: Iterator[Sample]
+    if executor is None:
+        samples = map(_collected, calls)
+    else:
+        with _deaf_to_interrupts():  # the processes start here
+            samples = executor.map(_collected, calls)
+    for (place, _, devices), sample in zip(chunks, samples, strict=True):
+        parts[place].append(sample)
+        tell(devices * (worlds[place].rounds if client else _SDK_EFFORT))
+    return [Sample.together(part) for part in parts]
 
 
 def _collected(call: _Call) -> Sample:
@@ -332,19 +355,15 @@ def _collected(call: _Call) -> Sample:
     client, plan, world, first_round, devices, seed = call
     if client is not None:
         return collect(client, plan, world, first_round, devices, seed)
-    sdk = SdkClient()
-    try:
+    with closing(SdkClient()) as sdk:
         return collect(sdk, plan, world, first_round, devices, seed)
-    finally:
-        sdk.close()
 
 
 def _faults(name: str, samples: Sequence[Sample]) -> list[Check]:
     """Messages that were no reports, or not whole."""
-    kinds: dict[str, int] = {}
+    kinds: Counter[str] = Counter()
     for sample in samples:
-        for kind, count in sample.faults.items():
-            kinds[kind] = kinds.get(kind, 0) + count
+        kinds.update(sample.faults)
     silent = sum(int(sample.silent.sum()) for sample in samples)
     detail = ", ".join(f"{count:,} x {kind}" for kind, count in kinds.items())
     total = sum(sample.silent.size for sample in samples)
@@ -384,7 +403,7 @@ def draw(audit: Audit) -> Figure:
         marker="x", s=26, color=COLOURS[2], label="exact, by enumeration", zorder=4,
     )  # fmt: skip
     axes.axvline(1, color=COLOURS[7], linewidth=1, label="claim")
-    labels = [f"{row.subject}: {row.what}  ({row.claim:.3g})" for row in rows]
+    labels = [f"{row.subject}: {row.what}  ({printed(row.claim, 3)})" for row in rows]
     axes.set_yticks(range(len(rows)), labels, fontsize=8)
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.set_xlim(0, widest)

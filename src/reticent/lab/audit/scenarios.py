@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,9 +17,9 @@ from numpy.typing import NDArray
 from reticent.errors import ReportError
 from reticent.lab.audit.clients import Client, Values
 from reticent.lab.audit.enumeration import SHORT, worst_pair
-from reticent.mechanisms import Mechanism
+from reticent.mechanisms import COHORTS, Mechanism
 from reticent.plan import Metric, Plan
-from reticent.reports import Report, from_json
+from reticent.reports import Report, answers_asked, from_json
 
 Value = int | Fraction
 Aim = Value | str
@@ -36,9 +37,9 @@ class World:
     """
     A way to live: the states between which devices move, and for how many rounds.
 
-    A state says what each metric holds. With several states, devices come in pairs that start in one state and
-    in the next, and change places in three rounds out of four, drawn at random. So the histories of a pair
-    are mirror images, with changes in every place and many returns.
+    A state says what each metric holds. With several states and no path, devices come in pairs that start in
+    one state and in the next, and change places in three rounds out of four, drawn at random. So the
+    histories of a pair are mirror images, with changes in every place and many returns.
     """
 
     name: str
@@ -46,9 +47,13 @@ class World:
     rounds: int
     weight: float = 1.0
     """How many devices live it, as a share of those of the main histories."""
+    path: tuple[int, ...] = ()
+    """The state of every device in each round, where all live the same history."""
 
     def paths(self, devices: int, seed: Sequence[int]) -> NDArray[np.int16]:
         """In which state each device is in each round; fixed by `seed`, before anything is answered."""
+        if self.path:
+            return np.tile(np.array(self.path, np.int16), (devices, 1))
         coins, pairs = np.random.default_rng(seed), (devices + 1) // 2
         here = coins.integers(len(self.states), size=(pairs, 1, 1))
         sides = np.cumsum(coins.integers(4, size=(pairs, 1, self.rounds)) > 0, axis=2) % 2
@@ -56,11 +61,16 @@ class World:
         return np.asarray(moved % len(self.states), np.int16).reshape(2 * pairs, self.rounds)[:devices]
 
 
-def resolved(mechanism: Mechanism, aim: Aim, cohort: int) -> Value | None:
-    """The value that an aim stands for; 0 where no two values differ, None for no value."""
+def resolved(mechanism: Mechanism, aim: Aim, cohort: int | None) -> Value | None:
+    """
+    The value that an aim stands for; 0 where no two values differ, None for no value.
+
+    Without a cohort: that of the first cohort that tells two values apart.
+    """
     if not isinstance(aim, str):
         return aim.numerator if aim.denominator == 1 else aim
-    pair = mechanism.extremes(cohort)
+    pairs = (mechanism.extremes(number) for number in (range(COHORTS) if cohort is None else (cohort,)))
+    pair = next((pair for pair in pairs if pair is not None), None)
     return 0 if pair is None else pair[aim == "second"]
 
 
@@ -73,9 +83,23 @@ def as_recorded(plan: Plan, values: Mapping[str, Value | None]) -> Values:
     }
 
 
-def informative(mechanism: Mechanism) -> NDArray[np.bool_]:
-    """For each cohort, whether any two values answer differently."""
-    return np.array([mechanism.extremes(cohort) is not None for cohort in range(256)])
+@lru_cache(maxsize=256)
+def informative(mechanism: Mechanism, *, cohort_known: bool) -> NDArray[np.bool_]:
+    """
+    For each cohort, whether the first two answer bits tell the two values of `resolved` apart.
+
+    Where the cohort is drawn anew in each window, it is not known before values are chosen: the same two
+    values are held by all, and tell most in the cohorts that answer them like the one they were chosen for.
+    """
+    if cohort_known:
+        return np.array([mechanism.extremes(cohort) is not None for cohort in range(COHORTS)])
+    pair = [resolved(mechanism, aim, None) for aim in ("first", "second")]
+    answers = [
+        [mechanism.thresholds(mechanism.memo_class(value, 0, cohort), cohort)[:2] for value in pair]
+        for cohort in range(COHORTS)
+    ]
+    told = next((cohort for cohort in range(COHORTS) if mechanism.extremes(cohort)), None)
+    return np.array([told is not None and answer == answers[told] for answer in answers])
 
 
 @dataclass(frozen=True)
@@ -135,9 +159,6 @@ def histories(plan: Plan, rounds: int) -> Histories:
     Most devices live two rounds in one of the steady worlds: they tell most about ε. Some live as steadily
     for all `rounds`, which shows memos that do not last; some move from state to state and back; some hold
     values between two cells.
-
-    Sampled answers (epsilon per window) would need worlds of two windows that move within and between
-    windows, compared by which rounds are answered at all, and the exact law of both windows together.
     """
     short = steady_histories(plan, min(rounds, SHORT))
     worlds = list(short.worlds)
@@ -157,6 +178,25 @@ def histories(plan: Plan, rounds: int) -> Histories:
         middle = len(worlds)
         worlds.append(World("middle", (_middle(plan),), min(rounds, 3), weight=MIDDLE))
     return replace(short, worlds=worlds, long=long, moving=moving, middle=middle)
+
+
+def window_histories(plan: Plan) -> Histories:
+    """
+    The histories of a plan with sampled answers: two windows each, steady, moving within and between windows.
+
+    Any two of them have the same claim, so which of them are compared is only a matter of power.
+    """
+    window = plan.answers.window
+    steady = steady_histories(plan, 2 * window)
+    states = steady.worlds[0].states + steady.worlds[1].states
+    alternating, switched = (0, 1) * window, (0,) * window + (1,) * window
+    worlds = [
+        *steady.worlds,
+        World("alternating", states, 2 * window, 0.5, alternating),
+        World("switched", states, 2 * window, 0.5, switched),
+        World("middle", (_middle(plan),), 2 * window, MIDDLE),
+    ]
+    return replace(steady, worlds=worlds, middle=len(worlds) - 1)
 
 
 def _steady(plan: Plan, number: int) -> dict[str, Aim]:
@@ -187,18 +227,22 @@ def _middle(plan: Plan) -> dict[str, Aim]:
 
 @dataclass
 class Sample:
-    """What the devices of one world sent: a row per device, a column per round."""
+    """What the devices of one world sent: a row per device, a column per round, or per window of sampled answers."""
 
     states: NDArray[np.int16]
-    """In which state of the world each device was."""
+    """In which state of the world each device was, in each round."""
     bits: NDArray[np.uint8]
     """The answer bytes; 0 where nothing came."""
     silent: NDArray[np.bool_]
     sizes: NDArray[np.int32]
     """Bytes of each report; 0 where nothing came."""
     cohorts: NDArray[np.uint8]
+    asked: NDArray[np.uint8]
+    """The bytes that say which metrics are answered; none where all are."""
+    picks: NDArray[np.int32]
+    """In which round of a window its report came; 0 where nothing came."""
     ids: NDArray[np.uint8]
-    """Of the first round."""
+    """Of the first report."""
     faults: dict[str, int]
     """Reports that are none, or not of this plan, by kind."""
 
@@ -212,18 +256,27 @@ class Sample:
         column = self.bits[:, :, position // 8] >> (7 - position % 8) & 1
         return np.asarray((column == wanted) & ~self.silent)
 
+    def informed(self, plan: Plan, name: str, column: int = 0) -> NDArray[np.bool_]:
+        """Which devices answered a metric in a column, in a cohort that tells its two values apart."""
+        metric = plan.by_name[name]
+        usable = informative(metric.mechanism, cohort_known=not plan.answers.sampled)
+        shown = usable[self.cohorts[:, column]]
+        if not plan.asked_bytes:
+            return shown
+        place = plan.metrics.index(metric)
+        return np.asarray(shown & (self.asked[:, column, place // 8] >> (7 - place % 8) & 1 == 1))
+
     @staticmethod
     def together(parts: Sequence[Sample]) -> Sample:
         """Several samples of one world as one."""
-        faults: dict[str, int] = {}
+        faults: Counter[str] = Counter()
         for part in parts:
-            for kind, count in part.faults.items():
-                faults[kind] = faults.get(kind, 0) + count
+            faults.update(part.faults)
         columns = {
             name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("states", "bits", "silent", "sizes", "cohorts", "ids")
+            for name in ("states", "bits", "silent", "sizes", "cohorts", "asked", "picks", "ids")
         }
-        return Sample(**columns, faults=faults)
+        return Sample(**columns, faults=dict(faults))
 
 
 def collect(
@@ -232,23 +285,27 @@ def collect(
     """
     Let fresh devices live through a world, and keep what they send.
 
-    Where the plan has a cohort, each device first answers one round of zeros, which shows its cohort and is
-    otherwise left out: what values differ most depends on the cohort, which is public.
+    Where the plan has a cohort that lasts, each device first answers one round of zeros, which shows its cohort
+    and is otherwise left out: what values differ most depends on the cohort, which is public.
     """
-    width, rounds, states = plan.report_bytes, world.rounds, world.paths(devices, seed)
-    bits, ids = bytearray(devices * rounds * width), bytearray(devices * 16)
-    sizes = np.zeros((devices, rounds), np.int32)
-    cohorts = np.zeros(devices, np.uint8)
-    faults: dict[str, int] = {}
-    values: dict[int, list[Values]] = {}
+    window = plan.answers.window
+    shows_cohort = plan.uses_cohort and not window
+    width, columns = plan.report_bytes, world.rounds // (window or 1)
+    states = world.paths(devices, seed)
+    bits, ids = bytearray(devices * columns * width), bytearray(devices * 16)
+    sizes, picks = np.zeros((devices, columns), np.int32), np.zeros((devices, columns), np.int32)
+    cohorts = np.zeros((devices, columns), np.uint8)
+    asked = np.zeros((devices, columns, plan.asked_bytes), np.uint8)
+    faults: Counter[str] = Counter()
+    values: dict[int | None, list[Values]] = {}
     nothing = {metric.name: 0 for metric in plan.metrics if not metric.labels}
     for device in range(devices):
         participant = client.start(plan, first_round)
-        cohort = 0
-        if plan.uses_cohort:
+        cohort = None if window else 0
+        if shows_cohort:
             shown = parsed(participant.answer(first_round, nothing))
             if shown is None or shown.cohort is None:
-                faults["no cohort"] = faults.get("no cohort", 0) + 1
+                faults["no cohort"] += 1
             else:
                 cohorts[device] = cohort = shown.cohort
         if cohort not in values:
@@ -264,30 +321,39 @@ def collect(
             ]
         lived = values[cohort]
         for place, state in enumerate(states[device]):
-            sent = participant.answer(first_round + 1 + place, lived[state])
+            sent = participant.answer(first_round + (not window) + place, lived[state])
             if sent is None:
                 continue
-            sizes[device, place] = len(sent)
-            usual = _BITS.search(sent)  # reading the whole report takes longer
+            column, pick = divmod(place, window or 1)
+            if sizes[device, column]:
+                faults["second report in a window"] += 1
+                continue
+            sizes[device, column], picks[device, column] = len(sent), pick
+            usual = None if window else _BITS.search(sent)  # reading the whole report takes longer
             report = None if usual else parsed(sent)
             answer = _decoded(usual[1]) if usual else report.bits if report else b""
-            if len(answer) != width:
-                faults["wrong size of the bits"] = faults.get("wrong size of the bits", 0) + 1
+            if len(answer) != width or (window and report and not answers_asked(report, plan)):
+                faults["wrong size of the bits" if len(answer) != width else "wrong metrics"] += 1
                 answer = answer[:width].ljust(width, b"\0")
-            start = (device * rounds + place) * width
+            elif window and report:
+                cohorts[device, column] = report.cohort or 0
+                asked[device, column] = list(report.asked or b"")
+            start = (device * columns + column) * width
             bits[start : start + width] = answer
-            if place == 0:
+            if column == 0:
                 identity = _ID.search(sent)
                 ids[device * 16 : device * 16 + 16] = _decode(identity[1]) if identity else bytes(16)
         participant.close()
     return Sample(
         states=states,
-        bits=np.frombuffer(bytes(bits), np.uint8).reshape(devices, rounds, width),
+        bits=np.frombuffer(bytes(bits), np.uint8).reshape(devices, columns, width),
         silent=sizes == 0,
         sizes=sizes,
         cohorts=cohorts,
+        asked=asked,
+        picks=picks,
         ids=np.frombuffer(bytes(ids), np.uint8).reshape(devices, 16),
-        faults=faults,
+        faults=dict(faults),
     )
 
 

@@ -5,29 +5,24 @@ and what to give up where a goal is too much.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import isinf
 from typing import Any, Literal, TypeVar
 
 from reticent.estimates import expected_average_half_width
 from reticent.lab.design.choice import (
     EPSILONS,
     FLIPS,
-    Candidate,
     Choice,
     Design,
+    can_be_met,
     candidates,
     choose,
-    eligible,
     first,
-    half_width,
     ladder,
     last,
-    least_epsilon,
     make,
-    most_precise,
     rounded_up,
 )
 from reticent.lab.design.goal import (
@@ -43,8 +38,8 @@ from reticent.lab.design.goal import (
     Goal,
     Promise,
 )
-from reticent.plan import Metric, Plan, PrivacyCard
-from reticent.privacy import CLAIMS, printed, upward
+from reticent.plan import Plan, PrivacyCard
+from reticent.privacy import CLAIMS, printed
 
 OTHER_FLIPS = tuple(Fraction(flip) for flip in ("0", "0.05", "0.1", "0.2", "0.3", "0.4"))
 """The flips that a design's own is compared with."""
@@ -75,21 +70,10 @@ def both_ways(choice: Choice) -> tuple[Way, Way]:
     (1.0, 1015, 1.0, 54.0)
     """
     goal, chosen = choice.goal, choice.chosen
-    shared: dict[str, Any] = {
-        name: getattr(goal, name)
-        for name in (
-            "max_value",
-            "devices",
-            "round_seconds",
-            "buckets",
-            "confidence",
-            "segments",
-            "name",
-            "unit",
-        )
-    }
     promise: Promise = "constant" if goal.sampled else "any-history"
-    other = choose(Goal(**shared, promise=promise, epsilon=chosen.epsilon)).chosen
+    parts = ("half_width", "lifetime", "year", "flip", "change_time", "window", "expected")
+    left_out: dict[str, Any] = dict.fromkeys(parts)
+    other = choose(replace(goal, promise=promise, epsilon=chosen.epsilon, **left_out)).chosen
     rounds = {"round": 1, "week": max(1, WEEK // goal.round_seconds), "year": goal.rounds}
 
     def way(design: Design) -> Way:
@@ -146,12 +130,8 @@ def neighbours(choice: Choice) -> tuple[Neighbour, ...]:
     >>> print(", ".join(neighbour.label for neighbour in around))
     chosen, epsilon / 2, epsilon × 2, fewer flips, more flips, 10 steps, devices / 2, devices × 2
     """
-    return tuple(_neighbours(choice.goal, choice.chosen))
-
-
-def _neighbours(goal: Goal, chosen: Design) -> Iterator[Neighbour]:
-    yield Neighbour("chosen", chosen)
-    yield from _other_parameters(goal, chosen)
+    goal, chosen = choice.goal, choice.chosen
+    around = [Neighbour("chosen", chosen), *_other_parameters(goal, chosen)]
     limit = Fraction(chosen.loss)
     for other in candidates(goal):
         if other == chosen.candidate or other.bits > MOST_BITS:
@@ -159,11 +139,12 @@ def _neighbours(goal: Goal, chosen: Design) -> Iterator[Neighbour]:
         own_flip, most = other.flip(goal), other.most_epsilon(goal, limit)
         if own_flip is not None and most is not None:
             label = f"{other.steps} steps" if other.steps > 1 else "instead"
-            yield Neighbour(label, make(goal, other, most, own_flip))
+            around.append(Neighbour(label, make(goal, other, most, own_flip)))
     for label, devices in (("devices / 2", goal.devices // 2), ("devices × 2", goal.devices * 2)):
         if goal.segments <= devices <= MOST_DEVICES:
             fleet = replace(goal, devices=devices)
-            yield Neighbour(label, make(fleet, chosen.candidate, chosen.epsilon, chosen.flip))
+            around.append(Neighbour(label, make(fleet, chosen.candidate, chosen.epsilon, chosen.flip)))
+    return tuple(around)
 
 
 def _other_parameters(goal: Goal, chosen: Design) -> Iterator[Neighbour]:
@@ -191,7 +172,7 @@ YEARS = ladder(LEAST_EPSILON, MOST_YEAR)
 CHANGES = ladder(LEAST_CHANGE, MOST_CHANGE)
 
 Part = Literal["devices", "epsilon", "lifetime", "year", "half_width", "flip", "change_time", "window"]
-Number = TypeVar("Number", int, float, Fraction)
+Number = TypeVar("Number", int, Fraction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,74 +203,30 @@ def ways_out(choice: Choice) -> tuple[WayOut, ...]:
     if choice.met or wanted is None:
         return ()
 
-    def fleet(metric: Metric) -> int | None:
-        """The smallest fleet, of at least a device per segment, in which a metric is precise enough."""
-        return first(
-            FLEETS,
-            lambda devices: (
-                devices >= goal.segments and half_width(replace(goal, devices=devices), metric) <= wanted
-            ),
-        )
+    def least(part: Part, numbers: Sequence[Number]) -> Number | None:
+        def will_do(number: Number) -> bool:
+            changed: dict[str, Any] = {part: number}
+            return can_be_met(replace(goal, **changed))
 
-    needed = _least(_needed(goal, candidate) for candidate in eligible(goal))
+        return first(numbers, will_do)
+
     wider = rounded_up(Fraction(choice.chosen.half_width))
-    ways = [WayOut("devices", goal.devices, _least(fleet(design.metric) for design in most_precise(goal)))]
+    fleets = [fleet for fleet in FLEETS if fleet >= goal.devices]
+    ways = [WayOut("devices", goal.devices, least("devices", fleets))]
     if goal.lifetime is not None:
-        lifetime = None if needed is None else first(LIFETIMES, lambda limit: needed <= upward(limit))
-        ways.append(WayOut("lifetime", goal.lifetime, lifetime))
+        ways.append(WayOut("lifetime", goal.lifetime, least("lifetime", LIFETIMES)))
     elif goal.year is not None:
-        windows = goal.answers.windows_touched(goal.rounds)
-        year = None if needed is None else first(YEARS, lambda limit: needed <= upward(limit / windows))
-        ways.append(WayOut("year", goal.year, year))
+        years = [year for year in YEARS if year >= goal.year]
+        ways.append(WayOut("year", goal.year, least("year", years)))
     else:
-        answers = goal.answers_of_a_device
-        epsilon = None if needed is None else first(EPSILONS, lambda limit: needed <= upward(answers * limit))
-        ways.append(WayOut("epsilon", goal.limit / answers, epsilon))
+        ways.append(WayOut("epsilon", goal.limit / goal.answers_of_a_device, least("epsilon", EPSILONS)))
     ways.append(WayOut("half_width", wanted, wider if wider < goal.top / 2 else None))
     if goal.change_time is not None:
-        changes = (_change_time(goal, candidate, wanted) for candidate in eligible(goal))
-        ways.append(WayOut("change_time", goal.change_time, _least(changes)))
+        ways.append(WayOut("change_time", goal.change_time, least("change_time", CHANGES)))
     elif goal.flip:
-        flips = (_most_flip(goal, candidate, wanted) for candidate in eligible(goal))
-        most = max((flip for flip in flips if flip is not None), default=None)
+        most = last((Fraction(0), *FLIPS), lambda flip: can_be_met(replace(goal, flip=flip)))
         ways.append(WayOut("flip", goal.flip, most))
     if goal.year is not None:
-        longer = range(goal.answers.window, goal.rounds + 1)
-        enough = first(
-            longer, lambda window: needed is not None and needed <= upward(_of_window(goal, window))
-        )
-        ways.append(WayOut("window", goal.answers.window, enough))
+        windows = range(goal.answers.window, goal.rounds + 1)
+        ways.append(WayOut("window", goal.answers.window, least("window", windows)))
     return tuple(ways)
-
-
-def _needed(goal: Goal, candidate: Candidate) -> float | None:
-    """The loss behind the promise at which a candidate is precise enough."""
-    flip = candidate.flip(goal)
-    epsilon = None if flip is None else least_epsilon(goal, candidate, flip)
-    return None if epsilon is None else candidate.loss(goal, epsilon)
-
-
-def _of_window(goal: Goal, window: int) -> Fraction:
-    """What a window of so many rounds may lose within the limit of a year."""
-    return replace(goal, window=window).limit
-
-
-def _most_flip(goal: Goal, candidate: Candidate, wanted: Fraction) -> Fraction | None:
-    """The largest flip at which a candidate within the limit is precise enough."""
-    most = candidate.most_epsilon(goal, goal.limit)
-    if most is None:
-        return None
-    flips = (Fraction(0), *FLIPS)
-    return last(flips, lambda flip: half_width(goal, candidate.metric(goal, most, flip)) <= wanted)
-
-
-def _change_time(goal: Goal, candidate: Candidate, wanted: Fraction) -> Fraction | None:
-    """The least loss of a moved change at which a candidate within the limit is precise enough."""
-    flip = _most_flip(goal, candidate, wanted)
-    if flip is None or isinf(loss := candidate.change_time(goal, flip)):
-        return None
-    return first(CHANGES, lambda limit: loss <= upward(limit))
-
-
-def _least(numbers: Iterable[Number | None]) -> Number | None:
-    return min((number for number in numbers if number is not None), default=None)

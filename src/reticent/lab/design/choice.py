@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import ceil, floor, log10
 from typing import Literal, TypeVar
 
@@ -225,14 +225,6 @@ def make(goal: Goal, candidate: Candidate, epsilon: Fraction, flip: Fraction) ->
     )
 
 
-def least_epsilon(goal: Goal, candidate: Candidate, flip: Fraction) -> Fraction | None:
-    """The smallest epsilon that is precise enough; None when no epsilon of a plan is."""
-    wanted = goal.half_width
-    if wanted is None:
-        return None
-    return first(EPSILONS, lambda epsilon: half_width(goal, candidate.metric(goal, epsilon, flip)) <= wanted)
-
-
 @dataclass(frozen=True)
 class Choice:
     """What was wanted, what comes of it, and whether that is enough."""
@@ -265,33 +257,33 @@ def choose(goal: Goal) -> Choice:
             if choice.met:
                 break
         return choice
-    precise = [design for candidate in eligible(goal) if (design := _precise_enough(goal, candidate))]
+    precise = []
+    for candidate, flip, most in _private_enough(goal):
+        if _is_enough(goal, candidate, flip, most):
+            least = first(EPSILONS, partial(_is_enough, goal, candidate, flip)) or most
+            precise.append(make(goal, candidate, least, flip))
     if precise:
-        least = min(precise, key=lambda design: (design.loss, design.half_width))
-        return Choice(goal, least, met=True)
-    nearest = min(most_precise(goal), key=lambda design: (design.half_width, design.loss))
+        best = min(precise, key=lambda design: (design.loss, design.half_width))
+        return Choice(goal, best, met=True)
+    most_precise = [make(goal, candidate, most, flip) for candidate, flip, most in _private_enough(goal)]
+    nearest = min(most_precise, key=lambda design: (design.half_width, design.loss))
     return Choice(goal, nearest, met=goal.half_width is None)
 
 
-def eligible(goal: Goal) -> list[Candidate]:
-    """The candidates that may be chosen."""
-    return [candidate for candidate in candidates(goal) if not candidate.for_comparison]
+def can_be_met(goal: Goal) -> bool:
+    """Whether some candidate is precise enough within the limit; with sampled answers, in the goal's window."""
+    return any(_is_enough(goal, candidate, flip, most) for candidate, flip, most in _private_enough(goal))
 
 
-def most_precise(goal: Goal) -> list[Design]:
-    """Each eligible candidate with the largest epsilon that is private enough; one bit always has one."""
-    return [
-        make(goal, candidate, most, flip)
-        for candidate in eligible(goal)
-        if (most := candidate.most_epsilon(goal, goal.limit)) is not None
-        and (flip := candidate.flip(goal)) is not None
-    ]
+def _private_enough(goal: Goal) -> Iterator[tuple[Candidate, Fraction, Fraction]]:
+    """Each candidate that may be chosen, its flip and its largest epsilon within the limit; one bit has one."""
+    for candidate in candidates(goal):
+        flip, most = candidate.flip(goal), candidate.most_epsilon(goal, goal.limit)
+        if not candidate.for_comparison and flip is not None and most is not None:
+            yield candidate, flip, most
 
 
-def _precise_enough(goal: Goal, candidate: Candidate) -> Design | None:
-    """A candidate with the least epsilon that is precise enough, if it is private enough."""
-    flip, most = candidate.flip(goal), candidate.most_epsilon(goal, goal.limit)
-    if flip is None or most is None:
-        return None
-    epsilon = least_epsilon(goal, candidate, flip)
-    return make(goal, candidate, epsilon, flip) if epsilon is not None and epsilon <= most else None
+def _is_enough(goal: Goal, candidate: Candidate, flip: Fraction, epsilon: Fraction) -> bool:
+    """Whether a candidate is precise enough; once it is, it is for every larger epsilon."""
+    wanted = goal.half_width
+    return wanted is not None and half_width(goal, candidate.metric(goal, epsilon, flip)) <= wanted

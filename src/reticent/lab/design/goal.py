@@ -133,8 +133,6 @@ class Goal:
         for key, value in given.items():
             object.__setattr__(self, key, value)
         self._check_question()
-        self._check_half_width()
-        self._check_promise()
         self._check_privacy()
 
     @property
@@ -197,8 +195,6 @@ class Goal:
         check_confidence(self.confidence)
         if self.expected is not None:
             _check("expected", self.expected, 0, self.top)
-
-    def _check_half_width(self) -> None:
         if self.half_width is None:
             if self.epsilon is None and self.lifetime is None and self.year is None:
                 raise ParameterError(
@@ -216,7 +212,7 @@ class Goal:
                 "an interval as wide as the range is known before any device answers",
             )
 
-    def _check_promise(self) -> None:
+    def _check_privacy(self) -> None:
         if self.promise not in ("constant", "any-history"):
             raise ParameterError("promise", "constant or any-history", self.promise)
         if self.sampled:
@@ -235,8 +231,6 @@ class Goal:
                 raise ParameterError(
                     name, f"none with promise {self.promise}", _short(getattr(self, name)), hint
                 )
-
-    def _check_privacy(self) -> None:
         for name in ("lifetime", "year"):
             if self.epsilon is not None and getattr(self, name) is not None:
                 raise ParameterError(

@@ -11,9 +11,10 @@ from reticent.lab.fleet.population import (
     TruncatedNormal,
     Uniform,
     population,
+    taken_by,
 )
 from reticent.lab.fleet.recorded import Recorded, ValuesError, read_values
-from reticent.lab.fleet.replay import ReplayError, replay, send_packed
+from reticent.lab.fleet.send import SendError, send_packed
 from reticent.lab.fleet.usage import EDITOR, FORZA_HORIZON_4, GRAN_TURISMO_SPORT, THE_CREW_2, AppUsage
 
 __all__ = [
@@ -28,8 +29,8 @@ __all__ = [
     "HashDraws",
     "Population",
     "Recorded",
-    "ReplayError",
     "SdkFleet",
+    "SendError",
     "TruncatedNormal",
     "Uniform",
     "ValuesError",
@@ -37,6 +38,6 @@ __all__ = [
     "high_word",
     "population",
     "read_values",
-    "replay",
     "send_packed",
+    "taken_by",
 ]

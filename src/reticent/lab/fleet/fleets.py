@@ -156,7 +156,8 @@ class VectorisedFleet:
     are those of the window: `HashDraws(seed, i, plan.name, window.start)`.
 
     Values are whole numbers; what is out of range is clamped, and groups are scaled to their limits, as on a
-    device.
+    device. The value of a choice is the place of its label. Where a device can be without a value, a negative
+    number stands for none.
 
     >>> from reticent.mechanisms import OneBitMean
     >>> plan = Plan("demo", 1, 3600, 3600, (Metric("minutes", OneBitMean(1, 60)),))
@@ -384,8 +385,8 @@ class VectorisedFleet:
         for name in values:
             self._metric(name)
         columns = {}
-        for name in self.plan.by_name:
-            column = np.asarray(values.get(name, np.broadcast_to(np.int32(0), self.devices)))
+        for name, metric in self.plan.by_name.items():
+            column = np.asarray(values.get(name, np.broadcast_to(np.int32(-metric.absent), self.devices)))
             if column.dtype.kind == "b":
                 column = column.astype(np.uint8)
             if column.dtype.kind not in "iu" or column.shape != (self.devices,):
@@ -395,6 +396,9 @@ class VectorisedFleet:
                     f"{column.dtype}{list(column.shape)}",
                     "choose a unit in which values are whole; SdkFleet takes fractions",
                 )
+            if metric.labels and column.max() > metric.max_value:
+                expected = f"places of its {len(metric.labels)} labels, from 0, or -1 for none"
+                raise ParameterError(f"values of {name}", expected, "a larger number")
             columns[name] = column
         return columns
 

@@ -198,6 +198,7 @@ class BucketClasses(_Scale):
     def __init__(self, metric: Metric, cohorts: NDArray[np.uint8]) -> None:
         super().__init__(metric)
         self._mechanism, self._cohorts = metric.mechanism, cohorts
+        self._absent = metric.mechanism.intervals - 1 if metric.absent else None
         self._table: NDArray[np.uint8] | None = None
         if self._top <= _TABLE:
             self._table = self._below(np.arange(self._top + 1)).astype(np.uint8)
@@ -208,6 +209,8 @@ class BucketClasses(_Scale):
             buckets = self._below(clamp(values, self._top, np.int64)).astype(np.uint8)
         else:
             buckets = np.take(self._table, clamp(values, self._top, np.intp), mode="clip")
+        if self._absent is not None:
+            buckets[values < 0] = self._absent
         return np.asarray(self._mechanism.bucket_class(buckets, self._cohorts[part]))
 
     def of_ratios(self, ratios: Ratios, devices: NDArray[np.intp]) -> NDArray[Any]:

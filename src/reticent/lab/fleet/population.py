@@ -21,6 +21,7 @@ from reticent.lab.fleet.usage import (
     whole_range,
 )
 from reticent.mechanisms import Number
+from reticent.plan import Metric
 
 
 class Population(Protocol):
@@ -161,6 +162,17 @@ _BY_NAME: dict[str, Callable[[int, int], Population]] = {
 
 POPULATIONS = tuple(sorted(_BY_NAME))
 """The names that `population` knows."""
+
+
+def taken_by(metric: Metric, usage: NDArray[np.int32]) -> NDArray[np.int32]:
+    """
+    Made-up or recorded numbers as values of a metric.
+
+    Where a device can be without a value, 0 is none; of a choice, 1 is the first label.
+    """
+    if not metric.absent:
+        return usage
+    return np.where(usage > 0, usage - bool(metric.labels), -1).astype(np.int32)
 
 
 def population(name: str, max_value: Number, rounds_per_day: int = 1) -> Population:

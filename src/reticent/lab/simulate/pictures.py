@@ -78,7 +78,7 @@ def _mean_over_rounds(axes: Any, estimates: MetricEstimates) -> None:
 
 
 def _last_histogram(axes: Any, estimates: MetricEstimates) -> None:
-    edges = estimates.first[-1].edges or ()
+    labels, edges = estimates.metric.labels, estimates.first[-1].edges or ()
     places = np.arange(estimates.truth.shape[1])
     value, lower, upper = estimates.value[0, -1], estimates.lower[0, -1], estimates.upper[0, -1]
     middle, reach = (lower + upper) / 2, (upper - lower) / 2
@@ -88,10 +88,13 @@ def _last_histogram(axes: Any, estimates: MetricEstimates) -> None:
     )
     axes.plot(places, value, "o", color=_ESTIMATE, markersize=3, label="estimate")
     step = max(1, len(places) // 8)
-    axes.set_xticks(places[::step] - 0.5, [f"{edge:,g}" for edge in edges[:-1:step]])
+    if labels:
+        axes.set_xticks(places, estimates.metric.bucket_labels, rotation=30, ha="right")
+    else:
+        axes.set_xticks(places[: len(edges) - 1 : step] - 0.5, [f"{edge:,g}" for edge in edges[:-1:step]])
     axes.set(
         title=f"Histogram of round {len(estimates.truth)}, first repetition",
-        xlabel=f"from … {estimates.metric.unit}".strip(),
+        xlabel="" if labels else f"from … {estimates.metric.unit}".strip(),
         ylabel="share of devices",
     )
     axes.legend(loc="upper right")

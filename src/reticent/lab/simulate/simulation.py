@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,11 @@ _REPETITIONS = 1 << 32
 @dataclass(frozen=True)
 class MetricEstimates:
     """
-    The estimates of one metric beside the truth.
+    The estimates of one metric beside the truth, round by round or window by window.
 
-    A mean is one number per round, a histogram one per bucket: arrays are [repetition, round, number]. In
-    each repetition the devices have other alphas, memos, cohorts and flips, and the same values.
+    A mean is one number per round, a histogram one per bucket: arrays are [repetition, round, number], or
+    [repetition, window, number]. In each repetition the devices have other alphas, memos, cohorts and flips,
+    and the same values.
     """
 
     metric: Metric
@@ -47,6 +48,7 @@ class MetricEstimates:
     half_width: Floats
     first: tuple[Estimate | HistogramEstimate, ...]
     """The estimates of the first repetition, one per round: what a collector would have shown."""
+    period: Literal["round", "window"] = "round"
 
     @classmethod
     def of(
@@ -55,11 +57,13 @@ class MetricEstimates:
         confidence: float,
         truth: Sequence[Floats],
         estimates: Sequence[Sequence[Estimate | HistogramEstimate]],
+        period: Literal["round", "window"] = "round",
     ) -> MetricEstimates:
-        """Those of `estimates`, a list per repetition of one per round."""
+        """Those of `estimates`, a list per repetition of one per round or window."""
         numbers = np.array([[_numbers(of_round) for of_round in rounds] for rounds in estimates])
         value, lower, upper, half_width = np.moveaxis(numbers, 3, 0)
-        return cls(metric, confidence, np.array(truth), value, lower, upper, half_width, tuple(estimates[0]))
+        first = tuple(estimates[0])
+        return cls(metric, confidence, np.array(truth), value, lower, upper, half_width, first, period)
 
     @property
     def inside(self) -> NDArray[np.bool_]:
@@ -97,7 +101,7 @@ class MetricEstimates:
         return bool(binom.cdf(hits, repetitions, self.confidence) * rounds < false_alarm)
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON: a summary, and every number of every round."""
+        """Ready for JSON: a summary, and every number of every round or window, under "rounds" or "windows"."""
         low, high = self.coverage_interval
         return {
             "kind": self.metric.kind,
@@ -109,18 +113,18 @@ class MetricEstimates:
             "half_width": float(self.half_width.mean()),
             "absolute_error": float(self.absolute_error.mean()),
             "bias": float(self.bias.mean()),
-            "rounds": list(self.rows()),
+            f"{self.period}s": list(self.rows()),
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One row per round, and per bucket of a histogram."""
+        """One row per round or window, and per bucket of a histogram."""
         several = self.truth.shape[1] > 1
         for place, truths in enumerate(self.truth):
             for number, truth in enumerate(truths):
                 bucket = {"bucket": number} if several else {}
                 yield {
                     "metric": self.metric.name,
-                    "round": place,
+                    self.period: place,
                     **bucket,
                     "truth": float(truth),
                     "value": float(self.value[0, place, number]),
@@ -212,7 +216,7 @@ class Simulation:
     """Per metric, the part of all that was counted that is left within ranges and joint limits."""
     windows: Mapping[str, MetricEstimates] = field(default_factory=dict)
     """
-    Where answers are sampled: the rounds of each window together (the last may have fewer), one "round" each.
+    Where answers are sampled: the rounds of each window together (the last may have fewer).
 
     The truth of a window is the mean over all devices and rounds in it.
     """
@@ -305,11 +309,11 @@ def simulate(
         metrics[name] = MetricEstimates.of(metric, confidence, truth, estimates[name])
         if spans:
             in_windows = [np.mean(truth[span], axis=0) for span in spans]
-            windows[name] = MetricEstimates.of(metric, confidence, in_windows, pooled[name])
+            windows[name] = MetricEstimates.of(metric, confidence, in_windows, pooled[name], "window")
     inside = [_in_range(plan, column) for column in per_round]
     kept = {}
     for name in plan.by_name:
-        given = sum(float(column[name].sum(dtype=np.float64)) for column in per_round)
+        given = sum(float(np.maximum(column[name], 0).sum(dtype=np.float64)) for column in per_round)
         left = sum(float(column[name].sum()) for column in inside)
         kept[name] = left / given if given > 0 else 1.0
     return Simulation(plan, devices, rounds, repetitions, seed, metrics, people, kept, windows)
@@ -338,13 +342,15 @@ def true_values(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Flo
     """
     truths = {}
     for name, inside in _in_range(plan, values).items():
-        mechanism = plan.by_name[name].mechanism
+        metric, mechanism = plan.by_name[name], plan.by_name[name].mechanism
         if mechanism.kind == "mean":
             truths[name] = np.array([inside.mean()])
         else:
             edges = np.array([float(edge) for edge in mechanism.points])
             buckets = np.searchsorted(edges[1:-1], inside, side="right")
-            truths[name] = np.bincount(buckets, minlength=len(edges) - 1) / len(inside)
+            if metric.absent:
+                buckets[values[name] < 0] = mechanism.intervals - 1
+            truths[name] = np.bincount(buckets, minlength=mechanism.intervals) / len(inside)
     return truths
 
 

@@ -18,15 +18,14 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 
-from reticent.errors import ParameterError
 from reticent.estimates import estimate
-from reticent.lab.fleet import GRAN_TURISMO_SPORT, ReplayError, Uniform, VectorisedFleet, replay, send_packed
+from reticent.lab.fleet import GRAN_TURISMO_SPORT, SendError, VectorisedFleet, send_packed
 from reticent.mechanisms import OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.reports import from_packed
 
 PLAN = Plan("p", 1, 60, 60, (Metric("a", OneBitMean(1, 60)),))
-MODULE: ModuleType = sys.modules["reticent.lab.fleet.replay"]
+MODULE: ModuleType = sys.modules["reticent.lab.fleet.send"]
 
 
 class Collector(BaseHTTPRequestHandler):
@@ -106,7 +105,7 @@ def test_a_busy_collector_is_asked_again_after_the_time_it_names(server: Server,
 def test_patience_ends_and_the_refusal_says_why(server: Server, waits: list[float]) -> None:
     url, handler = server
     handler.script[:] = [(503, {"retry-after": "4"})] * 9
-    with pytest.raises(ReplayError, match="busy: wait"):
+    with pytest.raises(SendError, match="busy: wait"):
         send_packed(url, batch(3), patience=10.0)
     assert waits == [4.0, 4.0]
 
@@ -114,32 +113,17 @@ def test_patience_ends_and_the_refusal_says_why(server: Server, waits: list[floa
 def test_what_waiting_cannot_mend_is_refused_at_once(server: Server, waits: list[float]) -> None:
     url, handler = server
     handler.script[:] = [(401, {})]
-    with pytest.raises(ReplayError, match="busy: wait"):
+    with pytest.raises(SendError, match="busy: wait"):
         send_packed(url, batch(3))
     handler.rejected[:] = [{"index": 0, "code": "late"}]
-    with pytest.raises(ReplayError, match="late: 1 of 3 reports were refused"):
+    with pytest.raises(SendError, match="late: 1 of 3 reports were refused"):
         send_packed(url, batch(3))
     assert waits == []
 
 
 def test_nobody_listening_is_an_error_of_ours() -> None:
-    with pytest.raises(ReplayError, match=r"http://127\.0\.0\.1:9"):
+    with pytest.raises(SendError, match=r"http://127\.0\.0\.1:9"):
         send_packed("http://127.0.0.1:9", batch(1))
-
-
-def test_a_population_stands_for_every_metric_and_progress_is_told(server: Server) -> None:
-    url, handler = server
-    told: list[tuple[int, int]] = []
-    fleet = VectorisedFleet(PLAN, 10, seed=1)
-    assert replay(fleet, Uniform(60), [4, 5], url, progress=lambda *now: told.append(now)) == 20
-    assert told == [(1, 2), (2, 2)]
-    values = Uniform(60).values(10, 2, np.random.default_rng(1))
-    assert handler.bodies == [fleet.packed(number, {"a": values[number - 4]}) for number in (4, 5)]
-
-
-def test_values_of_another_shape_are_refused() -> None:
-    with pytest.raises(ParameterError, match="an array of 2 rounds x 10 devices"):
-        replay(VectorisedFleet(PLAN, 10, 1), {"a": np.zeros((3, 10), int)}, [1, 2], "http://127.0.0.1:9")
 
 
 PLAN_FILE = """
@@ -179,13 +163,13 @@ def real(tmp_path: Path) -> Iterator[str]:
         process = subprocess.Popen([*command, *options], stdout=log, stderr=log)
     try:
         for _ in range(600):
-            found = re.search(r"Listening on (http://127\.0\.0\.1:\d+)", (tmp_path / "log").read_text())
-            if found:
+            listening = re.search(r"Listening on (http://127\.0\.0\.1:\d+)", (tmp_path / "log").read_text())
+            if listening:
                 break
             assert process.poll() is None, (tmp_path / "log").read_text()
             time.sleep(0.05)
-        assert found is not None, (tmp_path / "log").read_text()
-        yield found[1]
+        assert listening is not None, (tmp_path / "log").read_text()
+        yield listening[1]
     finally:
         process.terminate()
         process.wait(40)
@@ -204,13 +188,14 @@ def test_a_real_collector_counts_what_the_fleet_counts(real: str) -> None:
     tags = (np.arange(30_000) % 3).astype(np.uint8)[:, None]
     last = plan.round_at(time.time()) - 1
     rounds = [last - 2, last - 1, last]
-    assert replay(fleet, values, rounds, real, tags=tags) == 90_000
-    assert replay(fleet, {name: of[:1] for name, of in values.items()}, rounds[:1], real, tags=tags) == 30_000
+    for place, number in enumerate([*rounds, last - 2]):  # the first once more: reports that were accepted
+        of_round = {name: of[place % 3] for name, of in values.items()}
+        assert send_packed(real, fleet.packed(number, of_round, tags)) == 30_000
     for place, number in enumerate(rounds):
         counts = fleet.counts(number, {name: of[place] for name, of in values.items()}, tags)
         asked = f"{real}/v1/estimates?plan=replayed&round={number}&metric=seconds&segment=os:linux"
         with urlopen(asked, timeout=30) as got:  # noqa: S310
-            (found,) = json.load(got)["estimates"]
+            (row,) = json.load(got)["estimates"]
         expected = estimate(plan.by_name["seconds"], counts[number, ("linux",)]["seconds"])
-        assert found["reports"] == 10_000
-        assert found["value"] == expected.value
+        assert row["reports"] == 10_000
+        assert row["value"] == expected.value

@@ -1,0 +1,98 @@
+// What a device keeps: one plain object, written as text with a checksum.
+
+import { Blake2b } from "./blake2b.js";
+import { toHex, utf8 } from "./bytes.js";
+
+/** @typedef {"unset" | "granted" | "denied" | "local"} Consent */
+/** @typedef {"asked" | "environment"} Reason why nothing is recorded or answered */
+/** @typedef {import("./fraction.js").Fraction} Fraction */
+/** @typedef {{ how: "add" | "set" | "keep", amount: Fraction, most: Fraction }} Change what happens to a total, which stops at `most`; "keep": one that is there stays */
+
+/** @typedef {{ answers: string, report: number, metrics: Record<string, { digest: string, round: number, lifetime: number }> }} Costs what questions cost, to see whether others cost more */
+/** @typedef {{ version: number, fingerprint: string, fromRound: number, window: number, reportLoss: number, layout: [string, number][], table: any }} HeldPlan */
+/** @typedef {{ metric: string, digest: string, epoch: number, classes: number[], loss: number, lifetime: number }} Entry what a metric has told, and can tell at most; a lost state has no metric */
+/** @typedef {{ start: number, ends: number, loss: number, round: number | null }} HeldWindow */
+/**
+ * @typedef {object} Kept a report and what became of it
+ * @property {number} round
+ * @property {number} version
+ * @property {number} epoch
+ * @property {string} body the bytes that are sent
+ * @property {string} bits "0" and "1"
+ * @property {boolean[]} asked which metrics it answers
+ * @property {"waiting" | "accepted" | "rejected" | "expired" | "local"} state
+ * @property {string} code why it was rejected
+ * @property {boolean} told whether its bytes may have left
+ * @property {number} attempts
+ * @property {number} nextTry unix seconds
+ * @property {number} closes when the collector stops taking it, unix seconds
+ */
+/**
+ * @typedef {object} Data
+ * @property {{ said: Consent, costs: Costs } | null} choice what the person chose, and for which questions
+ * @property {Consent} inForce the consent that was last applied
+ * @property {number | null} grantedFrom first round wholly under "granted"
+ * @property {string} plan a state serves one plan
+ * @property {number} roundSeconds
+ * @property {string} secret 32 bytes from the operating system, hexadecimal; empty: there is none
+ * @property {number} epoch one more after each `forget`
+ * @property {number} silentThrough no round up to this one is answered
+ * @property {number | null} enrolledFrom first full round after the first plan was taken up
+ * @property {number | null} changedIn round in which remembered answers last changed by plan
+ * @property {boolean} told whether a report may ever have left
+ * @property {{ epoch: number, beganIn: number, reason: string }[]} epochs
+ * @property {HeldPlan[]} plans rising versions
+ * @property {{ from: number, through: number | null, reason: Reason }[]} pauses
+ * @property {HeldWindow[]} windows rising; they never overlap
+ * @property {Record<string, Record<string, string>>} totals raw values by round and metric; gone once a round is answered
+ * @property {Kept[]} reports rising rounds
+ * @property {Record<string, number>} earlier reports that are not listed any more, by state
+ * @property {Entry[]} ledger
+ * @property {Record<string, number>} notes what went wrong, by kind
+ * @property {{ at: number, outcome: string } | null} lastAttempt
+ */
+
+/** @returns {Data} */
+export const emptyData = () => ({
+  choice: null,
+  inForce: "unset",
+  grantedFrom: null,
+  plan: "",
+  roundSeconds: 0,
+  secret: "",
+  epoch: 0,
+  silentThrough: -1,
+  enrolledFrom: null,
+  changedIn: null,
+  told: false,
+  epochs: [],
+  plans: [],
+  pauses: [],
+  windows: [],
+  totals: {},
+  reports: [],
+  earlier: {},
+  ledger: [],
+  notes: {},
+  lastAttempt: null,
+});
+
+/** JSON has no infinity. @param {string} _key @param {unknown} value */
+const infinityAsText = (_key, value) => (value === Infinity ? "infinite" : value);
+/** @param {string} _key @param {unknown} value */
+const infinityFromText = (_key, value) => (value === "infinite" ? Infinity : value);
+
+/** @param {string} json */
+const checksum = (json) => toHex(new Blake2b().update(utf8(json)).digest()).slice(0, 32);
+
+/** @param {Data} data */
+export function toText(data) {
+  const json = JSON.stringify(data, infinityAsText);
+  return `reticent-state-1 ${checksum(json)}\n${json}`;
+}
+
+/** The data of a text; null when it is damaged, so that nothing in it can be trusted. @param {string} text @returns {Data | null} */
+export function fromText(text) {
+  const [head, json] = [text.slice(0, 50), text.slice(50)];
+  return head === `reticent-state-1 ${checksum(json)}\n` ? JSON.parse(json, infinityFromText) : null;
+}

@@ -1,0 +1,408 @@
+// The device: a quiet guest in somebody else's page or program.
+
+import { answer } from "./answer.js";
+import { emptyData, fromText, toText } from "./data.js";
+import { afterDamage, backOff, changed, Engine, isExpired, LONGEST_SEND } from "./engine.js";
+import { clamped } from "./fraction.js";
+import { readPlan } from "./plan.js";
+import { Policy, readEnvironment } from "./policy.js";
+import { previewOf, Receipt } from "./receipt.js";
+import { httpTransport } from "./transport.js";
+
+/** @typedef {import("./data.js").Change} Change */
+/** @typedef {import("./data.js").Consent} Consent */
+/** @typedef {import("./data.js").Kept} Kept */
+/** @typedef {import("./engine.js").Recorded} Recorded */
+/** @typedef {import("./plan.js").Metric} Metric */
+
+const CONSENTS = ["unset", "granted", "denied", "local"];
+const LONGEST_SLEEP = 300;
+const WRITE_WITHIN = 1; // s
+
+/** Answers a plan on behalf of one device: values in, at most one report per round out. See the README. */
+export class Device {
+  #plan;
+  #state;
+  #policy;
+  #settings;
+  #transport;
+  /** @type {import("./engine.js").Verdict | null} */
+  #verdict = null;
+  /** @type {Map<string, Recorded>} changes that are not in the state yet */
+  #pending = new Map();
+  /** @type {Record<string, number>} what went wrong and is not in the state yet */
+  #notes = {};
+  /** @type {[number, import("./plan.js").Plan | null][]} rounds and plans, the newest first; empty: nothing is recorded */
+  #timeline = [];
+  /** @type {Consent} */
+  #consent = "unset";
+  #started = false;
+  #closed = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
+  #wakesAt = Infinity;
+  /** @type {Promise<unknown>} */
+  #working = Promise.resolve();
+  #onHide = () => void (globalThis.document?.visibilityState === "hidden" && this.#quietly(() => this.#update(() => {})));
+
+  /** Use `Device.open`. @param {import("./plan.js").Plan} plan @param {import("../index.js").Settings} settings */
+  constructor(plan, settings) {
+    this.#plan = plan;
+    this.#state = settings.state;
+    this.#policy = settings.policy instanceof Policy ? settings.policy : new Policy(settings.policy);
+    this.#transport = settings.transport ?? (settings.endpoint ? httpTransport(settings.endpoint, settings.key ?? null) : null);
+    this.#settings = { consent: settings.consent ?? "unset", askAgain: settings.askAgain ?? true, debug: settings.debug ?? false, segment: settings.segment ?? {},
+      clock: settings.clock ?? (() => Date.now() / 1000), environment: settings.environment ?? readEnvironment }; // prettier-ignore
+    if (!CONSENTS.includes(this.#settings.consent)) throw new RangeError("consent: expected unset, granted, denied or local");
+    if (typeof this.#state?.update !== "function") throw new RangeError("state: expected indexedDbState(…), folderState(…) or memoryState()");
+  }
+
+  /**
+   * A device, once its state is open. Rejects for a plan that is not whole, a state that is another plan's, and
+   * settings that cannot be; nothing throws or rejects after that, unless `debug` is set.
+   *
+   * @param {import("../index.js").Settings} settings
+   */
+  static async open(settings) {
+    const device = new Device(await readPlan(settings.plan), settings);
+    await device.#update(() => {});
+    if (device.#settings.debug) device.#slips();
+    globalThis.document?.addEventListener("visibilitychange", device.#onHide);
+    return device;
+  }
+
+  /** What holds now: the person's choice, or the host's default while there is none. */
+  get consent() {
+    return this.#consent;
+  }
+
+  /** The number of the round under way. */
+  get currentRound() {
+    return Math.floor(this.#settings.clock() / this.#plan.roundSeconds);
+  }
+
+  // Values: in memory only; they reach the state within a second, before a round is answered, and on close
+
+  /** Add to a metric's total in the round under way. @param {string} metric @param {unknown} amount */
+  add(metric, amount = 1) {
+    this.#record(metric, amount, "add");
+  }
+
+  /** Set a metric's total in the round under way. @param {string} metric @param {unknown} value */
+  set(metric, value) {
+    this.#record(metric, value, "set");
+  }
+
+  /** Choose one of a metric's labels for the round under way. @param {string} metric @param {string} label */
+  choose(metric, label) {
+    this.#record(metric, label, "choose");
+  }
+
+  /** @param {string} name @param {unknown} given @param {"add" | "set" | "choose"} verb */
+  #record(name, given, verb) {
+    try {
+      if (this.#closed || !this.#timeline.length) return;
+      const round = this.currentRound;
+      const plan = (this.#timeline.find(([first]) => first <= round) ?? this.#timeline[this.#timeline.length - 1])[1];
+      const metric = plan?.byName.get(name);
+      if (!metric) {
+        if (!this.#plan.byName.has(name)) this.#slip("unknown-metric", `metric ${name} is not in plan ${this.#plan.name}`);
+        return;
+      }
+      const change = this.#changeOf(metric, given, verb);
+      if (!change) return;
+      const place = `${round} ${name}`;
+      const before = this.#pending.get(place);
+      this.#pending.set(place, { round, metric: name, change: before ? merged(before.change, change) : change });
+      this.#wake(WRITE_WITHIN);
+    } catch (error) {
+      if (this.#settings.debug) throw error;
+      this.#count("internal");
+    }
+  }
+
+  /** @param {Metric} metric @param {unknown} given @param {"add" | "set" | "choose"} verb @returns {Change | null} */
+  #changeOf(metric, given, verb) {
+    if ((metric.kind === "choice") !== (verb === "choose")) {
+      this.#slip("wrong-call", `metric ${metric.name} is a ${metric.kind}: use ${metric.kind === "choice" ? "choose" : "add or set"}`);
+      return null;
+    }
+    if (verb === "choose") {
+      const label = metric.labels.indexOf(/** @type {string} */ (given));
+      if (label < 0) {
+        this.#slip("unknown-label", `label ${given} is not one of metric ${metric.name}`);
+        return null;
+      }
+      return { how: metric.pick === "first" ? "keep" : "set", amount: clamped(label, metric.maxValue)[0], most: metric.maxValue };
+    }
+    const [amount, fault] = clamped(given, metric.maxValue);
+    if (fault) this.#slip(fault, `metric ${metric.name} was given a value that is ${fault === "not-a-number" ? "not a number" : "out of range"}`, false);
+    if (fault === "not-a-number" && metric.absent) return null; // no value was taken
+    return { how: verb, amount, most: metric.maxValue };
+  }
+
+  // Reports
+
+  /**
+   * The bytes of a round's report as JSON, durable before they are returned; the latest finished round unless another
+   * is given. Asked again, the same bytes come. null: there is none to give.
+   *
+   * @param {number} [round]
+   */
+  async report(round) {
+    return this.#quietly(() =>
+      this.#update((engine) => {
+        const number = round ?? engine.current - 1;
+        if (!Number.isSafeInteger(number) || number < 0 || number > engine.current || !engine.active) return null;
+        const { enrolledFrom } = engine.data;
+        if (round === undefined && !engine.report(number) && (enrolledFrom === null || number < enrolledFrom)) return null;
+        return engine.answer(number, true)?.body ?? null;
+      }),
+    );
+  }
+
+  /** Answer what is due and send what waits, also what would be spread over the round; resolves to how many were accepted. */
+  async flush() {
+    return (await this.#quietly(() => this.#work(true))) ?? 0;
+  }
+
+  // What a person can see and stop
+
+  /** Enter the person's choice. @param {Consent} consent */
+  async setConsent(consent) {
+    if (!CONSENTS.includes(consent)) throw new RangeError("consent: expected unset, granted, denied or local");
+    return this.#do((engine) => engine.choose(consent));
+  }
+
+  /** Record and send nothing from now on; rounds that a pause overlaps are never answered. */
+  pause() {
+    return this.#do((engine) => engine.data.secret && engine.pause("asked"));
+  }
+
+  /** End a pause; the first round answered is the next one. */
+  resume() {
+    return this.#do((engine) => engine.resume("asked"));
+  }
+
+  /** Wipe the remembered answers, the values and what was not sent. Past losses stay: the collector has not forgotten. */
+  forget() {
+    return this.#do((engine) => engine.forget());
+  }
+
+  /** @param {(engine: Engine) => unknown} step */
+  async #do(step) {
+    return (await this.#quietly(() => this.#update((engine) => (step(engine), true)))) ?? false;
+  }
+
+  /** The exact bytes that would be sent next, and what each bit means in words. */
+  async preview() {
+    return this.#quietly(() =>
+      this.#update((engine) => {
+        const waiting = engine.data.reports.find(({ state }) => state === "waiting");
+        if (waiting) return previewOf(waiting, engine, this.#plan, "This is waiting to be sent.");
+        const plan = engine.planFor(engine.current);
+        const draws = plan && engine.active ? engine.drawsForPreview() : null;
+        if (!plan || !draws) return null;
+        const made = answer(draws, plan, engine.current, engine.values(engine.current), this.#settings.segment);
+        const kept = { ...made, version: plan.version, round: engine.current };
+        return previewOf(kept, engine, this.#plan, "This would be sent if the round under way ended now.");
+      }),
+    );
+  }
+
+  /** Everything that was told, and what it may have told. */
+  async receipt() {
+    return (await this.#quietly(() => this.#update((engine) => new Receipt(engine)))) ?? new Receipt(null);
+  }
+
+  /** How the device is doing: what it answers, why not, what waits, what went wrong. */
+  async status() {
+    const silenced = this.#policy.silencedBy(this.#settings.environment());
+    const problems = [...silenced, ...(this.#closed ? ["the device is closed"] : [])];
+    const status = await this.#quietly(() =>
+      this.#update(({ data, active, current, now }) => {
+        const count = (/** @type {string} */ state) => data.reports.filter((kept) => kept.state === state).length + (data.earlier[state] ?? 0);
+        const newest = data.plans.at(-1);
+        const expired = isExpired(this.#plan, now) ? [`plan ${this.#plan.name} expired on ${this.#plan.expires}`] : [];
+        const waiting = data.reports.filter(({ state }) => state === "waiting");
+        return {
+          plan: this.#plan.name,
+          version: newest?.version ?? null,
+          consent: data.inForce,
+          active: active && !expired.length,
+          reasons: [
+            ...(["unset", "denied"].includes(data.inForce) ? [`consent is ${data.inForce}`] : []),
+            ...(data.pauses.some(({ through, reason }) => through === null && reason === "asked") ? ["paused"] : []),
+            ...(this.#verdict?.refused.map((reason) => `refused: ${reason}`) ?? []),
+            ...expired,
+            ...problems,
+          ],
+          epoch: data.epoch,
+          currentRound: current,
+          answersFrom: data.enrolledFrom === null ? null : Math.max(data.enrolledFrom, data.silentThrough + 1),
+          reports: { waiting: count("waiting"), accepted: count("accepted"), rejected: count("rejected"), expired: count("expired"), local: count("local") },
+          lastAttempt: data.lastAttempt,
+          nextAttempt: waiting.length ? Math.min(...waiting.map(({ nextTry }) => nextTry)) : null,
+          notes: { ...data.notes },
+        };
+      }),
+    );
+    return status ?? { plan: this.#plan.name, active: false, reasons: [...problems, "the state cannot be read just now"], notes: { ...this.#notes } };
+  }
+
+  // Life
+
+  /** Answer and send in the background from now on. */
+  start() {
+    this.#started = true;
+    this.#wake(0);
+    return this;
+  }
+
+  /** Write what waits in memory and stop; what waits to be sent is sent after the next start. */
+  async close() {
+    if (this.#closed) return;
+    this.#started = false;
+    clearTimeout(this.#timer);
+    globalThis.document?.removeEventListener("visibilitychange", this.#onHide);
+    await this.#working.catch(() => {});
+    await this.#quietly(() => this.#update(() => {}));
+    this.#closed = true;
+    this.#timeline = [];
+    this.#state.close();
+  }
+
+  /** Do something within so many seconds. @param {number} seconds */
+  #wake(seconds) {
+    const at = Date.now() + 1000 * seconds;
+    if (this.#closed || at >= this.#wakesAt) return;
+    clearTimeout(this.#timer);
+    this.#wakesAt = at;
+    this.#timer = setTimeout(() => {
+      this.#wakesAt = Infinity;
+      this.#working = this.#quietly(() => (this.#started ? this.#work(false) : this.#update(() => {})));
+    }, 1000 * seconds);
+    /** @type {any} */ (this.#timer).unref?.(); // in Node: a device does not keep its program alive
+  }
+
+  /** Answer what is due, then send. @param {boolean} early */
+  async #work(early) {
+    let accepted = 0;
+    let next = 30; // s, in trouble
+    try {
+      const due = await this.#update((engine) => {
+        engine.answerDue();
+        return this.#transport ? engine.due(early) : [];
+      });
+      for (const kept of due) accepted += Number(await this.#send(kept));
+      const at = await this.#update((engine) => engine.nextDue());
+      next = Math.min(Math.max(at - this.#settings.clock(), 0.05), LONGEST_SLEEP);
+    } finally {
+      if (this.#started) this.#wake(next);
+    }
+    return accepted;
+  }
+
+  /** Send one report, unless another tab or process does; resolves to whether it was accepted. @param {Kept} due */
+  async #send(due) {
+    // The claim is durable before a byte leaves: no other sends it now, and after a crash the receipt lists it.
+    if (!this.#transport || !(await this.#update((engine) => engine.claim(due)))) return false;
+    /** @type {import("./transport.js").Outcome} */
+    let outcome = { kind: "retry", reason: "transport" };
+    try {
+      outcome = await this.#transport.send(due.body, LONGEST_SEND);
+    } catch {
+      this.#count("transport"); // one of the host's own may reject with anything
+    }
+    const wait = backOff(due.attempts, this.#plan.roundSeconds, outcome.after);
+    await this.#update((engine) => engine.settle(due, outcome, wait));
+    return outcome.kind === "accepted";
+  }
+
+  /**
+   * One change of the state, which takes along what waits in memory.
+   *
+   * @template Result @param {(engine: Engine) => Result} step @returns {Promise<Result>}
+   */
+  async #update(step) {
+    if (this.#closed) throw new Error("the device is closed");
+    const [pending, notes] = [this.#pending, this.#notes];
+    this.#pending = new Map();
+    this.#notes = {};
+    /** @type {Result | undefined} */
+    let result;
+    /** @type {Engine | undefined} */
+    let last;
+    try {
+      await this.#state.update((text) => {
+        const { consent, askAgain, segment, clock, environment } = this.#settings;
+        const setting = { plan: this.#plan, policy: this.#policy, consent, askAgain, segment, silenced: this.#policy.silencedBy(environment()), now: clock() };
+        const data = text === null ? emptyData() : fromText(text) ?? afterDamage(setting);
+        const engine = new Engine(data, setting, this.#verdict);
+        engine.begin();
+        engine.record(pending.values());
+        for (const [kind, count] of Object.entries(notes)) engine.note(kind, count);
+        result = step(engine);
+        last = engine;
+        return engine.isEmpty ? null : toText(data);
+      });
+    } catch (error) {
+      // They wait for the next change; what came in meanwhile is later.
+      for (const [place, recorded] of this.#pending) {
+        const before = pending.get(place);
+        pending.set(place, before ? { ...recorded, change: merged(before.change, recorded.change) } : recorded);
+      }
+      this.#pending = pending;
+      for (const [kind, count] of Object.entries(notes)) this.#count(kind, count);
+      throw error;
+    }
+    if (last) {
+      const engine = last;
+      this.#verdict = engine.verdict;
+      this.#consent = engine.data.inForce;
+      this.#timeline = engine.active ? engine.data.plans.slice(-4).reverse().map((held) => [held.fromRound, engine.planFor(held.fromRound)]) : [];
+    }
+    return /** @type {Result} */ (result);
+  }
+
+  /** Nothing reaches the host, unless it asked for it. @template Result @param {() => Promise<Result>} work @returns {Promise<Result | null>} */
+  async #quietly(work) {
+    try {
+      return await work();
+    } catch (error) {
+      if (this.#settings.debug) throw error;
+      this.#count(this.#closed ? "closed" : "state");
+      return null;
+    }
+  }
+
+  /** @param {string} kind @param {number} count */
+  #count(kind, count = 1) {
+    this.#notes[kind] = (this.#notes[kind] ?? 0) + count;
+  }
+
+  /** A slip of the developer: raised in debug, counted otherwise. @param {string} kind @param {string} message @param {boolean} raised */
+  #slip(kind, message, raised = true) {
+    if (this.#settings.debug && raised) throw new Error(message);
+    this.#count(kind);
+  }
+
+  /** In debug, what would keep the device silent without a word, by name. */
+  #slips() {
+    const { segment } = this.#settings;
+    for (const [name, value] of Object.entries(segment)) {
+      const declared = this.#plan.segments.find((one) => one.name === name);
+      if (!declared) throw new Error(`segment ${name} is not in plan ${this.#plan.name}`);
+      if (!declared.values.includes(/** @type {string} */ (value)) && value !== "other") throw new Error(`segment ${name} has no value ${value}`);
+    }
+    if (isExpired(this.#plan, this.#settings.clock())) throw new Error(`plan ${this.#plan.name} expired on ${this.#plan.expires}`);
+    if (this.#verdict?.refused.length) throw new Error(`plan ${this.#plan.name} is refused: ${this.#verdict.refused.join("; ")}`);
+  }
+}
+
+/** Two changes as one. @param {Change} first @param {Change} later @returns {Change} */
+function merged(first, later) {
+  if (later.how === "set") return later;
+  if (later.how === "keep") return first;
+  return { ...first, amount: changed(first.amount, later) };
+}

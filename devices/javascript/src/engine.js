@@ -1,0 +1,527 @@
+// What a device does with its data: take up a plan, record, answer, send, pause, forget. Each step changes the data in
+// memory; whoever calls it makes that durable before anything leaves the device.
+//
+// No decision here depends on a value, except which remembered answer is given.
+
+import { answer } from "./answer.js";
+import { fromHex, toHex } from "./bytes.js";
+import { emptyData } from "./data.js";
+import { Draws } from "./draws.js";
+import { Fraction, plusUpTo, ZERO } from "./fraction.js";
+import { compose, lifetimeLoss, lossByWidth, lossOfReport, lossOfRound } from "./losses.js";
+import { Plan } from "./plan.js";
+
+/** @typedef {import("./data.js").Change} Change */
+/** @typedef {import("./data.js").Consent} Consent */
+/** @typedef {import("./data.js").Costs} Costs */
+/** @typedef {import("./data.js").Data} Data */
+/** @typedef {import("./data.js").HeldPlan} HeldPlan */
+/** @typedef {import("./data.js").Kept} Kept */
+/** @typedef {import("./data.js").Reason} Reason */
+/** @typedef {import("./plan.js").Metric} Metric */
+/** @typedef {import("./plan.js").Window} Window */
+/** @typedef {{ answers: boolean, refused: string[] }} Verdict whether a plan is held that the policy allows, and why one was not taken up */
+/** @typedef {{ round: number, metric: string, change: Change }} Recorded */
+/**
+ * @typedef {object} Setting what the host said, and the moment
+ * @property {Plan} plan
+ * @property {import("./policy.js").Policy} policy
+ * @property {Consent} consent what holds while the person has not chosen
+ * @property {boolean} askAgain
+ * @property {Record<string, unknown>} segment
+ * @property {string[]} silenced why the environment keeps the device silent
+ * @property {number} now unix seconds
+ */
+
+const MOST_ROUNDS_AT_ONCE = 64;
+const MOST_REPORTS_LISTED = 400;
+const OLDEST_PAUSE = 10_000; // rounds
+/** How long one attempt to send a report may take, s. */
+export const LONGEST_SEND = 10;
+
+/** Plans by fingerprint; those in the data were checked before they came there. @type {Map<string, Plan>} */
+const parsed = new Map();
+
+export class Engine {
+  /** @param {Data} data @param {Setting} setting @param {Verdict | null} verdict of the plan, from earlier */
+  constructor(data, setting, verdict) {
+    this.data = data;
+    this.setting = setting;
+    this.now = setting.now;
+    this.current = Math.floor(setting.now / setting.plan.roundSeconds);
+    this.verdict = verdict;
+    parsed.set(setting.plan.fingerprint, setting.plan);
+  }
+
+  /** Whether values are recorded and rounds answered. */
+  get active() {
+    return this.verdict?.answers === true && !this.isPaused();
+  }
+
+  /** The first step of every change: consent, environment and plan as they are now. */
+  begin() {
+    const { data, setting } = this;
+    if (data.secret && (data.plan !== setting.plan.name || data.roundSeconds !== setting.plan.roundSeconds)) {
+      throw new Error(`this state belongs to plan ${data.plan} with rounds of ${data.roundSeconds} s; plan ${setting.plan.name} needs a state of its own`);
+    }
+    const { choice } = data;
+    const lapses = choice && ["granted", "local"].includes(choice.said) && setting.askAgain && costMore(choice.costs, setting.plan);
+    if (lapses) choice.said = "unset";
+    this.#apply(choice?.said ?? setting.consent);
+    if (!setting.silenced.length) this.resume("environment");
+    else if (data.secret) this.pause("environment");
+    if (data.inForce !== "granted" && data.inForce !== "local") this.verdict = null;
+    else if (!this.verdict && !(setting.silenced.length && !data.secret)) this.consider();
+    if (this.verdict?.answers) this.#holdWindows();
+  }
+
+  // Consent
+
+  /** What the person chose. @param {Consent} said */
+  choose(said) {
+    this.data.choice = { said, costs: costsOf(this.setting.plan) };
+    this.verdict = null;
+    this.begin();
+  }
+
+  /** @param {Consent} consent */
+  #apply(consent) {
+    const { data } = this;
+    const before = data.inForce;
+    if (before === consent) return;
+    data.inForce = consent;
+    data.grantedFrom = consent === "granted" ? this.current + 1 : null;
+    if (before === "granted") this.#dropWaiting(consent === "local");
+    if (consent === "local" && before === "granted") return;
+    if (consent === "granted" && before === "local") return;
+    // From or to a time without consent: no round that touches it is answered.
+    data.silentThrough = Math.max(data.silentThrough, this.current);
+    data.totals = {};
+    data.reports = data.reports.filter((kept) => kept.told);
+    if (consent === "granted" || consent === "local") return;
+    // What was told stays counted, and the secret with it, so that the same answers come if the person changes their
+    // mind. Where nothing was told, nothing but the choice is kept.
+    if (!data.told) Object.assign(data, emptyData(), { choice: data.choice, inForce: consent });
+  }
+
+  /** Whether there is nothing that would have to be kept. */
+  get isEmpty() {
+    const { data, setting } = this;
+    return !data.secret && !data.ledger.length && (!data.choice || (data.choice.said === "unset" && setting.consent === "unset"));
+  }
+
+  // Plans
+
+  /** Hold the plan from the next round on, unless something speaks against it; then the version held goes on. */
+  consider() {
+    const { data, setting: { plan } } = this;
+    this.#enrol();
+    const newest = data.plans.at(-1);
+    /** @type {string[]} */
+    let problems = [];
+    if (!newest || plan.version > newest.version) problems = this.#takeOver(newest);
+    else if (plan.version < newest.version) problems = [`version ${plan.version} is older than version ${newest.version}, which this device holds`];
+    else if (plan.fingerprint !== newest.fingerprint) problems = [`version ${plan.version} asks something else than the version ${plan.version} that this device holds; a change needs a new version`];
+    else newest.table = plan.table; // better words are no new plan
+    const held = data.plans.at(-1);
+    const beyond = held ? this.#goOn(held) : [];
+    this.verdict = { answers: held !== undefined && !beyond.length, refused: [...new Set([...problems, ...beyond])] };
+  }
+
+  /** The first time, and after everything was wiped: a secret. */
+  #enrol() {
+    const { data, setting: { plan } } = this;
+    if (data.secret) return;
+    data.plan = plan.name;
+    data.roundSeconds = plan.roundSeconds;
+    data.secret = newSecret();
+    if (!data.epochs.length) data.epochs.push({ epoch: data.epoch, beganIn: this.current, reason: "enrolled" });
+  }
+
+  /** Hold a version that was not held before; returns what speaks against it instead. @param {HeldPlan | undefined} newest */
+  #takeOver(newest) {
+    const { data, setting: { plan, policy } } = this;
+    const reportLoss = lossOfReport(plan);
+    let first = this.current + 1;
+    if (newest && (newest.window || plan.window)) {
+      // Another way of answering waits for the end of the window: windows never overlap.
+      first = Math.max(first, newest.fromRound);
+      if (newest.window !== plan.window) first = Math.max(first, Math.ceil(this.freeFrom / data.roundSeconds));
+    }
+    const held = new Set(data.ledger.map(({ metric, digest }) => `${metric} ${digest}`));
+    const asksAnew = !plan.sampled && plan.metrics.some((/** @type {Metric} */ metric) => !held.has(`${metric.name} ${toHex(metric.digest)}`));
+    const since = asksAnew && data.changedIn !== null ? first - data.changedIn : null;
+    const problems = policy.problems(plan, reportLoss, this.lifetime(plan, plan.sampled ? reportLoss : 0), since);
+    if (problems.length) return problems;
+    // In one change with its entries in the ledger: nothing is ever answered that is not counted.
+    const layout = plan.metrics.map((/** @type {Metric} */ metric) => [metric.name, metric.mechanism.bits]);
+    data.plans.push({ version: plan.version, fingerprint: plan.fingerprint, fromRound: first, window: plan.window, reportLoss, layout, table: plan.table });
+    data.enrolledFrom ??= first;
+    if (asksAnew) data.changedIn = first;
+    this.#hold(plan);
+    return [];
+  }
+
+  /** Answer the version held in this epoch; returns what speaks against it: a limit may be lower now. @param {HeldPlan} held */
+  #goOn(held) {
+    const plan = planOf(held);
+    if (!plan) return [`version ${held.version}, which this device holds, cannot be read any more`];
+    const isCounted = this.#isHeld(plan);
+    const window = plan.sampled && this.freeFrom <= this.now ? held.reportLoss : 0; // there must be room for the next one
+    const problems = this.setting.policy.problems(plan, held.reportLoss, this.lifetime(isCounted ? null : plan, window));
+    if (!problems.length && !isCounted) this.#hold(plan);
+    return problems;
+  }
+
+  /** @param {number} round @returns {HeldPlan | undefined} the version held when it began; before the first one, that */
+  held(round) {
+    return this.data.plans.findLast(({ fromRound }) => fromRound <= round) ?? this.data.plans[0];
+  }
+
+  /** @param {number} round */
+  planFor(round) {
+    const held = this.held(round);
+    return held ? planOf(held) : null;
+  }
+
+  // The ledger: an entry for each remembered metric from the moment that its plan is held
+
+  /** @param {Plan} plan @returns {Map<string, [Metric, string]>} what is remembered under it */
+  #remembered(plan) {
+    const metrics = plan.sampled ? [] : plan.metrics;
+    return new Map(metrics.map((/** @type {Metric} */ metric) => [`${metric.name} ${toHex(metric.digest)} ${this.data.epoch}`, [metric, toHex(metric.digest)]]));
+  }
+
+  #entries() {
+    return new Map(this.data.ledger.map((entry) => [`${entry.metric} ${entry.digest} ${entry.epoch}`, entry]));
+  }
+
+  /** @param {Plan} plan */
+  #isHeld(plan) {
+    const entries = this.#entries();
+    return [...this.#remembered(plan).keys()].every((key) => entries.has(key));
+  }
+
+  /** @param {Plan} plan */
+  #hold(plan) {
+    const entries = this.#entries();
+    for (const [key, [metric, digest]] of this.#remembered(plan)) {
+      if (!entries.has(key)) this.data.ledger.push({ metric: metric.name, digest, epoch: this.data.epoch, classes: [], loss: 0, lifetime: lifetimeLoss(metric) });
+    }
+  }
+
+  /** What everything held can tell at most; with a plan or a window's loss, as if held too. @param {Plan | null} plan @param {number} window */
+  lifetime(plan = null, window = 0) {
+    const entries = this.#entries();
+    const more = plan ? [...this.#remembered(plan)].filter(([key]) => !entries.has(key)).map(([, [metric]]) => lifetimeLoss(metric)) : [];
+    return compose([...this.data.ledger.map((entry) => entry.lifetime), ...this.data.windows.map(({ loss }) => loss), ...more, window]);
+  }
+
+  /** @param {Plan} plan @param {Record<string, number>} visited */
+  #visit(plan, visited) {
+    const entries = this.#entries();
+    for (const [key, [metric]] of this.#remembered(plan)) {
+      const entry = entries.get(key);
+      if (!entry) throw new Error("an answer that is not counted");
+      if (entry.classes.includes(visited[metric.name])) continue;
+      entry.classes.push(visited[metric.name]);
+      entry.loss = lossByWidth(metric, entry.classes.length);
+    }
+  }
+
+  // Windows of sampled answers: they never overlap, whatever versions of the plan say
+
+  /** When the latest window held ends, unix seconds. */
+  get freeFrom() {
+    return this.data.windows.at(-1)?.ends ?? 0;
+  }
+
+  #holdWindows() {
+    const { data } = this;
+    if (!data.plans.some(({ window }) => window) || data.enrolledFrom === null) return;
+    const earliest = Math.max(data.enrolledFrom, data.silentThrough + 1);
+    for (let round = Math.max(earliest, this.lastClosed() + 1, this.current - MOST_ROUNDS_AT_ONCE); round <= this.current; round++) {
+      const [plan, held] = [this.planFor(round), this.held(round)];
+      const window = plan?.windowOf(round);
+      if (!plan || !held || !window) continue;
+      const most = this.setting.policy.maxLifetime;
+      if (
+        window.first >= earliest &&
+        window.start >= this.freeFrom &&
+        this.planFor(window.first)?.window === plan.window &&
+        !this.isPausedIn(window.first, this.current, "environment") &&
+        (most === null || this.lifetime(null, held.reportLoss) <= most)
+      ) {
+        data.windows.push({ start: window.start, ends: window.start + window.rounds * data.roundSeconds, loss: held.reportLoss, round: null });
+      }
+      round = window.first + window.rounds - 1;
+    }
+  }
+
+  /** The draws that a round is answered with; null where it is not answered. Never a matter of values. @param {number} round */
+  drawsFor(round) {
+    const { data } = this;
+    const plan = this.planFor(round);
+    if (!plan || isExpired(plan, this.now)) return null;
+    if (!plan.sampled) return this.#isHeld(plan) ? new Draws(fromHex(data.secret), data.plan, data.epoch) : null;
+    return round < this.current ? this.#pick(plan, round) : null;
+  }
+
+  /** The same for the round under way, as if it ended now. */
+  drawsForPreview() {
+    const plan = this.planFor(this.current);
+    return plan?.sampled && !isExpired(plan, this.now) ? this.#pick(plan, this.current) : this.drawsFor(this.current);
+  }
+
+  /** The draws of a round's window, if this is the round that is answered in it and none was yet. @param {Plan} plan @param {number} round */
+  #pick(plan, round) {
+    const { data } = this;
+    const window = plan.windowOf(round);
+    if (!window || window.first <= data.silentThrough) return null;
+    const held = data.windows.find(({ start }) => start === window.start);
+    if (!held || held.round !== null || this.isPausedIn(window.first, round, "environment")) return null;
+    const draws = new Draws(fromHex(data.secret), data.plan, data.epoch, window.start);
+    return draws.pickedRound(window) === round ? draws : null;
+  }
+
+  // Values
+
+  /** Apply what waited in memory; values that nobody will ask for are dropped. @param {Iterable<Recorded>} recorded */
+  record(recorded) {
+    const { data } = this;
+    if (!this.verdict?.answers) return;
+    for (const { round, metric, change } of recorded) {
+      const plan = this.planFor(round);
+      if (this.report(round)) this.note("late-value");
+      else if (round > data.silentThrough && !this.isPausedIn(round, round) && plan && (!plan.sampled || this.#pick(plan, round))) {
+        const totals = (data.totals[round] ??= {});
+        totals[metric] = `${changed(totals[metric] === undefined ? null : Fraction.parse(totals[metric]), change)}`;
+      }
+    }
+  }
+
+  /** @param {number} round @returns {Map<string, Fraction>} */
+  values(round) {
+    return new Map(Object.entries(this.data.totals[round] ?? {}).map(([metric, text]) => [metric, Fraction.parse(text)]));
+  }
+
+  /** @param {string} kind @param {number} count */
+  note(kind, count = 1) {
+    this.data.notes[kind] = (this.data.notes[kind] ?? 0) + count;
+  }
+
+  // Answers
+
+  /** @param {number} round */
+  report(round) {
+    return this.data.reports.find((kept) => kept.round === round);
+  }
+
+  /** The latest round for which no collector takes reports any more. */
+  lastClosed() {
+    const grace = this.planFor(this.current)?.graceSeconds ?? 0;
+    return Math.floor((this.now - grace) / this.data.roundSeconds) - 1;
+  }
+
+  /** Answer every finished round that is still open at the collector, also those nothing was recorded in. */
+  answerDue() {
+    const { data } = this;
+    const closed = this.lastClosed();
+    if (this.active && data.enrolledFrom !== null) {
+      const first = Math.max(data.enrolledFrom, data.silentThrough + 1, closed + 1, this.current - MOST_ROUNDS_AT_ONCE);
+      for (let round = first; round < this.current; round++) this.answer(round, false);
+    }
+    // Too late: reports that no collector takes any more, and values that will not be answered.
+    for (const kept of data.reports) if (kept.state === "waiting" && kept.closes <= this.now) kept.state = "expired";
+    for (const round of Object.keys(data.totals)) if (Number(round) <= closed) delete data.totals[round];
+    this.#prune();
+  }
+
+  /** The report of a round, made now unless it was made before; null where there is none to make. @param {number} round @param {boolean} told */
+  answer(round, told) {
+    const { data } = this;
+    const made = this.report(round);
+    if (made) {
+      if (told) data.told = made.told = true;
+      return made;
+    }
+    if (round <= data.silentThrough || this.isPausedIn(round, round)) return null;
+    const [plan, draws] = [this.planFor(round), this.drawsFor(round)];
+    if (!plan || !draws) return null;
+    const window = plan.windowOf(round);
+    const { body, bits, asked, visited } = answer(draws, plan, round, this.values(round), this.setting.segment);
+    const end = (round + 1) * plan.roundSeconds;
+    const spread = Math.floor((Math.min(plan.roundSeconds, plan.graceSeconds) * 3) / 4);
+    const isSent = data.grantedFrom !== null && (window ? window.first : round) >= data.grantedFrom;
+    /** @type {Kept} */
+    const kept = {
+      round, version: plan.version, epoch: data.epoch, body, bits, asked, state: isSent ? "waiting" : "local", code: "", told, attempts: 0,
+      nextTry: end + (Number(draws.delay(round)) / 2 ** 64) * spread, closes: end + plan.graceSeconds,
+    }; // prettier-ignore
+    // All in one change: the report, the end of its values, and what it may have told.
+    data.reports.push(kept);
+    data.reports.sort((one, other) => one.round - other.round);
+    delete data.totals[round];
+    if (told) data.told = true;
+    if (!window) this.#visit(plan, visited);
+    else for (const held of data.windows) if (held.start === window.start) Object.assign(held, { round, loss: Math.max(held.loss, this.held(round)?.reportLoss ?? Infinity) });
+    return kept;
+  }
+
+  /** Keep the data small for years. What is not listed any more is never answered again. */
+  #prune() {
+    const { data } = this;
+    const settled = data.reports.filter(({ state }) => state !== "waiting");
+    for (const old of settled.slice(0, Math.max(0, settled.length - MOST_REPORTS_LISTED))) {
+      data.reports.splice(data.reports.indexOf(old), 1);
+      data.earlier[old.state] = (data.earlier[old.state] ?? 0) + 1;
+      data.silentThrough = Math.max(data.silentThrough, old.round);
+    }
+    for (const { through } of data.pauses) if (through !== null && through < this.current - OLDEST_PAUSE) data.silentThrough = Math.max(data.silentThrough, through);
+    data.pauses = data.pauses.filter(({ through }) => through === null || through > data.silentThrough);
+    data.plans.forEach((held, place) => {
+      if ((data.plans[place + 1]?.fromRound ?? Infinity) <= this.lastClosed() - OLDEST_PAUSE) held.table = null;
+    });
+  }
+
+  // Sending
+
+  /** What to send now, in the order of rounds. @param {boolean} early also what was never tried and waits for its place in the round */
+  due(early) {
+    if (this.data.inForce !== "granted" || this.isPaused()) return [];
+    return this.data.reports.filter((kept) => kept.state === "waiting" && kept.closes > this.now && (kept.nextTry <= this.now || (early && !kept.attempts)));
+  }
+
+  /** Take a report for sending, unless another tab or process has; no other tries it before this attempt is over. @param {Kept} due */
+  claim(due) {
+    const kept = this.report(due.round);
+    if (this.data.inForce !== "granted" || this.isPaused()) return false;
+    if (!kept || kept.body !== due.body || kept.state !== "waiting" || kept.attempts !== due.attempts) return false;
+    kept.told = this.data.told = true;
+    kept.attempts += 1;
+    kept.nextTry = this.now + 2 * LONGEST_SEND;
+    return true;
+  }
+
+  /** Enter what came of an attempt. @param {Kept} sent @param {import("./transport.js").Outcome} outcome @param {number} wait seconds to the next attempt */
+  settle(sent, outcome, wait) {
+    this.data.lastAttempt = { at: this.now, outcome: outcome.reason };
+    const kept = this.report(sent.round);
+    if (!kept || kept.body !== sent.body || kept.state !== "waiting") return;
+    if (outcome.kind === "retry") kept.nextTry = this.now + wait;
+    else Object.assign(kept, { state: outcome.kind, code: outcome.kind === "rejected" ? outcome.reason : "" });
+  }
+
+  /** When the round under way ends or a report is to be sent, whichever is first; unix seconds. */
+  nextDue() {
+    const times = this.data.inForce === "granted" ? this.data.reports.filter(({ state }) => state === "waiting").map(({ nextTry }) => nextTry) : [];
+    return Math.min((this.current + 1) * this.setting.plan.roundSeconds, ...times);
+  }
+
+  // What a person can stop
+
+  /** @param {Reason} reason */
+  pause(reason) {
+    const { data } = this;
+    if (!this.isPaused(reason)) data.pauses.push({ from: this.current, through: null, reason });
+    delete data.totals[this.current];
+  }
+
+  /** The first round answered is the next one. @param {Reason} reason */
+  resume(reason) {
+    for (const pause of this.data.pauses) if (pause.reason === reason) pause.through ??= Math.max(pause.from, this.current);
+  }
+
+  /** @param {Reason} [reason] */
+  isPaused(reason) {
+    return this.data.pauses.some((pause) => pause.through === null && (reason ?? pause.reason) === pause.reason);
+  }
+
+  /** Whether a pause overlaps the rounds from `first` to `last`. @param {number} first @param {number} last @param {Reason} [reason] */
+  isPausedIn(first, last, reason) {
+    return this.data.pauses.some((pause) => pause.from <= last && (pause.through ?? Infinity) >= first && (reason ?? pause.reason) === pause.reason);
+  }
+
+  /** A new secret: no remembered answer survives, and no round that had begun is answered any more. */
+  forget() {
+    const { data } = this;
+    if (!data.secret) return;
+    data.secret = newSecret();
+    data.epoch += 1;
+    data.epochs.push({ epoch: data.epoch, beganIn: this.current, reason: "forgotten" });
+    data.silentThrough = Math.max(data.silentThrough, this.current);
+    data.totals = {};
+    this.#dropWaiting(false);
+    if (this.verdict) this.consider();
+  }
+
+  /** Send nothing of what waits. What may have left already stays listed. @param {boolean} keepsLocal */
+  #dropWaiting(keepsLocal) {
+    for (const kept of this.data.reports) if (kept.state === "waiting") kept.state = kept.told ? "expired" : "local";
+    if (!keepsLocal) this.data.reports = this.data.reports.filter((kept) => kept.told || kept.state !== "local");
+  }
+}
+
+/** The data that replaces a damaged text: all that the policy allowed is counted as told. @param {Setting} setting @returns {Data} */
+export function afterDamage({ policy, plan, now }) {
+  const data = emptyData();
+  const held = policy.maxLifetime ?? Infinity;
+  const beganIn = Math.floor(now / plan.roundSeconds);
+  data.choice = { said: "unset", costs: costsOf(plan) };
+  data.told = true;
+  data.epoch = 1;
+  data.silentThrough = beganIn;
+  data.ledger.push({ metric: "", digest: "", epoch: 0, classes: [], loss: held, lifetime: held });
+  data.epochs.push({ epoch: 1, beganIn, reason: "the state was damaged; what it held is unknown, so all that the policy allowed is counted" });
+  data.notes["state-lost"] = 1;
+  return data;
+}
+
+/** A total after a change. @param {Fraction | null} total @param {Change} change */
+export function changed(total, { how, amount, most }) {
+  if (how === "keep") return total ?? amount;
+  return how === "set" ? amount : plusUpTo(total ?? ZERO, amount, most);
+}
+
+/** @param {Plan} plan @param {number} now */
+export const isExpired = (plan, now) => plan.expires !== null && new Date(now * 1000).toISOString().slice(0, 10) > plan.expires;
+
+/** Seconds to the next attempt: uniform up to a ceiling that doubles; never sooner than the collector asked for. @param {number} attempts @param {number} roundSeconds @param {number} after */
+export function backOff(attempts, roundSeconds, after = 0) {
+  const ceiling = Math.min(Math.min(15, roundSeconds / 16) * 2 ** Math.min(attempts, 20), 3600);
+  return after + (ceiling * crypto.getRandomValues(new Uint32Array(1))[0]) / 2 ** 32;
+}
+
+/** @param {HeldPlan} held */
+function planOf({ fingerprint, table }) {
+  if (table && !parsed.has(fingerprint)) parsed.set(fingerprint, new Plan(table));
+  return table ? parsed.get(fingerprint) ?? null : null;
+}
+
+const newSecret = () => toHex(crypto.getRandomValues(new Uint8Array(32)));
+
+/** @type {WeakMap<Plan, Costs>} */
+const computed = new WeakMap();
+
+/** @param {Plan} plan @returns {Costs} */
+function costsOf(plan) {
+  const before = computed.get(plan);
+  if (before) return before;
+  const metrics = plan.metrics.map((/** @type {Metric} */ metric) => [metric.name, { digest: toHex(metric.digest), round: lossOfRound(metric), lifetime: lifetimeLoss(metric) }]);
+  const costs = { answers: plan.sampled ? `sampled, ${plan.window} rounds` : "remembered", report: lossOfReport(plan), metrics: Object.fromEntries(metrics) };
+  computed.set(plan, costs);
+  return costs;
+}
+
+/** Whether a plan asks more than what the person agreed to: a question more, new answers to an old one, a higher loss. @param {Costs} agreed @param {Plan} plan */
+function costMore(agreed, plan) {
+  const costs = costsOf(plan);
+  return (
+    costs.answers !== agreed.answers ||
+    costs.report > agreed.report ||
+    Object.entries(costs.metrics).some(([name, { digest, round, lifetime }]) => {
+      const before = agreed.metrics[name];
+      return !before || before.digest !== digest || round > before.round || lifetime > before.lifetime;
+    })
+  );
+}

@@ -1,0 +1,9 @@
+// Private telemetry for counters: devices answer with noisy bits. See README.md.
+
+export { Device } from "./device.js";
+export { Fraction } from "./fraction.js";
+export { Plan, PlanError, readPlan } from "./plan.js";
+export { Policy } from "./policy.js";
+export { Receipt } from "./receipt.js";
+export { indexedDbState, memoryState } from "./states.js";
+export { httpTransport } from "./transport.js";

@@ -1,0 +1,146 @@
+// What a device tells and has told, for the person whose device it is.
+
+import { compose, lossOfRound } from "./losses.js";
+
+/** @typedef {import("./engine.js").Engine} Engine */
+/** @typedef {import("./plan.js").Metric} Metric */
+/** @typedef {import("./plan.js").Plan} Plan */
+
+/** A loss for people: rounded up to four digits, never down. @param {number} loss */
+export function printed(loss) {
+  if (loss === Infinity) return "infinite";
+  if (loss === 0) return "0.0";
+  const exact = loss * (1 - 1e-15); // the figure was itself rounded up by that much
+  const digits = Math.max(0, 3 - Math.floor(Math.log10(exact)));
+  const text = (Math.ceil(exact * 10 ** digits) / 10 ** digits).toFixed(digits).replace(/\.?0+$/, "");
+  return text.includes(".") || Number(text) >= 10 ? text : `${text}.0`;
+}
+
+/** The answer bits of each metric that was asked, by name. @param {string} bits @param {boolean[]} asked @param {[string, number][]} layout */
+function bitsByMetric(bits, asked, layout) {
+  /** @type {Record<string, string>} */
+  const byName = {};
+  let place = 0;
+  layout.forEach(([name, count], number) => {
+    if (asked[number]) byName[name] = bits.slice(place, place + count);
+    place += count;
+  });
+  return byName;
+}
+
+/** What a metric's bits say, in words. @param {Metric} metric @param {string} bits */
+function meaning(metric, bits) {
+  const { kind, maxValue, unit, labels, mechanism } = metric;
+  const range = `0 to ${maxValue}${unit ? ` ${unit}` : ""}`;
+  const of = labels.length ? `one of ${labels.join(", ")}, or nothing` : range;
+  const says =
+    kind === "mean"
+      ? `a 1 is the likelier the larger the value was (${range})`
+      : kind === "flag"
+        ? "a 1 is likelier if it happened"
+        : mechanism.bits > 1 || "variant" in mechanism
+          ? `each bit is about one bucket (${of}) and likelier 1 if the value was in it`
+          : `a 1 is likelier from some buckets than from others (${of}), which the cohort picks`;
+  return `${bits}: ${says}. These bits are at most e^${printed(lossOfRound(metric))} times as likely from one value as from any other.`;
+}
+
+/**
+ * The bytes of a report and what each bit means.
+ *
+ * @param {{ body: string, bits: string, asked: boolean[], round: number, version: number }} kept @param {Engine} engine @param {Plan} newest @param {string} when
+ */
+export function previewOf({ body, bits, asked, round, version }, engine, newest, when) {
+  const held = engine.data.plans.find((one) => one.version === version);
+  const plan = engine.planFor(round) ?? newest;
+  const answers = Object.entries(bitsByMetric(bits, asked, held?.layout ?? [])).map(([name, own]) => {
+    const metric = plan.byName.get(name);
+    return { metric: name, description: metric?.description ?? "", bits: own, meaning: metric ? meaning(metric, own) : own };
+  });
+  const { id, cohort, segment } = JSON.parse(body);
+  const words = [
+    `id ${id}: names this report alone; ids of other rounds are unrelated to it`,
+    ...(cohort === undefined ? [] : [`cohort ${cohort}: a public byte of this device${plan.sampled ? ", drawn anew in each window" : ", the same in every round"}`]),
+    ...answers.map(({ metric, meaning: says }) => `${metric} = ${says}`),
+    ...Object.entries(segment ?? {}).map(([name, tag]) => `${name} = ${tag}: a public tag`),
+  ];
+  const toString = () => [body, when, ...words.map((line) => `  ${line}`)].join("\n");
+  return { body, round, when, answers, toString };
+}
+
+/** Every report of a device, and what they may have told together. */
+export class Receipt {
+  /** @param {Engine | null} engine null: the state could not be read */
+  constructor(engine) {
+    const data = engine?.data;
+    const seconds = data?.roundSeconds ?? 0;
+    const date = (/** @type {number} */ round) => new Date(round * seconds * 1000).toISOString();
+    this.plan = data?.plan ?? "";
+    this.owner = engine?.setting.plan.owner ?? "";
+    this.problem = engine ? "" : "The state could not be read.";
+    this.metrics = (engine?.setting.plan.metrics ?? []).map((/** @type {Metric} */ { name, description, unit }) => ({ name, description, unit }));
+    this.reports = (data?.reports ?? []).map(({ round, version, epoch, body, bits, asked, state, code }) => {
+      const layout = data?.plans.find((one) => one.version === version)?.layout ?? [];
+      return { round, from: date(round), to: date(round + 1), version, epoch, state, code, body, bits: bitsByMetric(bits, asked, layout) };
+    });
+    /** Reports that are not listed any more, by what became of them. */
+    this.earlier = { ...data?.earlier };
+    this.losses = (data?.ledger ?? []).map(({ metric, epoch, classes, loss, lifetime }) => ({ metric, epoch, answersUsed: classes.length, loss, lifetime }));
+    this.windows = structuredClone(data?.windows ?? []);
+    this.epochs = structuredClone(data?.epochs ?? []);
+    const answered = this.windows.filter(({ round }) => round !== null);
+    /** Bound on what remembered answers have told so far. */
+    this.remembered = compose(this.losses.map(({ loss }) => loss));
+    /** Bound on what the windows that were answered have told. */
+    this.sampled = compose(answered.map(({ loss }) => loss));
+    this.totalLoss = compose([this.remembered, this.sampled]);
+    /** Bound on everything that what was asked so far can ever tell; windows count once they are held. */
+    this.totalLifetime = compose([...this.losses.map(({ lifetime }) => lifetime), ...this.windows.map(({ loss }) => loss)]);
+    const ofWindows = `This state answered ${answered.length} of the ${this.windows.length} windows it held. ${claim(this.sampled, "All their reports together", "from one history of your values as from any other")}`;
+    const ofAnswers = claim(this.remembered, "All answers so far", "from this device as from any other whose rounded values repeat in the same pattern");
+    /** What the losses mean: whom they compare, over what. */
+    this.meaning = [...(this.windows.length ? [ofWindows] : []), ...(this.losses.length || !this.windows.length ? [ofAnswers] : [])].join(" ");
+  }
+
+  /** @returns {[string, string[][]][]} tables: a title, and rows of which the first is the head */
+  #tables() {
+    const names = [...new Set(this.reports.flatMap(({ bits }) => Object.keys(bits)))];
+    const more = Object.entries(this.earlier).map(([state, count]) => `${count} earlier ${state}`);
+    return [
+      [`Reports of plan ${this.plan}${more.length ? ` (and ${more.join(", ")})` : ""}`, [["from", "to", "version", "state", ...names],
+        ...this.reports.map((one) => [one.from, one.to, `v${one.version}`, one.code ? `${one.state} (${one.code})` : one.state, ...names.map((name) => one.bits[name] ?? "")])]],
+      ["What they may have told", [["question", "loss so far", "at most", "remembered answers used"],
+        ...this.losses.map((one) => [one.metric || "a lost state", printed(one.loss), printed(one.lifetime), one.metric ? `${one.answersUsed}` : "all"]),
+        ["together, with windows", printed(this.totalLoss), printed(this.totalLifetime), ""]]],
+      ["What is asked", [["question", "unit", "description"], ...this.metrics.map((/** @type {{ name: string, unit: string, description: string }} */ one) => [one.name, one.unit, one.description])]],
+    ]; // prettier-ignore
+  }
+
+  #notes() {
+    return [
+      ...(this.problem ? [this.problem] : []),
+      this.meaning,
+      ...this.epochs.map(({ epoch, beganIn, reason }) => `Epoch ${epoch} began in round ${beganIn}: ${reason}.`),
+      ...(this.owner ? [`Questions: ${this.owner}`] : []),
+    ];
+  }
+
+  toString() {
+    const tables = this.#tables().map(([title, rows]) => [title, ...rows.map((row) => `  ${row.join("  ")}`)].join("\n"));
+    return [...tables, ...this.#notes()].join("\n");
+  }
+
+  /** A page by itself, without scripts, that an application can open for its user. */
+  html() {
+    const safe = (/** @type {string} */ text) => text.replace(/[&<>"']/g, (one) => `&#${one.charCodeAt(0)};`);
+    const table = (/** @type {[string, string[][]]} */ [title, [head, ...rows]]) =>
+      `<table><caption>${safe(title)}</caption><thead><tr>${head.map((one) => `<th scope="col">${safe(one)}</th>`).join("")}</tr></thead><tbody>${rows
+        .map((row) => `<tr>${row.map((one) => `<td>${safe(one)}</td>`).join("")}</tr>`)
+        .join("")}</tbody></table>`;
+    const style = "body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}table{border-collapse:collapse;margin:1rem 0}caption{text-align:left;font-weight:bold}th,td{text-align:left;padding:.1rem .8rem .1rem 0}";
+    return `<!doctype html><html lang="en"><meta charset="utf-8"><title>What this device has told</title><style>${style}</style><h1>What this device has told</h1>${this.#tables().map(table).join("")}${this.#notes().map((note) => `<p>${safe(note)}</p>`).join("")}</html>`;
+  }
+}
+
+/** @param {number} loss @param {string} what @param {string} whom */
+const claim = (loss, what, whom) =>
+  loss === Infinity ? `${what} have no bound: a state was lost.` : `${what} are at most e^${printed(loss)} times as likely ${whom}.`;

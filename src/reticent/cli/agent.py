@@ -1,0 +1,92 @@
+"""`reticent agent`: programs in any language, by OpenTelemetry."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reticent.cli.options import check_free
+from reticent.cli.output import plan_file
+from reticent.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from reticent.device import Consent
+
+
+@click.command(short_help="OpenTelemetry metrics on loopback, into a device.")
+@click.argument("plan", metavar="PLAN", type=plan_file)
+@click.option("--state", required=True, metavar="FILE", type=click.Path(dir_okay=False),
+              help="The device's state file; made if it is not there.")  # fmt: skip
+@click.option("--endpoint", envvar="RETICENT_ENDPOINT", metavar="URL",
+              help="The collector. Without one nothing is sent.")  # fmt: skip
+@click.option("--key-file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="A file with the collector's ingest key; otherwise RETICENT_KEY.")  # fmt: skip
+@click.option("--routes", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
+              help="Which instruments feed which metrics, as TOML.")  # fmt: skip
+@click.option("--segment", "tags", multiple=True, metavar="NAME:TAG",
+              help="A public tag of this device, such as os:linux.")  # fmt: skip
+@click.option("--consent", type=click.Choice(["unset", "granted", "denied", "local"]), default="unset",
+              show_default=True, help="What holds while the person has not chosen.")  # fmt: skip
+@click.option("--policy", envvar="RETICENT_POLICY", default="", metavar="NAME=VALUE,...",
+              help="Limits other than the device's own, such as max_lifetime=40.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=4318, show_default=True,
+              help="Port on 127.0.0.1; 0 for any that is free.")  # fmt: skip
+def agent(
+    plan: Path,
+    state: str,
+    endpoint: str | None,
+    key_file: Path | None,
+    routes: str | None,
+    tags: tuple[str, ...],
+    consent: Consent,
+    policy: str,
+    port: int,
+) -> None:
+    """
+    Take the metrics of programs on this machine by OTLP/HTTP, and answer PLAN for them as one device.
+
+    Only the device's noisy answers leave the machine. Programs need no change: they export to this agent
+    with OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 and OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf.
+
+    \b
+    Example:
+      reticent agent examples/plan.toml --state telemetry.db --endpoint https://telemetry.example.org
+    """
+    from reticent.device import Device, Policy
+    from reticent.otel.feed import Feed
+    from reticent.otel.routes import Routes, load_routes
+    from reticent.plan import Plan
+
+    try:
+        from reticent.otel.agent import Agent
+    except ModuleNotFoundError as missing:
+        raise MissingExtraError("agent", "opentelemetry-proto") from missing
+    if not all(":" in tag for tag in tags):
+        raise click.BadParameter("expected NAME:TAG, such as os:linux.", param_hint="--segment")
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    check_free("127.0.0.1", port, "--port")
+    answered = Plan.load(plan)
+    table = Routes(answered, routes=load_routes(routes) if routes else ())
+    device = Device(
+        answered,
+        state,
+        endpoint=endpoint,
+        key=key_file.read_text().strip() if key_file else os.environ.get("RETICENT_KEY"),
+        segment=dict(tag.split(":", 1) for tag in tags),
+        consent=consent,
+        policy=Policy.from_text("--policy", policy),
+    )
+    with device:
+        receiver = Agent(Feed(device, table), port)
+        # `stop` waits for `run` to end, so it must not be called from the thread that runs.
+        stop = lambda *_: threading.Thread(target=receiver.stop).start()  # noqa: E731
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
+        click.echo(f"Listening on {receiver.address}/v1/metrics", err=True)
+        receiver.run()

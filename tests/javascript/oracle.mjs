@@ -1,0 +1,65 @@
+// Answers questions about the JavaScript device: a JSON list of [what, about] in, a list of answers out.
+
+import { readFileSync } from "node:fs";
+import { answer } from "../../devices/javascript/src/answer.js";
+import { Blake2b } from "../../devices/javascript/src/blake2b.js";
+import { fromHex, toHex } from "../../devices/javascript/src/bytes.js";
+import { Draws } from "../../devices/javascript/src/draws.js";
+import { Fraction } from "../../devices/javascript/src/fraction.js";
+import { epsilon, lifetimeLoss, lossByWidth, lossOfReport, lossOfRound } from "../../devices/javascript/src/losses.js";
+import { OneBitMean } from "../../devices/javascript/src/mechanisms.js";
+import { readPlan } from "../../devices/javascript/src/plan.js";
+import { Policy } from "../../devices/javascript/src/policy.js";
+
+const plans = new Map();
+
+async function planOf(text) {
+  if (!plans.has(text)) plans.set(text, await readPlan(text));
+  return plans.get(text);
+}
+
+const doing = {
+  hash: ({ secret, input }) => toHex(new Blake2b(fromHex(secret)).update(fromHex(input)).digest()),
+  block: ({ secret, plan, metric, digest, epoch, purpose, index, block }) =>
+    toHex(new Draws(fromHex(secret), plan, epoch).block(metric, fromHex(digest), purpose, index, block)),
+  cell: ({ grid, value, alpha }) => {
+    const points = grid.map((point) => Fraction.parse(point));
+    return new OneBitMean(1n << 60n, points).classOf(Fraction.parse(value), BigInt(alpha));
+  },
+  window: async ({ plan, metric, cohort }) => (await planOf(plan)).byName.get(metric).mechanism.window(cohort),
+  async report({ plan: text, secret, epoch, round, values, segment }) {
+    const plan = await planOf(text);
+    const window = plan.windowOf(round);
+    const draws = new Draws(fromHex(secret), plan.name, epoch, window && window.start);
+    const exact = new Map(Object.entries(values).map(([name, value]) => {
+      const { labels } = plan.byName.get(name);
+      return [name, labels.length ? new Fraction(BigInt(labels.indexOf(value))) : Fraction.parse(value)];
+    }));
+    const { body, visited } = answer(draws, plan, round, exact, segment);
+    return { body, visited, delay: `${draws.delay(round)}`, picked: window ? draws.pickedRound(window) : round };
+  },
+  async losses({ plan: text, policy }) {
+    const plan = await planOf(text);
+    const report = lossOfReport(plan);
+    const metrics = plan.metrics.map((metric) => ({
+      epsilon: epsilon(metric),
+      round: lossOfRound(metric),
+      lifetime: lifetimeLoss(metric),
+      widths: Array.from({ length: metric.mechanism.classes }, (_, width) => lossByWidth(metric, width + 1)),
+    }));
+    const lifetime = plan.sampled ? report : metrics.reduce((sum, one) => sum + one.lifetime, 0);
+    return { report, metrics, refused: new Policy(policy).problems(plan, report, lifetime).length > 0 };
+  },
+  plan: async (text) => {
+    try {
+      await readPlan(text);
+      return "";
+    } catch (error) {
+      return `${error.name}: ${error.message}`;
+    }
+  },
+};
+
+const answers = [];
+for (const [what, about] of JSON.parse(readFileSync(0, "utf8"))) answers.push(await doing[what](about));
+console.log(JSON.stringify(answers));

@@ -1,0 +1,77 @@
+"""The losses that the JavaScript device computes from integers are Python's, and never below the truth."""
+
+from __future__ import annotations
+
+import json
+from math import isclose
+from random import Random
+
+import mpmath
+import pytest
+from tests.javascript.conftest import PACKAGE, Ask
+from tests.javascript.random_plans import random_plan
+
+from reticent.device import Policy
+from reticent.plan import Plan, export_plan, privacy_card
+from reticent.privacy import loss_by_width
+
+LIMITS = {
+    "max_epsilon": "maxEpsilon", "max_round": "maxRound", "max_lifetime": "maxLifetime",
+    "shortest_round": "shortestRound", "shortest_window": "shortestWindow", "fewest_rounds": "fewestRounds",
+    "least_flip": "leastFlip",
+}  # fmt: skip
+
+
+def test_figures_are_those_of_python(ask: Ask) -> None:
+    """On grids that are not even, a device in JavaScript counts the bound of which Python computes the maximum."""
+    random = Random(3)
+    plans = [Plan.from_toml(random_plan(random)) for _ in range(60)]
+    answers = ask([("losses", {"plan": json.dumps(export_plan(plan)), "policy": {}}) for plan in plans])
+    refusals = 0
+    for plan, losses in zip(plans, answers, strict=True):
+        card = privacy_card(plan, 1)
+        assert isclose(losses["report"], card.round, rel_tol=1e-6), plan
+        lifetime = 0.0
+        for metric, figures in zip(plan.metrics, losses["metrics"], strict=True):
+            mechanism = metric.mechanism
+            assert figures["epsilon"] == float(mechanism.epsilon) or isclose(
+                figures["epsilon"], float(mechanism.epsilon), rel_tol=1e-15
+            )
+            assert isclose(figures["round"], card.metrics[metric.name].round, rel_tol=1e-14)
+            points, widths = mechanism.points, figures["widths"]
+            is_even = metric.kind != "mean" or all(
+                left + right == points[-1] for left, right in zip(points, reversed(points), strict=True)
+            )
+            for width, loss in enumerate(widths, 1):
+                python = loss_by_width(mechanism, width)
+                assert isclose(loss, python, rel_tol=1e-14) if is_even else loss >= python * (1 - 1e-14)
+            lifetime += widths[-1]
+            assert figures["lifetime"] == widths[-1]
+        if plan.answers.sampled:
+            lifetime = card.round
+        refused = bool(Policy().problems(plan, card.round, lifetime))
+        assert losses["refused"] == refused
+        refusals += refused
+    assert 0 < refusals < len(plans)
+
+
+def test_figures_are_not_below_the_logarithms_of_the_integers(ask: Ask) -> None:
+    random = Random(4)
+    plans = [Plan.from_toml(random_plan(random)) for _ in range(60)]
+    answers = ask([("losses", {"plan": json.dumps(export_plan(plan)), "policy": {}}) for plan in plans])
+    with mpmath.workdps(60):
+        for plan, losses in zip(plans, answers, strict=True):
+            for metric, figures in zip(plan.metrics, losses["metrics"], strict=True):
+                response, turned = metric.mechanism.response, metric.flip.threshold
+                one, other = (
+                    one * (2**64 - turned) + (2**64 - one) * turned for one in (response.high, response.low)
+                )
+                exact = metric.mechanism.changed_bits(1) * mpmath.log(mpmath.mpf(one) / other)
+                assert exact <= figures["round"] <= exact * (1 + mpmath.mpf(2) ** -51)
+
+
+@pytest.mark.parametrize(("python", "javascript"), LIMITS.items())
+def test_the_default_limits_are_those_of_python(python: str, javascript: str) -> None:
+    default = getattr(Policy(), python)
+    text = (PACKAGE / "src" / "policy.js").read_text()
+    assert f"  {javascript}: {default:_}," in text or f"  {javascript}: {default}," in text

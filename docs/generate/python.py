@@ -79,9 +79,10 @@ def sentence(module: ModuleType, name: str) -> str:
 
 def assigned(module: ModuleType, name: str) -> tuple[str, str]:
     """What is assigned to a name in its package, and the string below, which Python does not keep."""
-    for line, below in statements(Path(str(module.__file__)).parent):
-        target, value = _assignment(line)
-        if target == name and value is not None:
+    file = Path(str(module.__file__))
+    for line, below in statements(file.parent if file.name == "__init__.py" else file):
+        value = _assignments(line).get(name)
+        if value is not None:
             return ast.unparse(value), _string(below)
     raise LookupError(f"{module.__name__}.{name} is assigned nowhere in its package")
 
@@ -89,17 +90,24 @@ def assigned(module: ModuleType, name: str) -> tuple[str, str]:
 @cache
 def statements(package: Path) -> list[tuple[ast.stmt, ast.stmt | None]]:
     """What the modules of a package are made of, each statement with the one below it."""
-    modules = [ast.parse(source.read_text()).body for source in sorted(package.rglob("*.py"))]
+    sources = [package] if package.is_file() else sorted(package.rglob("*.py"))
+    modules = [ast.parse(source.read_text()).body for source in sources]
     return [pair for body in modules for pair in zip_longest(body, body[1:])]
 
 
-def _assignment(line: ast.stmt) -> tuple[str, ast.expr | None]:
+def _assignments(line: ast.stmt) -> dict[str, ast.expr | None]:
     match line:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
-            return name, value
+            return {name: value}
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+            return {
+                name.id: value
+                for name, value in zip(names, values, strict=True)
+                if isinstance(name, ast.Name)
+            }
         case ast.AnnAssign(target=ast.Name(id=name), value=value):
-            return name, value
-    return "", None
+            return {name: value}
+    return {}
 
 
 def _string(line: ast.stmt | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from reticent.cli import command as reticent
+from reticent.cli import command
 
 ROOT = Path(__file__).parents[2]
 MEAN = "--range 21600 --devices 100000 --unit second --name editor_seconds"
@@ -18,7 +18,7 @@ SHARES = "--range 24 --devices 300000 --kind histogram --buckets 32 --name hours
 
 
 def run(arguments: str) -> Result:
-    return CliRunner().invoke(reticent(), ["design", *arguments.split()])
+    return CliRunner().invoke(command(), ["design", *arguments.split()])
 
 
 def answer(arguments: str) -> dict[str, Any]:
@@ -50,15 +50,15 @@ def test_plan_check_says_the_same_of_the_plan_that_is_written(arguments: str, tm
     found = answer(arguments)
     name, path = found["goal"]["name"], str(tmp_path / "plan.toml")
     Path(path).write_text(found["plan"])
-    command = re.search(r"#   reticent plan check \S+ (.*)", found["plan"])
-    assert command
-    checked = CliRunner().invoke(reticent(), ["plan", "check", path, *command[1].split(), "--json"])
+    options = re.search(r"#   reticent plan check \S+ (.*)", found["plan"])
+    assert options
+    checked = CliRunner().invoke(command(), ["plan", "check", path, *options[1].split(), "--json"])
     assert checked.exit_code == 0
     metric = json.loads(checked.stdout)["metrics"][name]
     assert metric["loss"] == found["chosen"]["loss"]
     assert metric["half_width"] == found["chosen"]["half_width"]
     assert metric["mechanism"] == found["chosen"]["mechanism"]
-    shown = CliRunner().invoke(reticent(), ["plan", "check", path, *command[1].split()]).output
+    shown = CliRunner().invoke(command(), ["plan", "check", path, *options[1].split()]).output
     card, widths = shown.split("How sure")
     chosen = row(run(arguments).output, "chosen")
     losses = row(card, name)
@@ -210,7 +210,7 @@ def test_a_name_cannot_smuggle_anything_into_the_plan(tmp_path: Path) -> None:
         "--out",
         str(tmp_path),
     ]
-    assert CliRunner().invoke(reticent(), ["design", *arguments]).exit_code == 2
+    assert CliRunner().invoke(command(), ["design", *arguments]).exit_code == 2
     assert list(tmp_path.iterdir()) == []
 
 
@@ -218,7 +218,7 @@ def test_a_name_cannot_smuggle_anything_into_the_plan(tmp_path: Path) -> None:
 def test_plan_check_points_here_when_a_half_width_is_poor(devices: int, hinted: bool) -> None:
     """±0.361 of 1 with 1,000 devices and ±0.0361 with a hundred times as many."""
     path = str(ROOT / "examples" / "plan.toml")
-    output = CliRunner().invoke(reticent(), ["plan", "check", path, "--devices", str(devices)]).output
+    output = CliRunner().invoke(command(), ["plan", "check", path, "--devices", str(devices)]).output
     assert ("reticent design helps" in output) == hinted
 
 
@@ -227,9 +227,9 @@ def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.Monk
     page = (ROOT / "docs/how-to/design.md").read_text().replace(" \\\n> ", "")
     blocks = re.findall(r"^```console\n\$ reticent design ([^\n]*)\n(.*?)^```$", page, re.M | re.S)
     assert len(blocks) == 3
-    for command, block in blocks:
+    for arguments, block in blocks:
         shown = [line.rstrip() for line in block.splitlines()]
-        printed = [line.rstrip() for line in run(command).output.splitlines()]
+        printed = [line.rstrip() for line in run(arguments).output.splitlines()]
         assert [line for line in shown if line] == [line for line in printed if line]
 
 

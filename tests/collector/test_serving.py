@@ -54,6 +54,14 @@ def test_listening_beyond_this_machine_needs_keys(plan_file: str, tmp_path: Path
     assert "reticent keys create" in told
 
 
+def test_an_expired_plan_is_warned_about(plan_file: str, tmp_path: Path) -> None:
+    Path(plan_file).write_text(
+        Path(plan_file).read_text().replace("[plan]", "[plan]\nexpires = 2020-01-01", 1)
+    )
+    told = refused(plan_file, "--store", f"sqlite:///{tmp_path}/s.db", "--listen", "0.0.0.0:0")
+    assert "expired on 2020-01-01: devices no longer answer it." in told
+
+
 def test_with_keys_it_may_listen_anywhere(start: Callable[..., Any], tools: Any, tmp_path: Path) -> None:
     service = tools.Service(tmp_path, tools.usage())
     tools.make_keys(service.store, "reader")

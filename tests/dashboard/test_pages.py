@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import asdict, astuple, replace
+from dataclasses import astuple, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -140,8 +140,8 @@ def test_the_headline_is_the_latest_sealed_round_and_the_open_one_is_provisional
     assert 'class="dot open"' in text
     overview = world.get("/").text
     assert f"<strong>{figure}</strong>" in overview
-    said = f"{rounded(open_point['value'], open_point['half_width'])} ± "
-    assert re.search(f"{said}[^<]*so far, 200 reports, provisional", overview)
+    so_far = f"{rounded(open_point['value'], open_point['half_width'])} ± "
+    assert re.search(f"{so_far}[^<]*so far, 200 reports, provisional", overview)
 
 
 def test_what_the_half_width_is_made_of_is_told(world: Any) -> None:
@@ -209,14 +209,6 @@ def test_a_histogram_is_the_readers_on_the_page_and_in_the_twin(world: Any, metr
         assert row[6] == f"{bucket['reports']:,}"
 
 
-def test_raw_and_norm_sub_are_both_in_the_page(world: Any) -> None:
-    for view in ("raw", "norm-sub"):
-        page = world.get(f"{METRIC}/editor_spread?view={view}").page
-        assert [tag["data-view"] for tag in page.all("section") if "data-view" in tag] == [view]
-        kinds = [tag["class"] for tag in page.all("g") if tag.get("class", "").startswith("bars")]
-        assert kinds == ["bars raw", "bars norm-sub"] * 2
-
-
 def test_a_round_can_be_chosen(world: Any) -> None:
     rounds = [result.round for result in world.results.estimates("app-usage", "starts", last=60)]
     for number in (rounds[0], rounds[4]):
@@ -251,19 +243,6 @@ def test_the_privacy_card_is_in_plain_words_and_in_the_twin(world: Any) -> None:
     assert twin["privacy"]["any_history"] is None
     assert any("That a device takes part is public" in text for text in page.texts)
     assert [info["round"] for info in twin["rounds"]] == [info.key.round for info in world.store.rounds()]
-
-
-def test_health_is_the_same_in_the_twin(world: Any) -> None:
-    twin = world.get("/health.json").json()
-    for name, value in asdict(world.health).items():
-        if name in twin and name not in ("keys", "uneven"):
-            assert twin[name] == value
-    assert twin["keys"] == [asdict(key) for key in world.health.keys]
-    assert twin["worries"] == ["Late"]
-    texts = world.get("/health").page.texts
-    assert "50 (3.9 %)" in texts
-    assert "6.8 kB, 34 bytes a report" in texts
-    assert "1 d 2 h" in texts
 
 
 ONE_MEAN = """

@@ -53,8 +53,8 @@ def test_after_close_nothing_happens_and_nothing_raises(device_of: Make) -> None
     assert device.report(HERE) is None
     assert device.flush() == 0
     assert not device.forget()
-    assert "cannot be read" in device.receipt().problem
-    assert "cannot be read" in device.status().problem
+    assert device.receipt().problem == device.status().problem == "the device is closed"
+    assert device.status().notes == {"closed": 1}
 
 
 def test_a_clock_that_raises_is_no_concern_of_the_host(plan: Plan, state: Path, clock: ManualClock) -> None:

@@ -148,9 +148,9 @@ def test_nobody_there_and_nobody_answering_are_retries() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         start = time.monotonic()
-        assert HttpTransport(f"http://127.0.0.1:{port}").send(b"{}", timeout=0.2) == Retry()
+        assert HttpTransport(f"http://127.0.0.1:{port}").send(b"{}", timeout=0.2) == Retry(fault="timeout")
         assert time.monotonic() - start < 5
-    assert HttpTransport(f"http://127.0.0.1:{port}").send(b"{}", timeout=0.2) == Retry()
+    assert HttpTransport(f"http://127.0.0.1:{port}").send(b"{}", timeout=0.2) == Retry(fault="refused")
 
 
 def test_garbage_for_an_answer_is_a_retry() -> None:
@@ -165,7 +165,7 @@ def test_garbage_for_an_answer_is_a_retry() -> None:
         thread = threading.Thread(target=babble)
         thread.start()
         address = f"http://127.0.0.1:{server.getsockname()[1]}"
-        assert HttpTransport(address).send(b"{}", timeout=2) == Retry()
+        assert HttpTransport(address).send(b"{}", timeout=2) == Retry(fault="bad-answer")
         thread.join()
 
 
@@ -300,7 +300,7 @@ def test_retry_after_as_a_date_and_as_nonsense(collector: Collector) -> None:
     assert isinstance(outcome, Retry)
     assert outcome.after is not None
     assert 90 < outcome.after <= 100
-    assert transport.send(b"{}", timeout=5) == Retry(None)
+    assert transport.send(b"{}", timeout=5) == Retry(None, "server-error")
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,8 @@ def test_an_older_version_is_refused(device_of: Make, plan_text: str) -> None:
 
 
 def test_an_expired_plan_is_not_answered(state: Path, plan_text: str, clock: ManualClock) -> None:
-    """Round 80,000 of six hours begins on 2024-10-04."""
-    for expires, answers in (("2024-10-03", False), ("2024-10-04", True)):
+    """Round 80,000 of six hours begins on 2024-10-04; on the day of expiry devices have stopped."""
+    for expires, answers in (("2024-10-03", False), ("2024-10-04", False), ("2024-10-05", True)):
         text = plan_text.replace('grace = "6h"', f'grace = "6h"\nexpires = {expires}')
         with Device(
             Plan.from_toml(text),
@@ -99,6 +99,10 @@ def test_an_expired_plan_is_not_answered(state: Path, plan_text: str, clock: Man
             policy=Policy.unlimited(),
         ) as device:
             assert (device.report(HERE) is not None) == answers
+            status = device.status()
+            assert status.active == answers
+            assert status.plan_expired == ("" if answers else expires)
+            assert (f"the plan expired on {expires}" in str(status)) == (not answers)
 
 
 def test_another_round_length_needs_another_name(device_of: Make, plan_text: str) -> None:

@@ -78,7 +78,8 @@ def rewrite(state: Path, change: Callable[[bytes], bytes]) -> None:
 
 
 def become_a_diary(state: Path) -> None:
-    state.write_bytes(b"Dear diary, " * 1000)
+    """The first page, with the header."""
+    rewrite(state, lambda old: (b"Dear diary, " * 400)[:4096] + old[4096:])
 
 
 def leave_a_log_alone(state: Path) -> None:
@@ -92,7 +93,8 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
         state, lambda old: old[:100] + bytes((b * 31 + 7) % 256 for b in old[100:])
     ),
     "truncated": lambda state: rewrite(state, lambda old: old[: len(old) // 2]),
-    "cut to a few bytes": lambda state: rewrite(state, lambda old: old[:50]),
+    "cut to a hundred bytes": lambda state: rewrite(state, lambda old: old[:100]),
+    "nothing but zeros": lambda state: rewrite(state, lambda old: bytes(len(old))),
     "not a database": become_a_diary,
     "a table is missing": lambda state: sql(state, "DROP TABLE totals"),
     "no row": lambda state: sql(state, "DELETE FROM device"),
@@ -231,13 +233,45 @@ def test_a_crash_between_setting_aside_and_making_is_no_fresh_start(device_of: M
     assert device.report(HERE) is None
 
 
-def test_another_programs_database_is_left_alone(device_of: Make, state: Path) -> None:
-    sql(state, "CREATE TABLE bookmarks (url TEXT)", "INSERT INTO bookmarks VALUES ('x')")
-    before = state.read_bytes()
-    with pytest.raises(StateError, match="another program's database"):
+FOREIGN: dict[str, Callable[[Path], object]] = {
+    "a database": lambda file: sql(
+        file, "CREATE TABLE bookmarks (url TEXT)", "INSERT INTO bookmarks VALUES ('x')"
+    ),
+    "a config file": lambda file: file.write_text("[server]\nport = 8000\n"),
+    "a long text": lambda file: file.write_bytes(b"Dear diary, " * 1000),
+    "the beginning of a database": lambda file: file.write_bytes(b"SQLite format 3\x00" + bytes(40)),
+}
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["", "through a link"])
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_another_programs_file_is_left_alone(device_of: Make, state: Path, kind: str, linked: bool) -> None:
+    """Its content, its mode, its name, and the folder it is in."""
+    file = state.with_name("theirs") if linked else state
+    FOREIGN[kind](file)
+    file.chmod(0o664)
+    if linked:
+        state.symlink_to(file)
+    before, present = (file.read_bytes(), file.stat().st_mode, file.stat().st_mtime_ns), names(state.parent)
+    with pytest.raises(StateError, match="another program's file"):
         device_of()
-    assert state.read_bytes() == before
-    assert names(state.parent) == {"state.db"}
+    with pytest.raises(StateError):
+        Device.open(state)
+    assert (file.read_bytes(), file.stat().st_mode, file.stat().st_mtime_ns) == before
+    assert names(state.parent) == present
+    assert state.is_symlink() == linked
+
+
+def test_a_file_that_turns_into_something_else_under_a_device_is_quarantined(
+    device_of: Make, state: Path
+) -> None:
+    """It was ours a moment ago."""
+    device = device_of()
+    state.unlink()
+    FOREIGN["a long text"](state)
+    assert device.report(HERE) is None
+    assert device.status().notes["state-lost"] == 1
+    assert f"state.db.quarantined-{device.status().epoch}" in names(state.parent)
 
 
 def test_another_plans_state_is_left_alone(device_of: Make, state: Path, plan_text: str) -> None:

@@ -55,12 +55,3 @@ def test_the_picture_of_the_layers_is_that_of_the_import_test(tmp_path: Path) ->
     layers = tmp_path / "tests" / "test_layers.py"
     layers.write_text(layers.read_text().replace('{"privacy"},\n    {"plan"}', '{"privacy", "plan"}'))
     assert check_architecture(tmp_path) == 3, "a layer was moved and the picture was not"
-
-
-def test_files_that_the_architecture_names_exist() -> None:
-    text = (EXPLANATION / "architecture.md").read_text()
-    named = re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)`", text)
-    assert len(named) > 15
-    assert [
-        name for name in named if not any((ROOT / top / name).exists() for top in ("src/reticent", ""))
-    ] == []

@@ -49,8 +49,8 @@ def law(devices: int, share: Fraction) -> tuple[list[Fraction], list[Fraction]]:
         total - below[hits] + mass[hits] if hits > devices * share else below[hits]
         for hits in range(devices + 1)
     ]
-    return [Fraction(each, total) for each in mass], [
-        min(Fraction(1), Fraction(2 * each, total)) for each in tails
+    return [Fraction(one, total) for one in mass], [
+        min(Fraction(1), Fraction(2 * tail, total)) for tail in tails
     ]
 
 
@@ -62,9 +62,7 @@ def alone(metric: Metric, devices: int, reports: int, row: int = 0) -> float:
     others = len(shares) - 1
     counts = [rest // others + (place < rest % others) for place in range(others)]
     counts.insert(row, reports)
-    found = balance(metric, HistogramCounts(tuple(counts), (0,) * len(shares), bits))
-    assert found is not None
-    return found.rows[row].p_value
+    return _of(metric, HistogramCounts(tuple(counts), (0,) * len(shares), bits)).rows[row].p_value
 
 
 @pytest.mark.parametrize(
@@ -102,7 +100,7 @@ def test_honest_fleets_set_it_off_as_seldom_as_it_says(metric: Metric, devices: 
     for share in shares:
         mass, exact = law(devices, Fraction(share))
         chance += sum(
-            weight for weight, each in zip(mass, exact, strict=True) if len(shares) * each < Fraction(ALARM)
+            weight for weight, tail in zip(mass, exact, strict=True) if len(shares) * tail < Fraction(ALARM)
         )
     assert chance <= Fraction(ALARM)
     if devices == 300:
@@ -133,9 +131,9 @@ def test_a_fleet_that_is_even_by_another_share_is_refused() -> None:
 
 
 def _of(metric: Metric, counts: Any) -> Balance:
-    found = balance(metric, counts)
-    assert found is not None
-    return found
+    against_chance = balance(metric, counts)
+    assert against_chance is not None
+    return against_chance
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -144,9 +142,9 @@ def test_real_devices_are_even(seed: int) -> None:
     sent = SdkFleet(PLAN, 2000, seed).reports(5, values)
     ((_, counts),) = count_reports(sent, PLAN).items()
     for metric in PLAN.metrics:
-        found = _of(metric, counts[metric.name])
-        assert found.even
-        assert found.over == found.under == ()
+        against_chance = _of(metric, counts[metric.name])
+        assert against_chance.even
+        assert against_chance.over == against_chance.under == ()
 
 
 def made_up(cohorts: Iterator[int]) -> dict[str, Any]:
@@ -174,17 +172,19 @@ def test_broken_draws_are_seen_where_they_matter(draw: Any, seen: set[str]) -> N
 
 def test_the_pushed_rows_are_named_and_so_are_those_that_lack() -> None:
     counts = made_up(iter([*range(256)] * 8 + [0] * 400))
-    found = _of(WINDOWS, counts["windows"])
+    against_chance = _of(WINDOWS, counts["windows"])
     pushed = WINDOWS.mechanism.window(0)  # type: ignore[union-attr]
-    assert {row.row for row in found.over} == set(pushed)
-    assert all(row.reports == 512 + 400 and row.expected == 612.0 for row in found.over)
-    assert found.under == (), "two rows have 300 too many; six share the lack, 100 each, as chance might do"
+    assert {row.row for row in against_chance.over} == set(pushed)
+    assert all(row.reports == 512 + 400 and row.expected == 612.0 for row in against_chance.over)
+    assert against_chance.under == (), (
+        "two rows have 300 too many; six share the lack, 100 each, as chance might do"
+    )
     worse = _of(WINDOWS, made_up(iter([*range(256)] * 8 + [0] * 1200))["windows"])
     assert {row.row for row in worse.over} == set(pushed)
     assert {row.row for row in worse.under} == set(range(8)) - set(pushed)
-    said = found.to_dict()
-    assert (said["even"], said["p_value"]) == (False, found.p_value)
-    assert [row["row"] for row in said["over"]] == [row.row for row in found.over]
+    plain = against_chance.to_dict()
+    assert (plain["even"], plain["p_value"]) == (False, against_chance.p_value)
+    assert [row["row"] for row in plain["over"]] == [row.row for row in against_chance.over]
 
 
 def test_the_farthest_row_comes_first_even_where_both_chances_are_0() -> None:
@@ -214,6 +214,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "attackers.md"
 TABLE = re.findall(
     r"^\| (\d+) buckets, (\d+) bits? \| ([\d.]+) % \| ([\d.]+) % \| ([\d.]+) % \|$", PAGE.read_text(), re.M
 )
+assert len(TABLE) == 3, "the table of docs/explanation/attackers.md"
 
 
 def seen(metric: Metric, devices: int, liars: int) -> bool:
@@ -227,9 +228,7 @@ def seen(metric: Metric, devices: int, liars: int) -> bool:
     ]
     spare = next(bucket for bucket in range(len(counts)) if bucket not in window)
     counts[spare] += mechanism.bits * devices - sum(counts)  # roundings
-    found = balance(metric, HistogramCounts(tuple(counts), (0,) * len(counts), mechanism.bits))
-    assert found is not None
-    return not found.even
+    return not _of(metric, HistogramCounts(tuple(counts), (0,) * len(counts), mechanism.bits)).even
 
 
 @pytest.mark.parametrize(("buckets", "bits", "few", "more", "many"), TABLE)
@@ -241,7 +240,3 @@ def test_the_printed_share_of_liars_is_seen_and_little_less_is_not(
         printed = float(percent) / 100
         assert seen(metric, devices, round(devices * (printed + 0.00005)))
         assert not seen(metric, devices, round(devices * (printed - 0.00015)))
-
-
-def test_the_table_is_there() -> None:
-    assert len(TABLE) == 3

@@ -31,11 +31,11 @@ def test_the_band_is_a_band(ones: list[int]) -> None:
         assert min(ends) >= 0
         assert max(ends) <= 1
     assert all(low <= high for low, high in zip(band.lower, band.upper, strict=True))
-    found = [band.quantile(level) for level in (0.01, 0.25, 0.5, 0.75, 0.99)]
-    for quantile in found:
+    quantiles = [band.quantile(level) for level in (0.01, 0.25, 0.5, 0.75, 0.99)]
+    for quantile in quantiles:
         assert quantile.lower <= quantile.value <= quantile.upper
         assert {quantile.lower, quantile.upper} <= set(band.edges)
-    for ends in ([each.lower for each in found], [each.upper for each in found]):
+    for ends in ([one.lower for one in quantiles], [one.upper for one in quantiles]):
         assert ends == sorted(ends)
 
 

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure  # noqa: E402
 
 from reticent.counts import HistogramCounts, MeanCounts  # noqa: E402
 from reticent.errors import MissingExtraError, ParameterError  # noqa: E402
-from reticent.estimates import cumulative, difference, estimate, plot_rounds  # noqa: E402
+from reticent.estimates import cumulative, estimate, plot_rounds  # noqa: E402
 from reticent.mechanisms import Buckets, DBitFlip, OneBitMean  # noqa: E402
 from reticent.plan import Metric  # noqa: E402
 
@@ -72,13 +72,6 @@ def test_a_value_outside_its_interval_is_drawn_beside_it() -> None:
     assert points(axes, "estimate") == [(BELOW.value, 0)]
     left, right = axes.get_xlim()
     assert left < BELOW.value < BELOW.upper < right
-
-
-def test_a_bucket_and_a_difference_can_be_drawn_too() -> None:
-    (axes,) = SHARES.buckets[1].plot().axes
-    assert axes.get_xlabel() == "share of devices in [1, 4)"
-    (axes,) = difference(HOURS, MeanCounts(10_000, 4_000), MeanCounts(10_000, 2_500)).plot(truth=0.0).axes
-    assert points(axes, "truth")[0][0] == 0
 
 
 def test_a_histogram_has_a_bar_and_an_interval_per_bucket() -> None:

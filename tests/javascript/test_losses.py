@@ -23,14 +23,21 @@ LIMITS = {
 
 
 def test_figures_are_those_of_python(ask: Ask) -> None:
-    """On grids that are not even, a device in JavaScript counts the bound of which Python computes the maximum."""
+    """Except where the device counts a simpler bound: uneven grids, groups of unlike counters, parts of a group."""
     random = Random(3)
     plans = [Plan.from_toml(random_plan(random)) for _ in range(60)]
     answers = ask([("losses", {"plan": json.dumps(export_plan(plan)), "policy": {}}) for plan in plans])
-    refusals = 0
+    refusals = exact = 0
     for plan, losses in zip(plans, answers, strict=True):
         card = privacy_card(plan, 1)
-        assert isclose(losses["report"], card.round, rel_tol=1e-6), plan
+        unlike = any(
+            len({(str(plan.by_name[name].mechanism), plan.by_name[name].flip) for name in group.metrics}) > 1
+            for group in plan.groups
+        )
+        is_exact = not unlike and (plan.asked == len(plan.metrics) or not plan.groups)
+        assert losses["report"] >= card.round * (1 - 1e-14)
+        assert not is_exact or isclose(losses["report"], card.round, rel_tol=1e-14)
+        exact += is_exact
         lifetime = 0.0
         for metric, figures in zip(plan.metrics, losses["metrics"], strict=True):
             mechanism = metric.mechanism
@@ -50,9 +57,10 @@ def test_figures_are_those_of_python(ask: Ask) -> None:
         if plan.answers.sampled:
             lifetime = card.round
         refused = bool(Policy().problems(plan, card.round, lifetime))
-        assert losses["refused"] == refused
+        assert losses["refused"] == refused or (losses["refused"] and not is_exact)
         refusals += refused
     assert 0 < refusals < len(plans)
+    assert exact > len(plans) / 2
 
 
 def test_figures_are_not_below_the_logarithms_of_the_integers(ask: Ask) -> None:
@@ -74,4 +82,4 @@ def test_figures_are_not_below_the_logarithms_of_the_integers(ask: Ask) -> None:
 def test_the_default_limits_are_those_of_python(python: str, javascript: str) -> None:
     default = getattr(Policy(), python)
     text = (PACKAGE / "src" / "policy.js").read_text()
-    assert f"  {javascript}: {default:_}," in text or f"  {javascript}: {default}," in text
+    assert f"  {javascript} = {default:_};" in text or f"  {javascript} = {default};" in text

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 from reticent.device import answer
-from reticent.lab.fleet import HashDraws, VectorisedFleet
-from reticent.lab.fleet.draws import Places
+from reticent.lab.fleet import HashDraws, Places, VectorisedFleet
 from reticent.mechanisms import SCALE, Flip, OneBitMean, RandomizedResponse
 from reticent.plan import Metric, Plan
 

@@ -6,7 +6,7 @@ import mpmath
 import pytest
 
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from reticent.privacy import loss_by_width, losses, pattern, width, width_bound
+from reticent.privacy import loss_by_width, losses, pattern, upward
 
 GRIDS = [
     Grid.even(6),
@@ -36,7 +36,7 @@ def test_means_by_width(enumeration, attains, epsilon, grid):
     mechanism = OneBitMean(epsilon, grid=grid)
     for size, worst in worst_by_width(enumeration, mechanism, Flip(0)).items():
         assert attains(worst, loss_by_width(mechanism, size))
-        assert loss_by_width(mechanism, size) <= width_bound(mechanism, size)
+        assert loss_by_width(mechanism, size) <= upward(size * mechanism.epsilon)
 
 
 @pytest.mark.parametrize("steps", [5, 7, 10])
@@ -49,7 +49,7 @@ def test_the_integers_of_tiny_epsilons_are_in_the_figure(epsilon, steps):
         odds = sorted((abs(mpmath.log(one / (SCALE - one))) for one in ones), reverse=True)
         for size in range(1, mechanism.classes + 1):
             exact = mpmath.fsum(odds[:size])  # attained by pairing each cell with its mirror image
-            assert exact <= loss_by_width(mechanism, size) <= width_bound(mechanism, size)
+            assert exact <= loss_by_width(mechanism, size) <= upward(size * mechanism.epsilon)
 
 
 @pytest.mark.parametrize("flip", [Flip(0), Flip("0.2")], ids=str)
@@ -62,7 +62,7 @@ def test_means_over_repeated_rounds(enumeration, grid, flip):
         law = enumeration.of_classes(mechanism, flip, classes)
         by_pattern.setdefault(pattern(classes), []).append(law)
     for shape, laws in by_pattern.items():
-        assert enumeration.worst(product(laws, repeat=2)) <= loss_by_width(mechanism, width(shape))
+        assert enumeration.worst(product(laws, repeat=2)) <= loss_by_width(mechanism, len(set(shape)))
 
 
 @pytest.mark.parametrize("variant", ["tight", "paper"])
@@ -90,7 +90,7 @@ def test_hadamard_loses_two_epsilon_for_ever(enumeration, attains):
         law = enumeration.of_values(mechanism, Flip(0), values, cohort=1)
         by_pattern.setdefault(pattern(classes), []).append(law)
     for shape, laws in by_pattern.items():
-        assert enumeration.worst(product(laws, repeat=2)) <= loss_by_width(mechanism, width(shape))
+        assert enumeration.worst(product(laws, repeat=2)) <= loss_by_width(mechanism, len(set(shape)))
 
 
 @pytest.mark.parametrize(

@@ -27,14 +27,12 @@ function add(a, low, high) {
 
 /** v[a] ^= v[b], turned right by `by` bits. @param {number} a @param {number} b @param {number} by */
 function turn(a, b, by) {
-  let low = v[a] ^ v[b];
-  let high = v[a + 1] ^ v[b + 1];
-  if (by >= 32) {
-    [low, high] = [high, low];
-    by -= 32;
-  }
-  v[a] = by ? (low >>> by) | (high << (32 - by)) : low;
-  v[a + 1] = by ? (high >>> by) | (low << (32 - by)) : high;
+  const swaps = by >= 32 ? 1 : 0;
+  const low = v[a + swaps] ^ v[b + swaps];
+  const high = v[a + 1 - swaps] ^ v[b + 1 - swaps];
+  const rest = by % 32;
+  v[a] = rest ? (low >>> rest) | (high << (32 - rest)) : low;
+  v[a + 1] = rest ? (high >>> rest) | (low << (32 - rest)) : high;
 }
 
 /** A hash that takes data piece by piece; `copy` lets many inputs share a beginning. */
@@ -98,7 +96,11 @@ export class Blake2b {
     for (let round = 0; round < 12; round++) {
       const order = ORDER[round % 10];
       for (let g = 0; g < 8; g++) {
-        const [a, b, c, d] = MIXED[g];
+        const places = MIXED[g];
+        const a = places[0];
+        const b = places[1];
+        const c = places[2];
+        const d = places[3];
         const x = order[2 * g];
         const y = order[2 * g + 1];
         add(a, v[b], v[b + 1]);

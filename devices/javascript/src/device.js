@@ -2,8 +2,9 @@
 
 import { answer } from "./answer.js";
 import { emptyData, fromText, toText } from "./data.js";
-import { afterDamage, backOff, changed, Engine, isExpired, LONGEST_SEND } from "./engine.js";
+import { afterDamage, changed, Engine, isExpired } from "./engine.js";
 import { clamped } from "./fraction.js";
+import { backOff, claim, due, LONGEST_SEND, nextDue, settle } from "./outbox.js";
 import { readPlan } from "./plan.js";
 import { Policy, readEnvironment } from "./policy.js";
 import { previewOf, Receipt } from "./receipt.js";
@@ -290,12 +291,12 @@ export class Device {
     let accepted = 0;
     let next = 30; // s, in trouble
     try {
-      const due = await this.#update((engine) => {
+      const waiting = await this.#update((engine) => {
         engine.answerDue();
-        return this.#transport ? engine.due(early) : [];
+        return this.#transport ? due(engine, early) : [];
       });
-      for (const kept of due) accepted += Number(await this.#send(kept));
-      const at = await this.#update((engine) => engine.nextDue());
+      for (const kept of waiting) accepted += Number(await this.#send(kept));
+      const at = await this.#update(nextDue);
       next = Math.min(Math.max(at - this.#settings.clock(), 0.05), LONGEST_SLEEP);
     } finally {
       if (this.#started) this.#wake(next);
@@ -303,19 +304,19 @@ export class Device {
     return accepted;
   }
 
-  /** Send one report, unless another tab or process does; resolves to whether it was accepted. @param {Kept} due */
-  async #send(due) {
+  /** Send one report, unless another tab or process does; resolves to whether it was accepted. @param {Kept} kept */
+  async #send(kept) {
     // The claim is durable before a byte leaves: no other sends it now, and after a crash the receipt lists it.
-    if (!this.#transport || !(await this.#update((engine) => engine.claim(due)))) return false;
+    if (!this.#transport || !(await this.#update((engine) => claim(engine, kept)))) return false;
     /** @type {import("./transport.js").Outcome} */
     let outcome = { kind: "retry", reason: "transport" };
     try {
-      outcome = await this.#transport.send(due.body, LONGEST_SEND);
+      outcome = await this.#transport.send(kept.body, LONGEST_SEND);
     } catch {
       this.#count("transport"); // one of the host's own may reject with anything
     }
-    const wait = backOff(due.attempts, this.#plan.roundSeconds, outcome.after);
-    await this.#update((engine) => engine.settle(due, outcome, wait));
+    const wait = backOff(kept.attempts, this.#plan.roundSeconds, outcome.after);
+    await this.#update((engine) => settle(engine, kept, outcome, wait));
     return outcome.kind === "accepted";
   }
 

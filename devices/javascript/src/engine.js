@@ -5,15 +5,16 @@
 
 import { answer } from "./answer.js";
 import { fromHex, toHex } from "./bytes.js";
+import { costMore, costsOf } from "./consent.js";
 import { emptyData } from "./data.js";
 import { Draws } from "./draws.js";
 import { Fraction, plusUpTo, ZERO } from "./fraction.js";
-import { compose, lifetimeLoss, lossByWidth, lossOfReport, lossOfRound } from "./losses.js";
+import { asksAnew, hold, isHeld, lifetime, visit } from "./ledger.js";
+import { lossOfReport } from "./losses.js";
 import { Plan } from "./plan.js";
 
 /** @typedef {import("./data.js").Change} Change */
 /** @typedef {import("./data.js").Consent} Consent */
-/** @typedef {import("./data.js").Costs} Costs */
 /** @typedef {import("./data.js").Data} Data */
 /** @typedef {import("./data.js").HeldPlan} HeldPlan */
 /** @typedef {import("./data.js").Kept} Kept */
@@ -34,10 +35,8 @@ import { Plan } from "./plan.js";
  */
 
 const MOST_ROUNDS_AT_ONCE = 64;
-const MOST_REPORTS_LISTED = 400;
+const MOST_REPORTS_LISTED = 120;
 const OLDEST_PAUSE = 10_000; // rounds
-/** How long one attempt to send a report may take, s. */
-export const LONGEST_SEND = 10;
 
 /** Plans by fingerprint; those in the data were checked before they came there. @type {Map<string, Plan>} */
 const parsed = new Map();
@@ -56,6 +55,11 @@ export class Engine {
   /** Whether values are recorded and rounds answered. */
   get active() {
     return this.verdict?.answers === true && !this.isPaused();
+  }
+
+  /** Whether what waits may be sent. */
+  get sends() {
+    return this.data.inForce === "granted" && !this.isPaused();
   }
 
   /** The first step of every change: consent, environment and plan as they are now. */
@@ -148,17 +152,16 @@ export class Engine {
       first = Math.max(first, newest.fromRound);
       if (newest.window !== plan.window) first = Math.max(first, Math.ceil(this.freeFrom / data.roundSeconds));
     }
-    const held = new Set(data.ledger.map(({ metric, digest }) => `${metric} ${digest}`));
-    const asksAnew = !plan.sampled && plan.metrics.some((/** @type {Metric} */ metric) => !held.has(`${metric.name} ${toHex(metric.digest)}`));
-    const since = asksAnew && data.changedIn !== null ? first - data.changedIn : null;
-    const problems = policy.problems(plan, reportLoss, this.lifetime(plan, plan.sampled ? reportLoss : 0), since);
+    const isChange = asksAnew(data, plan);
+    const since = isChange && data.changedIn !== null ? first - data.changedIn : null;
+    const problems = policy.problems(plan, reportLoss, lifetime(data, plan, plan.sampled ? reportLoss : 0), since);
     if (problems.length) return problems;
     // In one change with its entries in the ledger: nothing is ever answered that is not counted.
     const layout = plan.metrics.map((/** @type {Metric} */ metric) => [metric.name, metric.mechanism.bits]);
     data.plans.push({ version: plan.version, fingerprint: plan.fingerprint, fromRound: first, window: plan.window, reportLoss, layout, table: plan.table });
     data.enrolledFrom ??= first;
-    if (asksAnew) data.changedIn = first;
-    this.#hold(plan);
+    if (isChange) data.changedIn = first;
+    hold(data, plan);
     return [];
   }
 
@@ -166,10 +169,11 @@ export class Engine {
   #goOn(held) {
     const plan = planOf(held);
     if (!plan) return [`version ${held.version}, which this device holds, cannot be read any more`];
-    const isCounted = this.#isHeld(plan);
+    const { data } = this;
+    const isCounted = isHeld(data, plan);
     const window = plan.sampled && this.freeFrom <= this.now ? held.reportLoss : 0; // there must be room for the next one
-    const problems = this.setting.policy.problems(plan, held.reportLoss, this.lifetime(isCounted ? null : plan, window));
-    if (!problems.length && !isCounted) this.#hold(plan);
+    const problems = this.setting.policy.problems(plan, held.reportLoss, lifetime(data, isCounted ? null : plan, window));
+    if (!problems.length && !isCounted) hold(data, plan);
     return problems;
   }
 
@@ -182,51 +186,6 @@ export class Engine {
   planFor(round) {
     const held = this.held(round);
     return held ? planOf(held) : null;
-  }
-
-  // The ledger: an entry for each remembered metric from the moment that its plan is held
-
-  /** @param {Plan} plan @returns {Map<string, [Metric, string]>} what is remembered under it */
-  #remembered(plan) {
-    const metrics = plan.sampled ? [] : plan.metrics;
-    return new Map(metrics.map((/** @type {Metric} */ metric) => [`${metric.name} ${toHex(metric.digest)} ${this.data.epoch}`, [metric, toHex(metric.digest)]]));
-  }
-
-  #entries() {
-    return new Map(this.data.ledger.map((entry) => [`${entry.metric} ${entry.digest} ${entry.epoch}`, entry]));
-  }
-
-  /** @param {Plan} plan */
-  #isHeld(plan) {
-    const entries = this.#entries();
-    return [...this.#remembered(plan).keys()].every((key) => entries.has(key));
-  }
-
-  /** @param {Plan} plan */
-  #hold(plan) {
-    const entries = this.#entries();
-    for (const [key, [metric, digest]] of this.#remembered(plan)) {
-      if (!entries.has(key)) this.data.ledger.push({ metric: metric.name, digest, epoch: this.data.epoch, classes: [], loss: 0, lifetime: lifetimeLoss(metric) });
-    }
-  }
-
-  /** What everything held can tell at most; with a plan or a window's loss, as if held too. @param {Plan | null} plan @param {number} window */
-  lifetime(plan = null, window = 0) {
-    const entries = this.#entries();
-    const more = plan ? [...this.#remembered(plan)].filter(([key]) => !entries.has(key)).map(([, [metric]]) => lifetimeLoss(metric)) : [];
-    return compose([...this.data.ledger.map((entry) => entry.lifetime), ...this.data.windows.map(({ loss }) => loss), ...more, window]);
-  }
-
-  /** @param {Plan} plan @param {Record<string, number>} visited */
-  #visit(plan, visited) {
-    const entries = this.#entries();
-    for (const [key, [metric]] of this.#remembered(plan)) {
-      const entry = entries.get(key);
-      if (!entry) throw new Error("an answer that is not counted");
-      if (entry.classes.includes(visited[metric.name])) continue;
-      entry.classes.push(visited[metric.name]);
-      entry.loss = lossByWidth(metric, entry.classes.length);
-    }
   }
 
   // Windows of sampled answers: they never overlap, whatever versions of the plan say
@@ -250,7 +209,7 @@ export class Engine {
         window.start >= this.freeFrom &&
         this.planFor(window.first)?.window === plan.window &&
         !this.isPausedIn(window.first, this.current, "environment") &&
-        (most === null || this.lifetime(null, held.reportLoss) <= most)
+        (most === null || lifetime(data, null, held.reportLoss) <= most)
       ) {
         data.windows.push({ start: window.start, ends: window.start + window.rounds * data.roundSeconds, loss: held.reportLoss, round: null });
       }
@@ -263,7 +222,7 @@ export class Engine {
     const { data } = this;
     const plan = this.planFor(round);
     if (!plan || isExpired(plan, this.now)) return null;
-    if (!plan.sampled) return this.#isHeld(plan) ? new Draws(fromHex(data.secret), data.plan, data.epoch) : null;
+    if (!plan.sampled) return isHeld(data, plan) ? new Draws(fromHex(data.secret), data.plan, data.epoch) : null;
     return round < this.current ? this.#pick(plan, round) : null;
   }
 
@@ -363,7 +322,7 @@ export class Engine {
     data.reports.sort((one, other) => one.round - other.round);
     delete data.totals[round];
     if (told) data.told = true;
-    if (!window) this.#visit(plan, visited);
+    if (!window) visit(data, plan, visited);
     else for (const held of data.windows) if (held.start === window.start) Object.assign(held, { round, loss: Math.max(held.loss, this.held(round)?.reportLoss ?? Infinity) });
     return kept;
   }
@@ -382,40 +341,6 @@ export class Engine {
     data.plans.forEach((held, place) => {
       if ((data.plans[place + 1]?.fromRound ?? Infinity) <= this.lastClosed() - OLDEST_PAUSE) held.table = null;
     });
-  }
-
-  // Sending
-
-  /** What to send now, in the order of rounds. @param {boolean} early also what was never tried and waits for its place in the round */
-  due(early) {
-    if (this.data.inForce !== "granted" || this.isPaused()) return [];
-    return this.data.reports.filter((kept) => kept.state === "waiting" && kept.closes > this.now && (kept.nextTry <= this.now || (early && !kept.attempts)));
-  }
-
-  /** Take a report for sending, unless another tab or process has; no other tries it before this attempt is over. @param {Kept} due */
-  claim(due) {
-    const kept = this.report(due.round);
-    if (this.data.inForce !== "granted" || this.isPaused()) return false;
-    if (!kept || kept.body !== due.body || kept.state !== "waiting" || kept.attempts !== due.attempts) return false;
-    kept.told = this.data.told = true;
-    kept.attempts += 1;
-    kept.nextTry = this.now + 2 * LONGEST_SEND;
-    return true;
-  }
-
-  /** Enter what came of an attempt. @param {Kept} sent @param {import("./transport.js").Outcome} outcome @param {number} wait seconds to the next attempt */
-  settle(sent, outcome, wait) {
-    this.data.lastAttempt = { at: this.now, outcome: outcome.reason };
-    const kept = this.report(sent.round);
-    if (!kept || kept.body !== sent.body || kept.state !== "waiting") return;
-    if (outcome.kind === "retry") kept.nextTry = this.now + wait;
-    else Object.assign(kept, { state: outcome.kind, code: outcome.kind === "rejected" ? outcome.reason : "" });
-  }
-
-  /** When the round under way ends or a report is to be sent, whichever is first; unix seconds. */
-  nextDue() {
-    const times = this.data.inForce === "granted" ? this.data.reports.filter(({ state }) => state === "waiting").map(({ nextTry }) => nextTry) : [];
-    return Math.min((this.current + 1) * this.setting.plan.roundSeconds, ...times);
   }
 
   // What a person can stop
@@ -486,12 +411,6 @@ export function changed(total, { how, amount, most }) {
 /** @param {Plan} plan @param {number} now */
 export const isExpired = (plan, now) => plan.expires !== null && new Date(now * 1000).toISOString().slice(0, 10) > plan.expires;
 
-/** Seconds to the next attempt: uniform up to a ceiling that doubles; never sooner than the collector asked for. @param {number} attempts @param {number} roundSeconds @param {number} after */
-export function backOff(attempts, roundSeconds, after = 0) {
-  const ceiling = Math.min(Math.min(15, roundSeconds / 16) * 2 ** Math.min(attempts, 20), 3600);
-  return after + (ceiling * crypto.getRandomValues(new Uint32Array(1))[0]) / 2 ** 32;
-}
-
 /** @param {HeldPlan} held */
 function planOf({ fingerprint, table }) {
   if (table && !parsed.has(fingerprint)) parsed.set(fingerprint, new Plan(table));
@@ -499,29 +418,3 @@ function planOf({ fingerprint, table }) {
 }
 
 const newSecret = () => toHex(crypto.getRandomValues(new Uint8Array(32)));
-
-/** @type {WeakMap<Plan, Costs>} */
-const computed = new WeakMap();
-
-/** @param {Plan} plan @returns {Costs} */
-function costsOf(plan) {
-  const before = computed.get(plan);
-  if (before) return before;
-  const metrics = plan.metrics.map((/** @type {Metric} */ metric) => [metric.name, { digest: toHex(metric.digest), round: lossOfRound(metric), lifetime: lifetimeLoss(metric) }]);
-  const costs = { answers: plan.sampled ? `sampled, ${plan.window} rounds` : "remembered", report: lossOfReport(plan), metrics: Object.fromEntries(metrics) };
-  computed.set(plan, costs);
-  return costs;
-}
-
-/** Whether a plan asks more than what the person agreed to: a question more, new answers to an old one, a higher loss. @param {Costs} agreed @param {Plan} plan */
-function costMore(agreed, plan) {
-  const costs = costsOf(plan);
-  return (
-    costs.answers !== agreed.answers ||
-    costs.report > agreed.report ||
-    Object.entries(costs.metrics).some(([name, { digest, round, lifetime }]) => {
-      const before = agreed.metrics[name];
-      return !before || before.digest !== digest || round > before.round || lifetime > before.lifetime;
-    })
-  );
-}

@@ -13,7 +13,6 @@ const BITS = 200n;
 const ONE = 1n << BITS;
 const SLACK = 1n << 16n; // units of 2⁻²⁰⁰: each of some 300 steps loses less than one, times the exponent at most 2,000
 const UNIT = new Fraction(1n);
-const MOST_SUBSETS = 8; // members of a group of unlike counters for which every subset is looked at
 
 /** 2·atanh(a / b) in units of 2⁻²⁰⁰, for 0 ≤ a/b ≤ 1/3. @param {bigint} a @param {bigint} b */
 function twiceAtanh(a, b) {
@@ -105,103 +104,45 @@ function alike(ratio, counters, share) {
 }
 
 /**
- * The bound for counters that are not alike, at one price for both limits; any price gives a bound.
+ * What the means of a group lose together in one round; counters that are not alike are counted as their sum.
  *
- * @param {{ ratio: Fraction, top: Fraction }[]} counters @param {Fraction} limit @param {Fraction} one @param {Fraction} zero
+ * @param {Metric[]} members @param {Fraction} limit @param {boolean} flipped
  */
-function priced(counters, limit, one, zero) {
-  const gains = counters.map(({ ratio, top }) => {
-    const slope = ratio.minus(UNIT).over(top);
-    const most = least(top, limit);
-    let value = most;
-    if (one.n) {
-      const best = UNIT.over(one).minus(UNIT.over(slope));
-      value = best.n < 0n ? ZERO : least(best, most);
-    }
-    const ofOne = ln(UNIT.plus(slope.times(value))).minus(one.times(value));
-    const share = most.over(top).times(UNIT.minus(UNIT.over(ratio)));
-    const ofZero = larger(ZERO, ln(UNIT.over(UNIT.minus(share))).minus(zero.times(most)));
-    return larger(ofOne, ofZero);
-  });
-  return one.plus(zero).times(limit).plus(sum(gains));
-}
-
-/** What the means of a group lose together in one round. @param {Metric[]} members @param {Fraction} limit @param {boolean} flipped */
 function jointLoss(members, limit, flipped) {
-  const counters = members.map((metric) => ({ ratio: bitRatio(metric, flipped ? metric.flip : 0n), top: metric.maxValue }));
-  const [first] = counters;
-  const same = counters.every(({ ratio, top }) => `${ratio} ${top}` === `${first.ratio} ${first.top}`);
-  if (same) return alike(first.ratio, counters.length, limit.over(first.top));
-  // Prices in floating point: a better one gives a smaller bound, and none gives a wrong one.
-  const size = limit.upward();
-  const sketch = counters.map(({ ratio, top }) => {
-    const [range, growth] = [top.upward(), ratio.upward() - 1];
-    const most = Math.min(range, size);
-    return { slope: growth / range, most, ofZero: -Math.log1p((-most / range) * (growth / (growth + 1))) };
-  });
-  const rough = (/** @type {number} */ one, /** @type {number} */ zero) =>
-    sketch.reduce((total, { slope, most, ofZero }) => {
-      const value = one > 0 ? Math.min(Math.max(1 / one - 1 / slope, 0), most) : most;
-      return total + Math.max(Math.log1p(slope * value) - one * value, ofZero - zero * most, 0);
-    }, (one + zero) * size);
-  const highest = Math.max(...sketch.map(({ slope }) => slope));
-  const bestZero = (/** @type {number} */ one) => lowest((zero) => rough(one, zero), highest);
-  const one = lowest((price) => rough(price, bestZero(price)), highest);
-  const found = priced(counters, limit, Fraction.fromNumber(one), Fraction.fromNumber(bestZero(one)));
-  return least(found, sum(counters.map(({ ratio }) => ln(ratio))));
-}
-
-/** Where a convex function on [0, highest] is least, by golden section. @param {(at: number) => number} of @param {number} highest */
-function lowest(of, highest) {
-  const ratio = (Math.sqrt(5) - 1) / 2;
-  let [left, right] = [0, highest];
-  for (let step = 0; step < 48; step++) {
-    const [inner, outer] = [right - ratio * (right - left), left + ratio * (right - left)];
-    if (of(inner) <= of(outer)) right = outer;
-    else left = inner;
-  }
-  return (left + right) / 2;
+  const ratios = members.map((metric) => bitRatio(metric, flipped ? metric.flip : 0n));
+  const kinds = new Set(members.map(({ maxValue }, place) => `${maxValue} ${ratios[place]}`));
+  return kinds.size === 1 ? alike(ratios[0], members.length, limit.over(members[0].maxValue)) : sum(ratios.map(ln));
 }
 
 /**
- * What one report of a plan loses between any two values; where answers are sampled, between any two histories of
- * its window: the largest over all sets of so many metrics as it answers.
+ * What one report of a plan loses between any two values; where answers are sampled, between any two histories of its
+ * window: the largest over all sets of so many metrics as it answers.
  *
  * @param {Plan} plan
  */
 export function lossOfReport(plan) {
+  const flipOf = (/** @type {Metric} */ metric) => (plan.sampled ? 0n : metric.flip);
   const alone = plan.metrics.filter((/** @type {Metric} */ metric) => !metric.group);
-  const singles = alone.map((/** @type {Metric} */ metric) => ofRound(metric, plan.sampled ? 0n : metric.flip));
-  singles.sort((/** @type {Fraction} */ one, /** @type {Fraction} */ other) => (other.below(one) ? -1 : 1));
   /** The largest loss of exactly so many metrics. @type {Fraction[]} */
-  let best = [ZERO];
-  for (const single of singles) best.push(best[best.length - 1].plus(single));
+  let best = sums(alone.map((/** @type {Metric} */ metric) => ofRound(metric, flipOf(metric))));
   for (const group of plan.groups) {
     const members = group.metrics.map((name) => /** @type {Metric} */ (plan.byName.get(name)));
+    const whole = jointLoss(members, group.maxTotal, !plan.sampled);
+    // A part of a group loses no more than the whole, and no more than the sum of its largest.
+    const parts = sums(members.map((metric) => ofRound(metric, flipOf(metric)))).map((loss) => least(loss, whole));
     /** @type {Fraction[]} */
     const joined = [];
-    for (let size = plan.sampled ? 0 : members.length; size <= members.length; size++) {
-      const added = ofSome(members, size, group.maxTotal, !plan.sampled);
-      best.forEach((loss, before) => (joined[before + size] = larger(joined[before + size] ?? ZERO, loss.plus(added))));
-    }
+    best.forEach((loss, count) =>
+      parts.forEach((added, more) => (joined[count + more] = larger(joined[count + more] ?? ZERO, loss.plus(added)))),
+    );
     best = joined;
   }
   return best.slice(0, plan.asked + 1).reduce(larger).upward();
 }
 
-/** The largest loss of so many members of a group. @param {Metric[]} members @param {number} size @param {Fraction} limit @param {boolean} flipped */
-function ofSome(members, size, limit, flipped) {
-  if (size === 0) return ZERO;
-  const kinds = new Set(members.map((metric) => `${metric.maxValue} ${metric.mechanism.low} ${flipped && metric.flip}`));
-  if (kinds.size === 1) return jointLoss(members.slice(0, size), limit, flipped);
-  if (members.length <= MOST_SUBSETS) return subsets(members, size).map((some) => jointLoss(some, limit, flipped)).reduce(larger);
-  // A part loses no more than the whole group, and no more than the sum of the largest.
-  const singles = members.map((metric) => ofRound(metric, flipped ? metric.flip : 0n)).sort((one, other) => (other.below(one) ? -1 : 1));
-  return least(sum(singles.slice(0, size)), jointLoss(members, limit, flipped));
-}
-
-/** @template One @param {One[]} all @param {number} size @returns {One[][]} */
-function subsets(all, size) {
-  if (size === 0) return [[]];
-  return all.flatMap((one, place) => subsets(all.slice(place + 1), size - 1).map((rest) => [one, ...rest]));
+/** The sums of the largest 0, 1, 2, … of some losses. @param {Fraction[]} losses */
+function sums(losses) {
+  const totals = [ZERO];
+  for (const loss of losses.sort((one, other) => (other.below(one) ? -1 : 1))) totals.push(totals[totals.length - 1].plus(loss));
+  return totals;
 }

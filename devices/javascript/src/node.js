@@ -40,24 +40,25 @@ export function folderState(folder, fs = promises) {
       if (codeOf(error) === "ENOENT") return [];
       throw new StateError(`${folder}: expected a folder for the device's state (${codeOf(error)})`);
     }
-    const found = names.flatMap((name) => Number(NUMBERED.exec(name)?.[1] ?? [])).sort((one, other) => one - other);
+    const found = names.map((name) => Number(NUMBERED.exec(name)?.[1] ?? 0)).filter(Boolean).sort((one, other) => one - other);
     if (!found.length && names.some((name) => !DRAFT.test(name))) {
       throw new StateError(`${folder}: expected an empty folder, or one that a device made`);
     }
     return found;
   }
 
-  /** The highest number, 0 for none, and its text. @returns {Promise<[number, string | null]>} */
+  /** The highest number, 0 for none, its text, and where drafts of the next one go. @returns {Promise<[number, string | null, string]>} */
   async function latest() {
     for (;;) {
       const newest = (await numbers()).at(-1);
-      if (newest === undefined) return [0, null];
+      if (newest === undefined) return [0, null, join(folder, "draft-")];
+      const path = join(folder, `state-${newest}`);
       try {
-        return [newest, await fs.readFile(join(folder, `state-${newest}`, "text"), "utf8")];
+        return [newest, await fs.readFile(join(path, "text"), "utf8"), join(path, "drafts/")];
       } catch (error) {
         if (codeOf(error) !== "ENOENT") throw error;
-        // Replaced by a newer one meanwhile: look again. One that is still the newest was never whole.
-        if ((await numbers()).at(-1) === newest) return [newest, "lost"];
+        // Replaced by a newer one meanwhile: look again. If it is still the newest, somebody has removed others.
+        if ((await numbers()).at(-1) === newest) return [newest, "lost", join(folder, "draft-")];
       }
     }
   }
@@ -72,9 +73,9 @@ export function folderState(folder, fs = promises) {
     }
   }
 
-  /** Whether the text has become that of the number after `number`. @param {string} text @param {number} number */
-  async function publish(text, number) {
-    const draft = number ? join(folder, `state-${number}`, "drafts", randomUUID()) : join(folder, `draft-${randomUUID()}`);
+  /** Whether the text has become that of the number after `number`. @param {string} text @param {number} number @param {string} drafts */
+  async function publish(text, number, drafts) {
+    const draft = drafts + randomUUID();
     try {
       if (!number) await fs.mkdir(folder, { recursive: true, mode: 0o700 });
       await fs.mkdir(draft, { mode: 0o700 });
@@ -122,10 +123,10 @@ export function folderState(folder, fs = promises) {
   /** @param {(text: string | null) => string | null} change */
   async function update(change) {
     for (;;) {
-      const [number, text] = await latest();
+      const [number, text, drafts] = await latest();
       const after = change(text || null); // an empty text: everything was wiped
       if (after === (text || null)) return number ? sync(folder) : undefined; // who wrote it may not be done yet
-      if (await publish(after ?? "", number)) return tidy(number + 1);
+      if (await publish(after ?? "", number, drafts)) return tidy(number + 1);
     }
   }
 

@@ -3,53 +3,51 @@
 import { epsilon } from "./losses.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
+/** @typedef {"maxEpsilon" | "maxRound" | "maxLifetime" | "shortestRound" | "shortestWindow" | "fewestRounds" | "leastFlip"} Limit */
 
-/** The limits of every device, unless the host raises one by its name; null lifts it. */
-const LIMITS = {
-  /** Largest ε of one metric. @type {number | null} */
-  maxEpsilon: 2,
-  /** Largest loss of one round, of the whole plan. @type {number | null} */
-  maxRound: 3,
-  /** Largest loss for life of everything that the state has ever held. @type {number | null} */
-  maxLifetime: 12,
-  /** Shortest round, s. @type {number | null} */
-  shortestRound: 3600,
-  /** Shortest window of sampled answers, s. @type {number | null} */
-  shortestWindow: 604_800,
-  /** Fewest rounds from one plan that asks for new remembered answers to the next. @type {number | null} */
-  fewestRounds: 28,
-  /** Smallest flip probability of a metric whose answers are remembered. @type {number | null} */
-  leastFlip: 0.1,
-};
-
-/** Rules on the environment; false lifts one. */
-const RULES = { doNotTrack: true, silentInCi: true, silentInContainers: true };
-
-/** Limits that every plan must keep before a device takes it up, and rules on where it is silent. */
+/** Limits that every plan must keep before a device takes it up (null lifts one), and rules on where it is silent. */
 export class Policy {
-  /** @param {Partial<typeof LIMITS & typeof RULES>} changes */
+  /** Largest ε of one metric. @type {number | null} */
+  maxEpsilon = 2;
+  /** Largest loss of one round, of the whole plan. @type {number | null} */
+  maxRound = 3;
+  /** Largest loss for life of everything that the state has ever held. @type {number | null} */
+  maxLifetime = 12;
+  /** Shortest round, s. @type {number | null} */
+  shortestRound = 3600;
+  /** Shortest window of sampled answers, s. @type {number | null} */
+  shortestWindow = 604_800;
+  /** Fewest rounds from one plan that asks for new remembered answers to the next. @type {number | null} */
+  fewestRounds = 28;
+  /** Smallest flip probability of a metric whose answers are remembered. @type {number | null} */
+  leastFlip = 0.1;
+  /** Be silent where the person has set Do Not Track, Global Privacy Control or DO_NOT_TRACK. */
+  doNotTrack = true;
+  /** Be silent in continuous integration. */
+  silentInCi = true;
+  /** Be silent in containers. */
+  silentInContainers = true;
+
+  /** @param {Record<string, number | boolean | null>} changes by the name of a limit or rule */
   constructor(changes = {}) {
-    Object.assign(this, LIMITS, RULES);
-    this.maxEpsilon = LIMITS.maxEpsilon;
-    this.maxRound = LIMITS.maxRound;
-    this.maxLifetime = LIMITS.maxLifetime;
-    this.shortestRound = LIMITS.shortestRound;
-    this.shortestWindow = LIMITS.shortestWindow;
-    this.fewestRounds = LIMITS.fewestRounds;
-    this.leastFlip = LIMITS.leastFlip;
-    this.doNotTrack = this.silentInCi = this.silentInContainers = true;
     for (const [name, value] of Object.entries(changes)) {
-      if (name in RULES ? typeof value !== "boolean" : !(name in LIMITS && (value === null || Number(value) >= 0))) {
-        throw new RangeError(`policy.${name}: expected ${name in RULES ? "true or false" : name in LIMITS ? "a number from 0, or null" : "the name of a limit"}`);
+      const usual = Object.hasOwn(this, name) ? typeof this[/** @type {keyof Policy} */ (name)] : "";
+      if (usual === "") throw new RangeError(`policy.${name}: there is no limit of that name`);
+      if (usual === "boolean" && typeof value !== "boolean") throw new RangeError(`policy.${name}: expected true or false`);
+      if (usual === "number" && value !== null && !(typeof value === "number" && value >= 0)) {
+        throw new RangeError(`policy.${name}: expected a number from 0, or null for no limit`);
       }
     }
     Object.assign(this, changes);
     Object.freeze(this);
   }
 
-  /** No limits: for audits and tests. The loss for life of such a device has no bound. */
+  /** No limits, and no silence in CI and containers: for audits and tests. The loss for life of such a device has no bound. */
   static unlimited() {
-    return new Policy({ ...Object.fromEntries(Object.keys(LIMITS).map((name) => [name, null])), doNotTrack: false, silentInCi: false, silentInContainers: false });
+    return new Policy({
+      maxEpsilon: null, maxRound: null, maxLifetime: null, shortestRound: null, shortestWindow: null, fewestRounds: null, leastFlip: null,
+      silentInCi: false, silentInContainers: false,
+    }); // prettier-ignore
   }
 
   /**
@@ -61,12 +59,12 @@ export class Policy {
   problems(plan, reportLoss, lifetime, roundsSinceChange = null) {
     /** @type {string[]} */
     const problems = [];
-    /** @type {(what: string, value: number | null, limit: keyof typeof LIMITS) => void} */
+    /** @type {(what: string, value: number | null, limit: Limit) => void} */
     const atMost = (what, value, limit) => {
       const most = this[limit];
       if (most !== null && value !== null && value > most) problems.push(`${what}; the policy allows ${most} (${limit})`);
     };
-    /** @type {(what: string, value: number | null, limit: keyof typeof LIMITS) => void} */
+    /** @type {(what: string, value: number | null, limit: Limit) => void} */
     const atLeast = (what, value, limit) => {
       const fewest = this[limit];
       if (fewest !== null && value !== null && value < fewest) problems.push(`${what}; the policy wants at least ${fewest} (${limit})`);
@@ -97,7 +95,10 @@ export class Policy {
 
 /** @typedef {{ doNotTrack: string, ci: string, container: string }} Environment by which sign each is known; empty: it is not so */
 
-const CI = ["CI", "GITHUB_ACTIONS", "GITLAB_CI", "BUILD_NUMBER", "BUILD_ID", "TF_BUILD", "TEAMCITY_VERSION", "CIRCLECI", "TRAVIS", "JENKINS_URL", "BUILDKITE", "CODEBUILD_BUILD_ID"];
+const CI = [
+  "CI", "CONTINUOUS_INTEGRATION", "GITHUB_ACTIONS", "GITLAB_CI", "BUILD_NUMBER", "BUILD_ID", "TF_BUILD", "TEAMCITY_VERSION",
+  "JENKINS_URL", "TRAVIS", "CIRCLECI", "APPVEYOR", "BUILDKITE", "DRONE", "CODEBUILD_BUILD_ID", "BITBUCKET_BUILD_NUMBER",
+]; // prettier-ignore
 const CONTAINER_FILES = ["/.dockerenv", "/run/.containerenv"];
 
 /** What a browser or a process says of where it runs. @returns {Environment} */

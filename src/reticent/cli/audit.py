@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 NOT_ENOUGH_REPORTS = 4
 """Not 0: a pipeline that reads nothing but the exit code must not take a run that saw too little for a pass."""
 
-NOT_COVERED = """\
-Not covered: timing, side channels of the machine, a collector that changes the plan, and devices whose values
-repeat in different patterns. docs/how-to/audit.md says what each line proves."""
+NOT_COVERED = "Not covered: timing, side channels of the machine, a collector that changes the plan"
+PATTERNS = ", and devices whose values repeat in different patterns"
 
 
 @click.command(short_help="Hold a plan's privacy claim against the code.")
@@ -144,7 +143,8 @@ def _print(screen: Console, audit: Audit, files: list[Path]) -> None:
     )
     for file in files:
         screen.print(f"Wrote {escape(str(file))}")
-    screen.print(f"[dim]{NOT_COVERED}[/dim]\n")
+    patterns = "" if audit.sampled else PATTERNS
+    screen.print(f"[dim]{NOT_COVERED}{patterns}. docs/how-to/audit.md says what each line proves.[/dim]\n")
     excess = ", ".join(f"{subject} {_share(share)}" for subject, share in audit.power.items())
     screen.print(f"With chance 0.98 this run notices an epsilon that is larger by: {escape(excess)}.")
     faults = table("with chance 0.98, it also notices a device that", "if so many do", title="")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -99,8 +100,15 @@ def serve(
     limits = Limits(body=max_body, batch=max_batch, seconds=read_timeout)
     opened = open_store(store)
     try:
+        loaded = [Plan.load(plan) for plan in plans]
+        for plan in loaded:
+            if plan.has_expired(time.time()):
+                click.echo(
+                    f"Warning: plan {plan.name} expired on {plan.expires}: devices no longer answer it.",
+                    err=True,
+                )
         collector = Collector(
-            [Plan.load(plan) for plan in plans],
+            loaded,
             opened,
             limits=limits,
             rate=rate,

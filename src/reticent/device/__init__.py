@@ -8,8 +8,9 @@ From values to reports, in somebody else's program. Standard library only.
     backlog                        what waits in memory to be written
     policy, receipt                what the host allows; what the person can see
     rounds                         which rounds are answered
-    sending, transport             the way to the collector
-    engine, device, process        all of it together, and the quiet shell around it
+    sending, transport, exchange   the way to the collector
+    threads, process               when it works, and what a fork and the end of the program mean
+    engine, device                 all of it together, and the quiet shell around it
 
 Importing this loads nothing until a name is used: a guest does not slow down its host's start.
 """

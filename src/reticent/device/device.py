@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from _thread import start_new_thread
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from math import floor
-from threading import Event, Lock, Thread, current_thread
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from reticent.device import process
 from reticent.device.consent import CONSENTS, records
 from reticent.device.faults import Faults, kind_of
+from reticent.device.threads import LONGEST_SLEEP, Sender, Writer
 from reticent.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -27,13 +27,8 @@ if TYPE_CHECKING:
     from reticent.plan import Plan
     from reticent.reports import Report
 
-_WRITE_AFTER = 0.5
-"""Values wait so long in memory, s, so that many of them are one write; they are in the file within a second."""
 _LONGEST_CLOSE = 2.0
 """How long `close` and the end of the program wait for a locked file, s."""
-_LONGEST_SLEEP = 300.0
-_SHORTEST_SLEEP = 0.05
-_SLEEP_IN_TROUBLE = 30.0
 
 
 class Device:
@@ -128,10 +123,8 @@ class Device:
         self._transport = transport
         self._started = False
         self._closed = False
-        self._background: tuple[int, Thread, Event] | None = None
-        self._starting = Lock()
-        self._writing = Lock()
-        """Held while a thread waits to write values."""
+        self._is_opened = plan is None
+        self._start_over()
         self._settings = segment, self._policy, clock, self._faults, consent, ask_again
         silenced_by = self._policy.silenced_by()
         if plan is None or not silenced_by:
@@ -200,8 +193,7 @@ class Device:
                 engine.record(metric, amount, number, mode)
             elif self._policy.silenced_by():
                 return
-            if not self._writing.locked() and self._writing.acquire(blocking=False):
-                self._start_writing()
+            self._writer.wake()
         except Exception as error:
             self._faults.add(kind_of(error))
 
@@ -217,37 +209,16 @@ class Device:
             return self._write_pending(timeout)
         return False
 
-    def _start_writing(self) -> None:
-        """
-        Write soon, in a thread of its own.
+    def _start_over(self) -> None:
+        """Threads of our own, which this process does not share with its parent."""
+        self._writer = Writer(self._write_soon, self._faults)
+        self._sender = Sender(self._send_soon, self._faults)
 
-        A bare one: `threading.Thread` takes locks that the host may hold just now, in a signal handler.
-        """
-        process.watch_exit_of_child()
-        try:
-            start_new_thread(self._write_soon, (self._writing,))
-        except BaseException:
-            self._writing.release()
-            raise
-
-    def _write_soon(self, writing: Lock) -> None:
-        """Write what waits in memory, half a second after it came, until nothing does."""
-        seconds, more = _WRITE_AFTER, True
-        try:
-            while more:
-                with self._faults:
-                    self._keep_running()
-                time.sleep(seconds)
-                seconds = min(2 * seconds, _SLEEP_IN_TROUBLE)
-                with self._faults:
-                    more = not self._write_pending(0.25)
-                    seconds = _WRITE_AFTER
-        finally:
-            writing.release()
-        # A value may have come between the last look and the release.
-        engine = self._engine
-        if engine is not None and engine.has_pending and not more and writing.acquire(blocking=False):
-            self._start_writing()
+    def _write_soon(self) -> bool:
+        """What the writer's thread does; in a child it also starts the other one."""
+        if self._started:
+            self._keep_running()
+        return self._write_pending(0.25)
 
     def _write_pending(self, patience: float) -> bool:
         """Write what waits in memory, unless it is not to be kept; returns whether nothing waits any more."""
@@ -384,24 +355,19 @@ class Device:
         """Every report of this device and what they may have told."""
         from reticent.device.receipt import Receipt
 
-        problem = "the device was not allowed to keep anything, so it has sent nothing that it knows of"
-        if self._policy.silenced_by():
-            problem = f"{', '.join(self._policy.silenced_by())}: the state file is not read"
         with self._faults:
-            if self._engine is not None:
-                problem = "the state file cannot be read"
+            if self._engine is not None and not self._closed:
                 return self._engine.receipt()
-        return Receipt(self._name, problem=problem)
+        return Receipt(self._name, problem=self._problem())
 
     def status(self) -> Status:
         """How the device is doing: what it answers, why not, what waits, what went wrong."""
         from reticent.device.receipt import Status
 
-        problem = ""
         with self._faults:
-            if self._engine is not None:
-                problem = "the state file cannot be read"
-                return self._engine.status(self._policy.silenced_by())
+            if self._engine is not None and not self._closed:
+                sends = None if self._is_opened else self._transport is not None
+                return self._engine.status(self._policy.silenced_by(), sends)
         return Status(
             self._name,
             silenced_by=self._policy.silenced_by(),
@@ -410,8 +376,16 @@ class Device:
             answers=self._engine is not None and self._engine.plans.answers,
             current_round=self.current_round,
             notes=self._faults.all(None),
-            problem=problem,
+            problem=self._problem() if self._engine else "",
         )
+
+    def _problem(self) -> str:
+        """Why nothing can be read of the state file just now."""
+        if self._closed and self._engine is not None and self._engine.has_pending:
+            return "the device is closed, and has values that it could not write: the state file is locked"
+        if self._closed:
+            return "the device is closed"
+        return "the state file cannot be read" if self._engine else "the state file is not read: see status()"
 
     # Life
 
@@ -432,17 +406,12 @@ class Device:
         done = True
         with self._faults:
             self._started = False
-            background, self._background = self._background, None
-            if background is not None and background[0] == os.getpid():
-                _, thread, stop = background
-                stop.set()
-                if thread is not current_thread():
-                    thread.join(timeout=0.1)  # only as long as it takes when it is idle
+            self._sender.stop()
             if self._engine is not None and not self._closed:
                 self._closed, done = True, False
                 done = self.save(_LONGEST_CLOSE)
-                if not done and self._writing.acquire(blocking=False):
-                    self._start_writing()
+                if not done:
+                    self._writer.wake()
                 if done:
                     self._engine.state.close()
         return done
@@ -468,7 +437,7 @@ class Device:
     def after_fork_in_child(self) -> None:
         """Called by `process`."""
         self._faults.after_fork_in_child()
-        self._background, self._starting, self._writing = None, Lock(), Lock()
+        self._start_over()
         if self._engine is not None:
             self._engine.after_fork_in_child()
 
@@ -486,28 +455,17 @@ class Device:
         return records(engine.consent) and engine.plans.answers and not engine.silenced_by
 
     def _keep_running(self) -> None:
-        """Start the background thread if there should be one and there is none in this process."""
-        if not self._started or self._transport is None or self._answering_engine() is None:
-            return
-        with self._starting:
-            if self._background is None or self._background[0] != os.getpid():
-                stop = Event()
-                thread = Thread(target=self._work_until, args=(stop,), name="reticent", daemon=True)
-                self._background = os.getpid(), thread, stop
-                thread.start()
+        """Start the background thread if there should be one."""
+        if self._transport is not None and self._answering_engine() is not None:
+            self._sender.start()
 
-    def _work_until(self, stop: Event) -> None:
-        """In the background: do what is due, and sleep until there is something again."""
-        seconds = 0.0
-        while not stop.wait(seconds):
-            seconds = _SLEEP_IN_TROUBLE
-            with self._faults:
-                engine, transport = self._work_on_state(), self._transport
-                if engine is None or transport is None:
-                    seconds = _LONGEST_SLEEP
-                else:
-                    engine.send_due(transport, time.monotonic() + 60.0, early=False)
-                    seconds = min(max(engine.next_due() - self._clock(), _SHORTEST_SLEEP), _LONGEST_SLEEP)
+    def _send_soon(self) -> float:
+        """What the background thread does: answer and send what is due; returns when to come back, s from now."""
+        engine, transport = self._work_on_state(), self._transport
+        if engine is None or transport is None:
+            return LONGEST_SLEEP
+        engine.send_due(transport, time.monotonic() + 60.0, early=False)
+        return engine.next_due() - self._clock()
 
     def _work_on_state(self) -> Engine | None:
         """Write what waits in memory, then answer what is due; None where nothing is answered."""

@@ -323,14 +323,17 @@ class Engine:
         with self.state.view() as connection:
             return read_receipt(connection)
 
-    def status(self, silenced_by: tuple[str, ...]) -> Status:
+    def status(self, silenced_by: tuple[str, ...], sends: bool | None) -> Status:
         """How things stand."""
         from reticent.device.receipt import Status
 
         with self.state.view() as connection:
             me, newest = device_row(connection), plans.latest(connection)
+            states, attempts = outbox.count_by_state(connection), outbox.attempts(connection)
+            last_outcome = next(iter(attempts), "")
+            expires = self.plans.newest.expires if self.plans.newest else None
+            has_expired = self.plans.newest is not None and self.plans.newest.has_expired(self._clock())
             chosen = consent.read(connection)
-            states = outbox.count_by_state(connection)
             return Status(
                 plan=me.plan,
                 version=newest.version if newest else None,
@@ -350,10 +353,16 @@ class Engine:
                 accepted=states.get("accepted", 0),
                 rejected=states.get("rejected", 0),
                 expired=states.get("expired", 0),
+                plan_expired=str(expires) if has_expired else "",
+                sends=sends,
+                attempts={outcome: count for outcome, (count, _) in attempts.items()},
+                last_attempt=attempts[last_outcome][1] if last_outcome else None,
+                last_outcome=last_outcome,
+                next_try=outbox.next_time(connection),
             )
 
     def after_fork_in_child(self) -> None:
-        """See `fork`."""
+        """See `process`."""
         self.state.after_fork_in_child()
         self._forked()
 

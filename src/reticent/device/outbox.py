@@ -134,6 +134,21 @@ def postpone(connection: sqlite3.Connection, kept: Kept, until: float) -> None:
     )
 
 
+def note_attempt(connection: sqlite3.Connection, now: float, outcome: str) -> None:
+    """Enter what came of an attempt: accepted, rejected, or the fault that stood in its way."""
+    connection.execute(
+        "INSERT INTO attempts VALUES (?, 1, ?)"
+        " ON CONFLICT (outcome) DO UPDATE SET count = count + 1, latest = excluded.latest",
+        (outcome, now),
+    )
+
+
+def attempts(connection: sqlite3.Connection) -> dict[str, tuple[int, float]]:
+    """How often sending came to each outcome, and when last (unix seconds), the latest outcome first."""
+    rows = connection.execute("SELECT outcome, count, latest FROM attempts ORDER BY latest DESC")
+    return {outcome: (count, latest) for outcome, count, latest in rows}
+
+
 def expire(connection: sqlite3.Connection, now: float) -> None:
     """Give up what no collector would take any more."""
     connection.execute("UPDATE reports SET state = 'expired' WHERE state = 'waiting' AND closes <= ?", (now,))

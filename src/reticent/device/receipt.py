@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from reticent.device import ledger, outbox, plans, windows
@@ -235,6 +236,18 @@ class Status:
     expired: int = 0
     notes: Mapping[str, int] = field(default_factory=dict)
     """What went wrong, by kind."""
+    plan_expired: str = ""
+    """The day on which devices stopped answering the plan, where that has come: 2027-11-01."""
+    sends: bool | None = None
+    """Whether it has an endpoint or a transport; None where only its file is looked at."""
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    """How often sending came to each outcome: accepted, rejected, or a fault (see `Retry`); the latest first."""
+    last_attempt: float | None = None
+    """When a report was last tried to be sent, unix seconds."""
+    last_outcome: str = ""
+    """What came of that."""
+    next_try: float | None = None
+    """When the next report is to be sent, unix seconds."""
     problem: str = ""
     """Why the state could not be read just now."""
 
@@ -242,11 +255,13 @@ class Status:
     def active(self) -> bool:
         """Whether values are recorded and rounds answered."""
         agreed = self.consent in ("granted", "local")
-        return self.answers and agreed and not (self.paused or self.silenced_by or self.problem)
+        silent = self.paused or self.silenced_by or self.plan_expired or self.problem
+        return self.answers and agreed and not silent
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
-        return {**asdict(self), "notes": dict(self.notes), "active": self.active}
+        mappings = {"notes": dict(self.notes), "attempts": dict(self.attempts)}
+        return {**asdict(self), **mappings, "active": self.active}
 
     def __str__(self) -> str:
         mood = "active" if self.active else "silent"
@@ -255,6 +270,7 @@ class Status:
             *(["paused"] if self.paused else []),
             *(_SILENCED.get(rule, rule) for rule in self.silenced_by),
             *(f"refused: {reason}" for reason in self.refused),
+            *([f"the plan expired on {self.plan_expired}"] if self.plan_expired else []),
             *([self.problem] if self.problem else []),
         ]
         lines = [f"Plan {self.plan} version {self.version}: {mood}", *(f"  {reason}" for reason in reasons)]
@@ -263,5 +279,16 @@ class Status:
             f"  reports: {self.waiting} waiting, {self.accepted} accepted, {self.rejected} rejected, "
             f"{self.expired} expired"
         )
+        if self.sends is False:
+            lines.append("  no endpoint: reports are made when the program asks for them, and not sent")
+        if self.last_attempt is not None:
+            lines.append(f"  last attempt to send: {_time(self.last_attempt)}, {self.last_outcome}")
+        if self.next_try is not None:
+            lines.append(f"  next attempt: {_time(self.next_try)}")
+        lines += [f"  attempts: {outcome} × {count}" for outcome, count in self.attempts.items()]
         lines += [f"  noted: {kind} × {count}" for kind, count in self.notes.items()]
         return "\n".join(lines)
+
+
+def _time(unix_seconds: float) -> str:
+    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")

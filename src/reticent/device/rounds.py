@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from math import floor, inf
 from typing import TYPE_CHECKING
 
@@ -119,8 +118,7 @@ class Rounds:
     ) -> SecretDraws | None:
         """What a round is answered with; None where it is not answered. Never a matter of values."""
         plan = self._held.plan_for(connection, number)
-        today = datetime.fromtimestamp(now, UTC).date()
-        if plan is None or (plan.expires and today > plan.expires):
+        if plan is None or plan.has_expired(now):
             return None
         if not plan.answers.sampled:
             # Nothing is answered that is not counted: the policy may not allow one more epoch.

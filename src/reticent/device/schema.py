@@ -95,6 +95,12 @@ TABLES = {
             next_try    REAL    NOT NULL,       -- when to send it (again), unix seconds
             closes      INTEGER NOT NULL        -- when the collector stops taking it, unix seconds
         )""",
+    "attempts": """
+        CREATE TABLE attempts (                 -- what came of sending, by outcome; stays on the device
+            outcome     TEXT    PRIMARY KEY,    -- "accepted", "rejected", or the fault of a `Retry`
+            count       INTEGER NOT NULL,       -- how often
+            latest      REAL    NOT NULL        -- when last, unix seconds
+        ) WITHOUT ROWID""",
     "ledger": """
         CREATE TABLE ledger (                   -- what was held, from the moment it is held
             metric      TEXT    NOT NULL,       -- the metric's name; empty for a state file that was lost

@@ -56,15 +56,16 @@ def send_due(
                 outcome: Outcome = transport.send(to_json(kept.report), timeout)
             except Exception:  # a transport of the host's own may raise anything
                 faults.add("transport")
-                outcome = Retry()
+                outcome = Retry(fault="transport")
         with state.transaction(patience=2.0) as connection:
-            if isinstance(outcome, Accepted):
-                outbox.settle(connection, kept, "accepted")
-            elif isinstance(outcome, Rejected):
-                outbox.settle(connection, kept, "rejected", outcome.code)
-            else:
+            if isinstance(outcome, Retry):
                 wait = outbox.back_off(kept.attempts, me.round_seconds, outcome.after)
                 outbox.postpone(connection, kept, clock() + wait)
+                result = outcome.fault or "retry"
+            else:
+                result = "accepted" if isinstance(outcome, Accepted) else "rejected"
+                outbox.settle(connection, kept, result, outcome.code if isinstance(outcome, Rejected) else "")
+            outbox.note_attempt(connection, clock(), result)
         accepted += isinstance(outcome, Accepted)
     return accepted
 

@@ -3,11 +3,14 @@ The state file: how it is opened, and how threads, processes and forks share it.
 
     absent or empty                       fresh: a new secret
     ours and whole                        opened; its mode is tightened to 0600
-    another program's database            StateError, untouched
+    another program's file                StateError, untouched: neither its content nor its mode
     another plan's, or a newer layout     StateError, untouched
     locked, read-only, not a file         StateError
-    anything else (corrupt, truncated,    quarantined: renamed beside, a new secret, a new epoch
-    no database, tables missing)
+    ours and broken (corrupt, truncated,  quarantined: renamed beside, a new secret, a new epoch
+    tables missing), or nothing but zeros
+
+A file is ours by its header, by the text of our tables in any of its pages, or because this process had it
+open. What cannot be told from another program's file is treated as one.
 
 Whoever opens holds a lock on the folder meanwhile, so that two processes agree on one secret.
 
@@ -46,6 +49,9 @@ from reticent.errors import ReticentError, StateError
 
 _CHECKPOINT_PAGES = 48
 """The log is copied into the file, which costs a sync, when it has grown to so many pages of 4 kB."""
+
+_LARGEST_SEARCHED = 1 << 24
+"""Of a file that is no database so many bytes are searched for what makes it ours."""
 
 _abandoned: list[object] = []
 """Connections of a parent process: closing them here would undo the parent's log."""
@@ -241,11 +247,12 @@ class StateFile:
         """Open, create or replace the file; see the table above. The folder is locked."""
         path = self.path
         _check_place(path)
-        tightened = _tighten(path)
-        fault = ""
+        fault, tightened = "", False
         try:
             if not _is_absent(path):
-                _check_header(path)  # before SQLite may touch the file
+                # Before anything touches the file, SQLite included.
+                _check_header(path, known_as_ours=self.epoch is not None)
+                tightened = _tighten(path)
                 connection = self.connect(path, patience)
                 try:
                     # One picture: another process may take up a plan between two looks at the file.
@@ -271,6 +278,7 @@ class StateFile:
                 f"{path}: cannot be read as a state file ({fault}).\n"
                 "  Hint: the program it belongs to sets it aside at its next start."
             )
+        _tighten(path)
         try:
             epoch = make_file(path, identity, fault, self.epoch)
             return Opened(self.connect(path, patience), epoch > 0, False)
@@ -374,14 +382,19 @@ def _is_absent(path: Path) -> bool:
     return True
 
 
-def _check_header(path: Path) -> None:
-    """Tell ours from others' by the first bytes."""
+def _check_header(path: Path, *, known_as_ours: bool) -> None:
+    """Tell ours from others'."""
     with path.open("rb") as file:
         header = file.read(100)
-    if len(header) < 100 or header[:16] != b"SQLite format 3\x00":
+        is_whole = len(header) == 100 and header[:16] == b"SQLite format 3\x00"
+        is_ours = int.from_bytes(header[68:72], "big") == APPLICATION_ID or known_as_ours
+        if not is_ours and not is_whole:
+            content = header + file.read(_LARGEST_SEARCHED)
+            is_ours = not any(content) or b"CREATE TABLE device (" in content
+    if not is_ours:
+        raise StateError(f"{path}: this is another program's file; give the device a file of its own.")
+    if not is_whole or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise _BrokenError("not a database")
-    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise StateError(f"{path}: this is another program's database; give the device a file of its own.")
     if int.from_bytes(header[60:64], "big") > LAYOUT:
         raise StateError(f"{path}: written by a newer reticent; update this program.")
     if not {header[18], header[19]} <= {1, 2}:  # SQLite would open it, for reading only

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from reticent.errors import ParameterError
 
-if TYPE_CHECKING:
-    from http.client import HTTPConnection
-
-_LARGEST_ANSWER = 4096
-_TEMPORARY = {401, 403, 408, 425, 429}
-"""Statuses of the 4xx kind that may pass: a key not known yet, a timeout, too many requests."""
+_TEMPORARY = {
+    401: "wrong-key",
+    403: "wrong-key",
+    404: "wrong-path",
+    405: "wrong-path",
+    408: "timeout",
+    425: "too-busy",
+    429: "too-busy",
+}
+"""Statuses of the 4xx kind that may pass, with their fault: a key not known yet, a timeout, too many requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +36,24 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """It did not arrive, or not now; try again, after so many seconds if the collector said so."""
+    """
+    It did not arrive, or not now; try again, after so many seconds if the collector said so.
+
+    `fault` says what went wrong, in the words of this list:
+
+        no-key, wrong-key         the collector wants a key, or another one
+        bad-name, refused         the host has no address, or nobody listens there
+        certificate, not-https    the certificate is not trusted, or the other side does not speak TLS
+        wrong-path                there is no collector at this path
+        not-a-collector           something else answers, a login page for instance
+        bad-answer                the answer is not HTTP, or too long
+        timeout, network          it took too long; the network failed in another way
+        too-busy, server-error    the collector asks to come later, or fails
+        transport                 a transport of the host's own raised
+    """
 
     after: float | None = None
+    fault: str = ""
 
 
 Outcome = Accepted | Rejected | Retry
@@ -63,12 +83,13 @@ class HttpTransport:
     def __init__(self, endpoint: str, key: str | None = None) -> None:
         from urllib.parse import urlsplit
 
-        parts = urlsplit(endpoint)
+        parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
         try:
             host, port = parts.hostname or "", parts.port
         except ValueError:
             host, port = "", None
-        shown = f"{parts.scheme}://{host}"
+        # Neither what may hold a password or a key, nor anything else of an address that is not understood.
+        shown = f"{parts.scheme}://{host}" if parts.scheme else f"{host or 'nothing'} without https://"
         if (
             not host
             or parts.scheme not in ("https", "http")
@@ -83,7 +104,21 @@ class HttpTransport:
             hint = "plain http:// is for a collector on this machine only"
             raise ParameterError("endpoint", "an https:// address", shown, hint)
         if key is not None and not re.fullmatch(r"[!-~]{1,512}", key):
-            raise ParameterError("key", "printable ASCII without spaces", "something else")
+            problem = next(
+                (
+                    name
+                    for name, wrong in (
+                        ("nothing", not key),
+                        ("a line break in it", "\n" in key or "\r" in key),
+                        ("a space in it", any(character.isspace() for character in key)),
+                        (f"{len(key)} characters", len(key) > 512),
+                    )
+                    if wrong
+                ),
+                "a character that is not printable ASCII",
+            )
+            hint = "a file or a variable often ends with a line break: strip it"
+            raise ParameterError("key", "1 to 512 printable ASCII characters without spaces", problem, hint)
         self._secure = parts.scheme == "https"
         self._host, self._port = host, port
         self._path = parts.path.rstrip("/") + "/v1/reports"
@@ -95,43 +130,37 @@ class HttpTransport:
         return f"HttpTransport({'https' if self._secure else 'http'}://{self._host})"
 
     def send(self, body: bytes, timeout: float) -> Outcome:
-        """Send a report; whatever goes wrong on the way is a `Retry`."""
-        from http.client import HTTPException
+        """Send a report in `timeout` seconds, all together; whatever goes wrong on the way is a `Retry`."""
+        from reticent.device.exchange import post  # HTTP and TLS take longer to load than all of a device
 
-        connection = self._connect(timeout)
-        try:
-            connection.request("POST", self._path, body, self._headers)
-            response = connection.getresponse()
-            content = b"" if response.status == 202 else response.read(_LARGEST_ANSWER)
-            return outcome(response.status, response.getheader("Retry-After"), content)
-        except (OSError, HTTPException):
-            return Retry()
-        finally:
-            connection.close()
-
-    def _connect(self, timeout: float) -> HTTPConnection:
-        from http.client import HTTPConnection, HTTPSConnection
-
-        kind = HTTPSConnection if self._secure else HTTPConnection
-        return kind(self._host, self._port, timeout=timeout)
+        answer = post(self._host, self._port, self._path, self._headers, body, timeout, secure=self._secure)
+        if isinstance(answer, str):
+            return Retry(fault=answer)
+        result = outcome(*answer)
+        if isinstance(result, Retry) and result.fault == "wrong-key" and "Authorization" not in self._headers:
+            return Retry(result.after, "no-key")
+        return result
 
 
 def outcome(status: int, retry_after: str | None, content: bytes) -> Outcome:
     """
     What an answer of the collector means.
 
-    Only 202 is an acceptance: a hotel's login page answers 200 to anything.
+    Only 202 is an acceptance: a hotel's login page answers 200 to anything. A path that is not there is a
+    refusal where the collector says so with a code of its own; otherwise it may not be the collector's.
 
-    >>> outcome(202, None, b""), outcome(503, "120", b""), outcome(200, None, b"<html>")
-    (Accepted(), Retry(after=120.0), Retry(after=None))
-    >>> outcome(400, None, b'{"code": "late"}')
-    Rejected(code='late')
+    >>> outcome(202, None, b""), outcome(503, "120", b"")
+    (Accepted(), Retry(after=120.0, fault='server-error'))
+    >>> outcome(400, None, b'{"code": "late"}'), outcome(404, None, b"<html>")
+    (Rejected(code='late'), Retry(after=None, fault='wrong-path'))
     """
     if status == 202:
         return Accepted()
-    if 400 <= status < 500 and status not in _TEMPORARY:
-        return Rejected(_code(content) or f"http-{status}")
-    return Retry(_seconds(retry_after))
+    code = _code(content)
+    if 400 <= status < 500 and (status not in _TEMPORARY or (code and status in (404, 405))):
+        return Rejected(code or f"http-{status}")
+    fault = _TEMPORARY.get(status, "server-error" if status >= 500 else "not-a-collector")
+    return Retry(_seconds(retry_after), fault)
 
 
 def is_loopback(host: str) -> bool:
@@ -162,7 +191,6 @@ def _seconds(retry_after: str | None) -> float | None:
         return None
     if re.fullmatch(r"\d{1,9}", retry_after.strip()):
         return float(retry_after)
-    import time
     from email.utils import parsedate_to_datetime
 
     try:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from reticent.mechanisms import COHORTS
 from reticent.privacy import (
-    CLAIMS,
     Losses,
     Tracking,
     compose,
@@ -72,6 +71,8 @@ class PrivacyCard:
     @property
     def columns(self) -> Mapping[str, str]:
         """The claims that the card shows, by id, each with the head of its column."""
+        from reticent.privacy import CLAIMS
+
         shown = LOSSES if self.window is None else ("window", "any_history")
         return {
             name: CLAIMS[name].title + (f", {self.time}" if name == "any_history" else "") for name in shown
@@ -85,6 +86,8 @@ class PrivacyCard:
     @property
     def scopes(self) -> list[tuple[str, str]]:
         """The head of each column, with whom its figure compares and over what."""
+        from reticent.privacy import CLAIMS
+
         return [(title, CLAIMS[name].scope(self.time)) for name, title in self.columns.items()]
 
     def to_dict(self) -> dict[str, object]:

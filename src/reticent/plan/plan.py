@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
@@ -137,6 +137,10 @@ class Plan:
                 return place
             place += metric.bits
         raise KeyError(name)
+
+    def has_expired(self, unix_seconds: float) -> bool:
+        """Whether devices have stopped answering: they do at 00:00 UTC of the day `expires`."""
+        return self.expires is not None and self.expires <= datetime.fromtimestamp(unix_seconds, UTC).date()
 
     def round_at(self, unix_seconds: float) -> int:
         """The number of the round that is under way at a time."""

@@ -3,7 +3,7 @@ What is lost: ε spent per round, over rounds and over metrics, as functions who
 
     one round, any two values                              loss_per_round
     all rounds, two values that never change               loss_of_constant_device
-    all rounds, devices of one pattern of rounded values   loss_by_width, width_bound
+    all rounds, devices of one pattern of rounded values   loss_by_width
     the time of a change                                   loss_of_moved_change
     whether there was a change                             loss_of_switch
     any two histories                                      loss_of_any_histories
@@ -18,7 +18,7 @@ Each says for which pairs of histories, which observer and how many rounds it ho
 cover. Each figure is a float that is never below the true value, neither that of the formula nor that of the
 integers a device compares its draws with. All of them need the standard library alone.
 
-`supports` and `patterns_of` need NumPy. A module is loaded when one of its names is used: a device needs two of them.
+`supports` needs NumPy. A module is loaded when one of its names is used: a device needs two of them.
 """
 
 from typing import TYPE_CHECKING
@@ -26,23 +26,34 @@ from typing import TYPE_CHECKING
 from reticent import imported_when_used
 
 if TYPE_CHECKING:
-    from reticent.privacy.claims import CLAIMS, MEANING, NOT_COVERED, YEAR, Claim, Losses, losses
-    from reticent.privacy.histories import SwitchLoss, loss_of_any_histories, loss_of_switch
-    from reticent.privacy.joint import joint_limit_loss, paper_joint_limit_loss
+    from reticent.privacy.claims import CLAIMS, MEANING, NOT_COVERED, Claim
+    from reticent.privacy.joint import joint_limit_loss, loss_of_window, paper_joint_limit_loss
     from reticent.privacy.loss import (
+        YEAR,
+        Losses,
+        SwitchLoss,
         change_odds,
+        loss_of_any_histories,
         loss_of_constant_device,
         loss_of_moved_change,
+        loss_of_switch,
         loss_per_round,
+        losses,
     )
     from reticent.privacy.matching import Tracking, tracking
-    from reticent.privacy.pattern_supports import Supports, patterns_of, supports
-    from reticent.privacy.patterns import lifetime_loss, loss_by_width, pattern, width, width_bound
+    from reticent.privacy.pattern_supports import Supports, supports
+    from reticent.privacy.patterns import (
+        LARGEST_ASSIGNMENT,
+        best_assignments,
+        lifetime_loss,
+        loss_by_width,
+        pattern,
+    )
     from reticent.privacy.rounding import compose, decimal, precise, printed, upward
-    from reticent.privacy.windows import loss_of_window
 
 __all__ = [
     "CLAIMS",
+    "LARGEST_ASSIGNMENT",
     "MEANING",
     "NOT_COVERED",
     "YEAR",
@@ -51,6 +62,7 @@ __all__ = [
     "Supports",
     "SwitchLoss",
     "Tracking",
+    "best_assignments",
     "change_odds",
     "compose",
     "decimal",
@@ -66,27 +78,23 @@ __all__ = [
     "losses",
     "paper_joint_limit_loss",
     "pattern",
-    "patterns_of",
     "precise",
     "printed",
     "supports",
     "tracking",
     "upward",
-    "width",
-    "width_bound",
 ]
 
 __getattr__ = imported_when_used(
     "reticent.privacy",
     {
-        "claims": "CLAIMS MEANING NOT_COVERED YEAR Claim Losses losses",
-        "histories": "SwitchLoss loss_of_any_histories loss_of_switch",
-        "joint": "joint_limit_loss paper_joint_limit_loss",
-        "loss": "change_odds loss_of_constant_device loss_of_moved_change loss_per_round",
+        "claims": "CLAIMS MEANING NOT_COVERED Claim",
+        "joint": "joint_limit_loss loss_of_window paper_joint_limit_loss",
+        "loss": "YEAR Losses SwitchLoss change_odds loss_of_any_histories loss_of_constant_device"
+        " loss_of_moved_change loss_of_switch loss_per_round losses",
         "matching": "Tracking tracking",
-        "pattern_supports": "Supports patterns_of supports",
-        "patterns": "lifetime_loss loss_by_width pattern width width_bound",
+        "pattern_supports": "Supports supports",
+        "patterns": "LARGEST_ASSIGNMENT best_assignments lifetime_loss loss_by_width pattern",
         "rounding": "compose decimal precise printed upward",
-        "windows": "loss_of_window",
     },
 )

@@ -8,14 +8,11 @@ receipts, `reticent simulate`, `reticent design` and the dashboard; the document
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reticent.mechanisms import Flip, Mechanism
-from reticent.privacy.histories import loss_of_any_histories
-from reticent.privacy.loss import loss_of_moved_change, loss_per_round
-from reticent.privacy.patterns import lifetime_loss
-from reticent.privacy.rounding import printed, upward
+from reticent.privacy.rounding import printed
 
 MEANING = (
     "A loss L between two cases: whatever is sent is at most e^L times as likely in one as in the other."
@@ -23,8 +20,6 @@ MEANING = (
 NOT_COVERED = (
     "Not covered: that a device is on and takes part, its public tags and cohort, its network address."
 )
-YEAR = 365
-"""Rounds in a year of one a day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +40,7 @@ class Claim:
     not_covered: str
     tight: bool
     """Whether some pair attains the figure of a metric, up to the 2^-60 of integer thresholds."""
-    tests: tuple[str, ...]
+    tests: list[str]
     """Tests that compute the truth over all pairs by exact enumeration, as path::name."""
 
     def scope(self, time: str = "") -> str:
@@ -69,162 +64,114 @@ class Claim:
         return self.sentence.format(loss=printed(loss), time=time)
 
 
-_PLANS = "tests/laws/test_plans.py"
-_LINKED = "all rounds, and knows that they are one device's"
+_TOML = r'''
+[round]
+title = "one round"
+compares = "any two values"
+over = "in one round"
+sentence = "The answers of one round are at most e^{loss} times as likely from one value as from any other."
+observer = "one round"
+not_covered = "a second round: it is answered from the same memory, and the loss grows beyond this figure"
+tight = true
+tests = ["tests/laws/test_plans.py::test_one_round"]
 
-CLAIMS: Mapping[str, Claim] = {
-    claim.id: claim
-    for claim in (
-        Claim(
-            id="round",
-            title="one round",
-            compares="any two values",
-            over="in one round",
-            sentence="The answers of one round are at most e^{loss} times as likely from one value as from any other.",
-            observer="one round",
-            not_covered="a second round: it is answered from the same memory, and the loss grows beyond this figure",
-            tight=True,
-            tests=(f"{_PLANS}::test_one_round",),
-        ),
-        Claim(
-            id="constant",
-            title="constant device",
-            compares="any two values that never change",
-            over="all rounds together",
-            sentence="All answers ever sent are at most e^{loss} times as likely from a device that keeps one value "
-            "as from a device that keeps any other.",
-            observer=_LINKED,
-            not_covered="a device that changes, compared with anybody",
-            tight=True,
-            tests=(f"{_PLANS}::test_constant_devices",),
-        ),
-        Claim(
-            id="lifetime",
-            title="same pattern",
-            compares="devices whose rounded values repeat in the same pattern",
-            over="all rounds together",
-            sentence="All answers ever sent are at most e^{loss} times as likely from one device as from any other "
-            "whose rounded values repeat in the same pattern.",
-            observer=f"{_LINKED}; may know the rounded values of both",
-            not_covered="devices whose rounded values repeat in different patterns, even if both change in the same "
-            "rounds: rounding may join two values of one device and separate those of the other",
-            tight=True,
-            tests=(f"{_PLANS}::test_same_pattern",),
-        ),
-        Claim(
-            id="change_per_round",
-            title="change moved by one round",
-            compares="two histories that differ in one round",
-            over="all rounds together",
-            sentence="All answers ever sent are at most e^{loss} times as likely from one history as from another that "
-            "differs from it in one round, such as a change that came one round later.",
-            observer=f"{_LINKED}; may know the remembered answers",
-            not_covered="whether there was a change at all; a change moved by several rounds loses this for each",
-            tight=True,
-            tests=(f"{_PLANS}::test_a_change_moved_by_one_round",),
-        ),
-        Claim(
-            id="any_history",
-            title="any two histories",
-            compares="any two histories, whatever the devices do",
-            over="over {time}",
-            sentence="All answers of {time} are at most e^{loss} times as likely from one history as from any other.",
-            observer=_LINKED,
-            not_covered="a new memory within that time (forget, or other privacy parameters), whose loss adds",
-            tight=False,
-            tests=(f"{_PLANS}::test_any_two_histories",),
-        ),
-        Claim(
-            id="window",
-            title="one window",
-            compares="any two histories, whatever the devices do",
-            over="in one window",
-            sentence="What a device sends in one window is at most e^{loss} times as likely from one history as from "
-            "any other.",
-            observer="the window; all windows lose this much each",
-            not_covered="answers that were remembered under an earlier version, whose loss adds",
-            tight=True,
-            tests=(
-                "tests/laws/test_windows.py::test_one_window",
-                "tests/laws/test_windows.py::test_two_windows",
-            ),
-        ),
-        Claim(
-            id="spent",
-            title="loss so far",
-            compares="this device and any whose rounded values repeat in the same pattern",
-            over="all reports so far",
-            sentence="All answers so far are at most e^{loss} times as likely from this device as from any other whose "
-            "rounded values repeat in the same pattern.",
-            observer=f"{_LINKED}; may know the rounded values of both",
-            not_covered="devices whose rounded values repeat in different patterns",
-            tight=True,
-            tests=("tests/laws/test_same_pattern.py::test_means_by_width",),
-        ),
-        Claim(
-            id="answered",
-            title="windows answered",
-            compares="any two histories, whatever the devices do",
-            over="all windows answered so far",
-            sentence="All their reports together are at most e^{loss} times as likely from one history of your values "
-            "as from any other.",
-            observer=_LINKED,
-            not_covered="answers that were remembered under another version, whose loss adds",
-            tight=True,
-            tests=(
-                "tests/laws/test_sampled_windows.py::test_two_windows_lose_twice_epsilon_over_all_histories",
-            ),
-        ),
-        Claim(
-            id="tracking",
-            title="matched",
-            compares="one report and those of {devices} devices in another round",
-            over="two rounds",
-            sentence="Of {devices} devices that keep their values, at most {share} can be matched from round to round.",
-            observer="answer bits, cohort and tags, and the remembered answers from earlier rounds; no address",
-            not_covered="network addresses and times of sending; devices that are not drawn alike",
-            tight=True,
-            tests=("tests/privacy/test_tracking.py::test_no_population_is_matched_more_often",),
-        ),
-    )
-}
+[constant]
+title = "constant device"
+compares = "any two values that never change"
+over = "all rounds together"
+sentence = """\
+All answers ever sent are at most e^{loss} times as likely from a device that keeps one value as from a \
+device that keeps any other."""
+observer = "all rounds, and knows that they are one device's"
+not_covered = "a device that changes, compared with anybody"
+tight = true
+tests = ["tests/laws/test_plans.py::test_constant_devices"]
+
+[lifetime]
+title = "same pattern"
+compares = "devices whose rounded values repeat in the same pattern"
+over = "all rounds together"
+sentence = """\
+All answers ever sent are at most e^{loss} times as likely from one device as from any other whose \
+rounded values repeat in the same pattern."""
+observer = "all rounds, and knows that they are one device's; may know the rounded values of both"
+not_covered = """\
+devices whose rounded values repeat in different patterns, even if both change in the same rounds: \
+rounding may join two values of one device and separate those of the other"""
+tight = true
+tests = ["tests/laws/test_plans.py::test_same_pattern"]
+
+[change_per_round]
+title = "change moved by one round"
+compares = "two histories that differ in one round"
+over = "all rounds together"
+sentence = """\
+All answers ever sent are at most e^{loss} times as likely from one history as from another that differs \
+from it in one round, such as a change that came one round later."""
+observer = "all rounds, and knows that they are one device's; may know the remembered answers"
+not_covered = "whether there was a change at all; a change moved by several rounds loses this for each"
+tight = true
+tests = ["tests/laws/test_plans.py::test_a_change_moved_by_one_round"]
+
+[any_history]
+title = "any two histories"
+compares = "any two histories, whatever the devices do"
+over = "over {time}"
+sentence = "All answers of {time} are at most e^{loss} times as likely from one history as from any other."
+observer = "all rounds, and knows that they are one device's"
+not_covered = "a new memory within that time (forget, or other privacy parameters), whose loss adds"
+tight = false
+tests = ["tests/laws/test_plans.py::test_any_two_histories"]
+
+[window]
+title = "one window"
+compares = "any two histories, whatever the devices do"
+over = "in one window"
+sentence = """\
+What a device sends in one window is at most e^{loss} times as likely from one history as from any \
+other."""
+observer = "the window; all windows lose this much each"
+not_covered = "answers that were remembered under an earlier version, whose loss adds"
+tight = true
+tests = [
+  "tests/laws/test_windows.py::test_one_window",
+  "tests/laws/test_windows.py::test_two_windows",
+]
+
+[spent]
+title = "loss so far"
+compares = "this device and any whose rounded values repeat in the same pattern"
+over = "all reports so far"
+sentence = """\
+All answers so far are at most e^{loss} times as likely from this device as from any other whose rounded \
+values repeat in the same pattern."""
+observer = "all rounds, and knows that they are one device's; may know the rounded values of both"
+not_covered = "devices whose rounded values repeat in different patterns"
+tight = true
+tests = ["tests/laws/test_same_pattern.py::test_means_by_width"]
+
+[answered]
+title = "windows answered"
+compares = "any two histories, whatever the devices do"
+over = "all windows answered so far"
+sentence = """\
+All their reports together are at most e^{loss} times as likely from one history of your values as from \
+any other."""
+observer = "all rounds, and knows that they are one device's"
+not_covered = "answers that were remembered under another version, whose loss adds"
+tight = true
+tests = ["tests/laws/test_sampled_windows.py::test_two_windows_lose_twice_epsilon_over_all_histories"]
+
+[tracking]
+title = "matched"
+compares = "one report and those of {devices} devices in another round"
+over = "two rounds"
+sentence = "Of {devices} devices that keep their values, at most {share} can be matched from round to round."
+observer = "answer bits, cohort and tags, and the remembered answers from earlier rounds; no address"
+not_covered = "network addresses and times of sending; devices that are not drawn alike"
+tight = true
+tests = ["tests/privacy/test_tracking.py::test_no_population_is_matched_more_often"]
+'''
+
+CLAIMS: Mapping[str, Claim] = {name: Claim(name, **fields) for name, fields in tomllib.loads(_TOML).items()}
 """By id; those of a metric and of a whole plan first, in the order of the columns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Losses:
-    """What one metric may tell of a device, five ways; each is ε in e^ε, never below the true value."""
-
-    round: float
-    """Any two values, in one round (`loss_per_round`)."""
-    constant: float
-    """Any two values that never change, all rounds together (`loss_of_constant_device`)."""
-    lifetime: float
-    """Devices whose rounded values repeat in the same pattern, all rounds together (`loss_by_width`)."""
-    change_per_round: float
-    """Two histories that differ in one round, all rounds together (`loss_of_moved_change`)."""
-    any_history: float
-    """Any two histories of a number of rounds (`loss_of_any_histories`)."""
-
-
-def losses(mechanism: Mechanism, flip: Flip, rounds: int = YEAR) -> Losses:
-    """
-    The five figures of a metric; the last is for histories of `rounds` rounds.
-
-    `constant` is the limit of `loss_of_constant_device` over rounds: ε, except for dBitFlip with one bit in
-    the paper's variant, whose bits use h = ε/2 and therefore lose only ε/2, and this is what is reported.
-    `lifetime` is `loss_by_width` at the largest width: at most 2ε for a mean on one step, 2ε for a Hadamard
-    bit, d·ε for dBitFlip with d ≥ 2.
-
-    >>> from reticent.mechanisms import OneBitMean
-    >>> card = losses(OneBitMean(1, 86_400), Flip(0.2))
-    >>> round(card.round, 4), card.constant, card.lifetime, round(card.change_per_round, 4)
-    (0.5694, 1.0, 2.0, 1.3863)
-    """
-    return Losses(
-        round=loss_per_round(mechanism, flip),
-        constant=upward(mechanism.changed_bits(1) * mechanism.response.epsilon),
-        lifetime=lifetime_loss(mechanism),
-        change_per_round=loss_of_moved_change(mechanism, flip),
-        any_history=loss_of_any_histories(mechanism, flip, rounds),
-    )

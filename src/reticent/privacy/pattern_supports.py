@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,20 +18,6 @@ LONELY = 2
 
 _ROWS = 1 << 16
 """Rows relabelled at a time, so that scratch memory stays small and in cache."""
-
-
-def patterns_of(cells: ArrayLike) -> NDArray[np.uint16]:
-    """
-    `pattern` of each row of an n × T array of whole numbers.
-
-    >>> patterns_of([[5, 5, 2], [1, 3, 3]]).tolist()
-    [[0, 0, 1], [0, 1, 1]]
-    """
-    codes, values = _codes(cells)
-    labels = np.empty(codes.shape, dtype=np.uint16)
-    for rows in _blocks(len(codes)):
-        labels[rows] = _labels(codes[rows], values).T
-    return labels
 
 
 @dataclass(frozen=True)
@@ -75,11 +60,7 @@ class Supports:
     @property
     def share_lonely(self) -> float:
         """The share of devices in patterns of support 1 or 2."""
-        return self.share_at_most(LONELY)
-
-    def share_at_most(self, support: int) -> float:
-        """The share of devices in patterns that at most `support` devices have."""
-        return float(self.counts[self.counts <= support].sum()) / self.devices
+        return float(self.counts[self.counts <= LONELY].sum()) / self.devices
 
     @property
     def cumulative_shares(self) -> NDArray[np.float64]:
@@ -99,7 +80,7 @@ def supports(cells: ArrayLike) -> Supports:
     bits = max((min(values, rounds) - 1).bit_length(), 1)
     per_word = 64 // bits
     words = np.empty((-(-rounds // per_word), devices), dtype=np.uint64)
-    for rows in _blocks(devices):
+    for rows in (slice(start, start + _ROWS) for start in range(0, devices, _ROWS)):
         words[:, rows] = 0
         for place, label in enumerate(_labels(codes[rows], values)):
             words[place // per_word, rows] |= label.astype(np.uint64) << np.uint64(place % per_word * bits)
@@ -151,7 +132,3 @@ def _codes(cells: ArrayLike) -> tuple[NDArray[Any], int]:
         distinct, inverse = np.unique(array, return_inverse=True)
         return inverse.reshape(array.shape), len(distinct)
     return array, int(array.max()) + 1
-
-
-def _blocks(rows: int) -> Iterator[slice]:
-    return (slice(start, start + _ROWS) for start in range(0, rows, _ROWS))

@@ -37,16 +37,6 @@ def pattern(sequence: Iterable[Hashable]) -> tuple[int, ...]:
     return tuple(names.setdefault(value, len(names)) for value in sequence)
 
 
-def width(sequence: Iterable[Hashable]) -> int:
-    """
-    The number of distinct rounded values, w.
-
-    >>> width([7, 3, 7, 0])
-    3
-    """
-    return len(set(sequence))
-
-
 def loss_by_width(mechanism: Mechanism, width: int) -> float:
     """
     What any number of rounds lose between two devices that share a behaviour pattern of `width`.
@@ -63,7 +53,8 @@ def loss_by_width(mechanism: Mechanism, width: int) -> float:
     so the loss is the heaviest matching of w cells with w cells. Since D(u, v) ≤ f(u) + g(v) with
     f = ln 2 max(P, 1-P) and g = -ln 2 min(P, 1-P), it is at most the sum of the w largest |ln P/(1-P)|, and
     pairing cell i with cell K - i attains this on every grid that is symmetric about m/2. On another grid
-    the matching is computed exactly, up to `LARGEST_ASSIGNMENT` points; with more, this bound is returned.
+    the matching is computed exactly, up to `LARGEST_ASSIGNMENT` points; with more, this bound is returned. The
+    paper's bound is w·ε, which is never below.
 
     dBitFlip: each device visits each of its d buckets at most once in a pattern and each visit changes one
     bit, hence 2h·min(w, d) for d ≥ 2 and h·min(w, 2) for d = 1. Hadamard: ε·w, w ≤ 2.
@@ -78,22 +69,11 @@ def loss_by_width(mechanism: Mechanism, width: int) -> float:
     >>> [round(loss_by_width(fine, width), 2) for width in (1, 2, 3, 5, 10, 21)]
     [1.0, 2.0, 2.89, 4.55, 7.8, 10.61]
     """
-    _check(mechanism, width)
+    if not 1 <= width <= mechanism.classes:
+        raise ParameterError("width", f"a whole number from 1 to {mechanism.classes}", width)
     if mechanism.kind == "mean":
         return _mean_losses(mechanism)[width - 1]
     return upward(mechanism.response.epsilon * mechanism.changed_bits(width))
-
-
-def width_bound(mechanism: Mechanism, width: int) -> float:
-    """
-    w·ε, the paper's bound on `loss_by_width` (Theorem 4): never below it, and simpler to explain.
-
-    >>> from reticent.mechanisms import OneBitMean
-    >>> width_bound(OneBitMean(1, max_value=20, step=1), 21)
-    21.0
-    """
-    _check(mechanism, width)
-    return upward(mechanism.epsilon * width)
 
 
 def lifetime_loss(mechanism: Mechanism) -> float:
@@ -132,11 +112,6 @@ def _mean_losses(mechanism: Mechanism) -> tuple[float, ...]:
             ]
         )
     return tuple(upward(Fraction(total, _UNIT)) for total in totals)
-
-
-def _check(mechanism: Mechanism, width: int) -> None:
-    if not 1 <= width <= mechanism.classes:
-        raise ParameterError("width", f"a whole number from 1 to {mechanism.classes}", width)
 
 
 def best_assignments(weights: Sequence[Sequence[int]]) -> list[int]:

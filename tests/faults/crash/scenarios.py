@@ -80,6 +80,7 @@ def adds(world: World) -> None:
     with world.device() as device:
         for amount in (1, 20, 300):
             device.add("editor_seconds", amount)
+            device.save()
             world.say("added", b"")
 
 
@@ -151,7 +152,7 @@ def every_round(*numbers: int) -> Check:
 
 
 def check_adds(seen: Seen) -> None:
-    """Each `add` is there whole or not at all, in order; a kill loses none that had returned."""
+    """Each `add` is there whole or not at all, in order; a kill loses none that was saved."""
     total, returned = seen.recorded.get("editor_seconds", 0), len(seen.heard("added"))
     assert total in ADDED
     assert seen.power or ADDED.index(int(total)) in (returned, returned + 1)

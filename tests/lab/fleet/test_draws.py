@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reticent.lab.fleet.draws import FleetDraws, HashDraws, Places, mix, mix_words
+from reticent.lab.fleet import FleetDraws, HashDraws, Places
 from reticent.mechanisms import Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric
 
@@ -148,11 +148,3 @@ def test_arrays_and_numbers_agree() -> None:
         assert draws.report_id(4, 9) == b"".join(half.to_bytes(8, "big") for half in halves)
     chosen = fleet.words(fleet.places.alpha(MEAN), some, np.empty((2, 10), np.uint64))
     assert (chosen == fleet.words(fleet.places.alpha(MEAN), slice(None))[some]).all()
-
-
-def test_mixing_words_is_mixing_each() -> None:
-    """Against Python's integers; and no two words of a sample become one."""
-    words = np.random.default_rng(1).integers(0, 2**64, 1000, dtype=np.uint64)
-    mixed = mix_words(words.copy(), np.empty_like(words))
-    assert mixed.tolist() == [mix(word) for word in words.tolist()]
-    assert len(set(mixed.tolist())) == len(set(words.tolist()))

@@ -18,7 +18,6 @@ from reticent.device import Answer, answer
 from reticent.errors import ParameterError
 from reticent.estimates import estimate
 from reticent.lab.fleet import GRAN_TURISMO_SPORT, HashDraws, SdkFleet, VectorisedFleet, high_word
-from reticent.lab.fleet.fleets import tally
 from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
 from reticent.plan import Answers, Group, Metric, Plan, Segment
 from reticent.reports import from_packed, to_packed
@@ -427,14 +426,17 @@ def test_cells_are_those_of_the_grid_for_every_whole_value(grid: Grid) -> None:
         assert fleet.cells("m", np.full(25, value)).astype(int).tolist() == expected
 
 
-@pytest.mark.parametrize(("groups", "places"), [(1, 3), (7, 1), (40, 11), (5000, 9), (30_000, 2)])
-def test_tallies_are_those_of_counting_one_by_one(groups: int, places: int) -> None:
-    generator = np.random.default_rng(groups)
-    keys = generator.integers(0, groups, 3000)
-    bits = [generator.integers(0, 2, 3000).astype(np.uint8) for _ in range(places)]
-    reports, ones = tally(keys, bits, groups)
-    expected = np.zeros((groups, places), dtype=int)
-    for place, bit in enumerate(bits):
-        np.add.at(expected[:, place], keys, bit)
-    assert (ones == expected).all()
-    assert (reports == np.bincount(keys, minlength=groups)).all()
+@pytest.mark.parametrize("tags", [1, 2, 20, 117])
+@pytest.mark.parametrize("bits", [1, 9])
+def test_counts_are_those_of_counting_one_by_one(tags: int, bits: int) -> None:
+    """Up to 30,000 groups of tag and cohort, which are counted in tables of other widths."""
+    metrics = [Metric("bits", DBitFlip(1, Buckets.even(60, 9), bits))] if tags > 1 else []
+    plan = plan_of(
+        Metric("mean", OneBitMean(1, 60)),
+        *metrics,
+        segments=(Segment("os", tuple(f"t{tag}" for tag in range(tags))),) if tags > 2 else (),
+    )
+    fleet = VectorisedFleet(plan, 3000, seed=tags)
+    values = {metric.name: np.arange(3000) % 61 for metric in plan.metrics}
+    codes = (np.arange(3000) % tags).astype(np.uint8)[:, None] if plan.segments else None
+    assert fleet.counts(7, values, codes) == count_reports(list(fleet.reports(7, values, codes)), plan)

@@ -17,7 +17,7 @@ FEW = 45
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One round on a chart: a value, its interval, and what is said about it."""
+    """One period on a chart: a value, its interval, and what is said about it; hollow and dashed while open."""
 
     start: int
     end: int
@@ -25,7 +25,6 @@ class Mark:
     lower: float
     upper: float
     open: bool = False
-    """Provisional: drawn hollow and dashed."""
     version: int = 1
     tip: str = ""
 

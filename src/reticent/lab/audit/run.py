@@ -93,6 +93,8 @@ class Audit:
     exact: tuple[Enumerated, ...]
     checks: tuple[Check, ...]
     attacks: tuple[Attacked, ...]
+    sampled: bool
+    """Whether answers are sampled: then any two histories are compared."""
     faults: Mapping[str, float | None]
     """In how large a share of devices a fault that is no larger ε is found with chance 0.98; None: too few reports."""
     seconds: float
@@ -241,7 +243,6 @@ def audit(
     if told.moving is not None:
         comparisons += compare_changes(plan, told.worlds[told.moving], samples[told.moving], exact)
     checks += check_conduct(subject, plan, first_round, CONDUCT_DEVICES) + _faults(subject.name, samples)
-    names = [subject.name]
     if client is None:
         of_sdk = [
             *compare_steady(plan, list(attacks_on(plan, whole, exact)), sdk_samples),
@@ -252,13 +253,13 @@ def audit(
         with closing(SdkClient()) as sdk:
             checks += check_conduct(sdk, plan, first_round, min(SDK_CONDUCT_DEVICES, sdk_devices))
         checks += _faults(SdkClient.name, sdk_samples)
-        names.append(SdkClient.name)
+    names = (subject.name,) if client else (subject.name, SdkClient.name)
     shown = plan.uses_cohort and not sampled
     asked = sum(sample.silent.size + sample.devices * shown for sample in [*samples, *sdk_samples])
     seconds = time.perf_counter() - began
     return Audit(
-        plan.name, plan.version, tuple(names), tuple(plan.by_name), rounds, asked, FALSE_ALARM,
-        tuple(exact), tuple(checks), tuple(judge(comparisons)), noticed_faults(comparisons), seconds,
+        plan.name, plan.version, names, tuple(plan.by_name), rounds, asked, FALSE_ALARM,
+        tuple(exact), tuple(checks), tuple(judge(comparisons)), sampled, noticed_faults(comparisons), seconds,
     )  # fmt: skip
 
 
@@ -369,7 +370,9 @@ def _faults(name: str, samples: Sequence[Sample]) -> list[Check]:
     total = sum(sample.silent.size for sample in samples)
     return [
         Check(name, "messages are whole reports", not kinds, detail or f"{total - silent:,} read"),
-        Check(name, "no round is left out", None if silent else True, f"{silent:,} of {total:,} were silent"),
+        Check(
+            name, "no report is left out", None if silent else True, f"{silent:,} of {total:,} were silent"
+        ),
     ]
 
 

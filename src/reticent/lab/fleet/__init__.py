@@ -1,6 +1,6 @@
 """Simulated devices: where their values come from, what they answer, and sending it to a real collector."""
 
-from reticent.lab.fleet.draws import HashDraws
+from reticent.lab.fleet.draws import FleetDraws, HashDraws, Places
 from reticent.lab.fleet.fleets import SdkFleet, VectorisedFleet
 from reticent.lab.fleet.memo import high_word
 from reticent.lab.fleet.population import (
@@ -26,7 +26,9 @@ __all__ = [
     "AgeInDays",
     "AppUsage",
     "Constant",
+    "FleetDraws",
     "HashDraws",
+    "Places",
     "Population",
     "Recorded",
     "SdkFleet",

@@ -16,7 +16,7 @@ except ImportError as missing:
 
 from reticent.stores.lake.backend import LakeBackend
 from reticent.stores.lake.counting import Arrow, BadFileError, Engine, Parts, count_round, distinct
-from reticent.stores.lake.files import Files, LocalFiles
+from reticent.stores.lake.files import Files, LocalFiles, ObjectFiles, files_at
 from reticent.stores.lake.layout import (
     COUNTS,
     FORMAT,
@@ -28,7 +28,6 @@ from reticent.stores.lake.layout import (
     outermost,
     schema,
 )
-from reticent.stores.lake.objects import ObjectFiles, files_at
 
 __all__ = [
     "COUNTS",

@@ -1,4 +1,12 @@
-"""How many answered, and how many of them with 1: per metric, and per row for a histogram; from any reports."""
+"""
+Bits add up to counts, and counts add.
+
+    >>> MeanCounts(reports=3, ones=1) + MeanCounts(reports=2, ones=2)
+    MeanCounts(reports=5, ones=3)
+
+`count_reports` counts any iterable of reports with the standard library alone; `count_arrays` does the same
+for millions at a time with NumPy, which is loaded when it is used.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +23,18 @@ from reticent.reports import Report, answers_asked
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+__all__ = [
+    "Counts",
+    "HistogramCounts",
+    "MeanCounts",
+    "Slice",
+    "count_arrays",
+    "count_reports",
+    "counts_from_rows",
+    "fold",
+    "zero",
+]
 
 _BATCH = 1 << 18
 """Reports per step of `count_arrays`: the keys of one step fit the cache."""

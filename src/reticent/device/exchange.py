@@ -1,0 +1,131 @@
+"""One request to the collector, within one limit of time and bytes."""
+
+from __future__ import annotations
+
+import io
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException
+from typing import Any, NamedTuple
+
+_LARGEST_ANSWER = 4096
+_LARGEST_EXCHANGE = 65_536
+"""So many bytes are read in one attempt, headers and answers of the kind "100 Continue" included."""
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    retry_after: str | None
+    content: bytes
+
+
+def post(
+    host: str,
+    port: int | None,
+    path: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    timeout: float,
+    *,
+    secure: bool,
+) -> Answer | str:
+    """Post a body and read the answer in `timeout` seconds, all together; or what stood in the way."""
+    deadline = time.monotonic() + timeout
+    connection, line = HTTPConnection(host, port), None
+    try:
+        connection.sock = line = _connect(host, port, deadline, secure=secure)
+        connection.request("POST", path, body, headers)
+        response = connection.getresponse()
+        content = b"" if response.status == 202 else response.read(_LARGEST_ANSWER)
+        return Answer(response.status, response.getheader("Retry-After"), content)
+    except (OSError, HTTPException) as error:
+        return _fault(error)
+    finally:
+        if line is not None:
+            line.hang_up()
+
+
+def _connect(host: str, port: int | None, deadline: float, *, secure: bool) -> _Bounded:
+    """A connection to the first address that takes one."""
+    failure: OSError = TimeoutError()
+    number = port or (443 if secure else 80)
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, number, type=socket.SOCK_STREAM):
+        plain = socket.socket(family, kind, protocol)
+        try:
+            plain.settimeout(_left(deadline))
+            plain.connect(address)
+            if secure:
+                context = ssl.create_default_context()
+                return _Bounded(context.wrap_socket(plain, server_hostname=host), deadline)
+            return _Bounded(plain, deadline)
+        except OSError as error:
+            plain.close()
+            failure = error
+    raise failure
+
+
+class _Bounded(io.RawIOBase):
+    """
+    A connection with one limit for the whole attempt: of time, and of bytes read.
+
+    A limit for each read, which is what a socket has, is never reached by a server that sends a byte now and
+    then, or the same "100 Continue" without end.
+    """
+
+    def __init__(self, connection: socket.socket, deadline: float) -> None:
+        self._connection = connection
+        self._deadline = deadline
+        self._bytes_left = _LARGEST_EXCHANGE
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        """What `http.client` reads from."""
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        """It is for reading."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what there is, within the limits."""
+        if self._bytes_left <= 0:
+            raise HTTPException
+        self._connection.settimeout(_left(self._deadline))
+        count = self._connection.recv_into(buffer)
+        self._bytes_left -= count
+        return count
+
+    def sendall(self, data: bytes) -> None:
+        """Send all of it, within the limit of time."""
+        self._connection.settimeout(_left(self._deadline))
+        self._connection.sendall(data)
+
+    def close(self) -> None:
+        """`http.client` does this before it reads the answer; see `hang_up`."""
+
+    def hang_up(self) -> None:
+        """Let go of the connection."""
+        self._connection.close()
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _fault(error: Exception) -> str:
+    """What went wrong, as in `Retry`."""
+    kinds: tuple[tuple[type[Exception], str], ...] = (
+        (ssl.SSLCertVerificationError, "certificate"),
+        (ssl.SSLError, "not-https"),
+        (socket.gaierror, "bad-name"),
+        (ConnectionRefusedError, "refused"),
+        (TimeoutError, "timeout"),
+        (OSError, "network"),
+    )
+    return next((fault for kind, fault in kinds if isinstance(error, kind)), "bad-answer")

@@ -385,7 +385,10 @@ class Device:
             return "the device is closed, and has values that it could not write: the state file is locked"
         if self._closed:
             return "the device is closed"
-        return "the state file cannot be read" if self._engine else "the state file is not read: see status()"
+        if self._engine is None:
+            why = ", ".join(self._policy.silenced_by()) or f"consent is {self._default}"
+            return f"nothing is kept, and no state file is read: {why}"
+        return "the state file cannot be read"
 
     # Life
 

@@ -10,7 +10,7 @@ import pytest
 from reticent.lab.audit import Comparison, Sample, World, compare_changes, enumerate_plan, histories, judge
 from reticent.plan import Plan
 
-WORLD = World("moving", ({"m": 0}, {"m": 1}, {"m": 2}), rounds=10)
+WORLD = World(({"m": 0}, {"m": 1}, {"m": 2}), rounds=10)
 
 
 def test_histories_come_in_mirrored_pairs_that_change_and_return() -> None:

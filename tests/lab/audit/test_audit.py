@@ -77,7 +77,7 @@ CAUGHT_WITH_FEW = [
     ("no flip at a change", "mean", 60_000, 4, {"saves: one round, in which the value changes"}),
     ("only the latest class", "mean without flips", 10_000, 4,
      {"remembered bits without flips stay and return"}),
-    ("shared alpha", "group without flips", 60_000, 1, {"app0 and app1: dependent answers"}),
+    ("shared alpha", "group without flips", 30_000, 1, {"app0 and app1: dependent answers"}),
 ]  # fmt: skip
 
 

@@ -189,6 +189,7 @@ def test_no_window_is_answered_that_began_before_a_new_secret(
         if number % 9 == 0:
             act(device, state)
             device = device_of(plan)
+            assert device.set_consent("granted")
             window = plan.window_of(device.current_round)
             assert window is not None
             spoiled.add(window.start)

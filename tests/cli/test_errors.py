@@ -179,7 +179,7 @@ main()
         (["numpy", "scipy"], ["plan", "check", "plan.toml"], 1, "pip install 'reticent[estimates]'"),
         (["numpy", "scipy"], ["device", "status", "telemetry.db"], 0, ""),
         (
-            ["uvicorn"],
+            ["httptools"],
             ["serve", "plan.toml", "--store", "sqlite:///x.db"],
             1,
             "pip install 'reticent[collector]'",

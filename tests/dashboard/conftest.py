@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from tests.shared.collectors import in_thread
 
 from reticent.collector import SECURITY_HEADERS, Health, KeyTraffic
 from reticent.dashboard import routes
@@ -166,19 +163,8 @@ class Answer:
 @contextmanager
 def serving(app: ASGIApp) -> Iterator[int]:
     """A real server on loopback, for as long as the block lasts; yields its port."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(
-            app, interface="asgi3", lifespan="off", ws="none", log_level="critical", loop="asyncio"
-        )
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        deadline = time.monotonic() + 10
-        while not server.started and time.monotonic() < deadline:
-            time.sleep(0.005)
-        yield listening.getsockname()[1]
-        server.should_exit = True
-        thread.join(10)
+    with in_thread(app) as service:
+        yield service.port
 
 
 @dataclass

@@ -271,6 +271,6 @@ def in_thread(app: Any, limits: Limits | None = None) -> Iterator[Service]:
     try:
         yield service
     finally:
-        server.should_exit = True
+        server.stop()
         thread.join(40)
         assert not thread.is_alive()

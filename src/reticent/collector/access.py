@@ -55,6 +55,8 @@ class Access:
         self._is_open = False
         self._secret = secrets.token_bytes(32)
         self._read_at = float("-inf")
+        self.readings = 0
+        """How often the keys were read: what was allowed by an earlier reading is looked up again."""
         self._lock = threading.Lock()
         self._buckets: dict[str, _Bucket] = {}
         self.refresh()
@@ -80,6 +82,7 @@ class Access:
         self._keys = {key.hash: key for key in keys if key.active}
         self._all = tuple(keys)
         self._is_open = not keys
+        self.readings += 1
 
     def is_stale(self) -> bool:
         """Whether it is time to refresh."""

@@ -178,7 +178,7 @@ async def _take(ingest: Ingest, scope: Scope, receive: Receive, send: Send) -> N
             body += message.get("body", b"")
             more = message.get("more_body", False)
             if len(body) > ingest.limits.body:
-                raise ingest.too_large()
+                raise ingest.limits.too_large()
         ingest.take(admission, bytes(body), finish)
         result = await waiting
     except ProblemError as problem:

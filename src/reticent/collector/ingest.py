@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -35,6 +36,12 @@ class Limits(msgspec.Struct, frozen=True):
     """From its first byte to its last."""
     head: int = 32 << 10
     """Bytes of the request line and headers."""
+    in_flight: int = 64 << 20
+    """Bytes of all bodies that are in memory at a time, of all connections; at least two of the largest."""
+
+    def too_large(self) -> ProblemError:
+        """The problem of a body that is."""
+        return ProblemError(413, "too_large", f"A body has at most {self.body:,} bytes.")
 
 
 class Admission(NamedTuple):
@@ -42,6 +49,8 @@ class Admission(NamedTuple):
 
     kind: bytes
     key: Key | None
+    readings: int
+    """How often keys had been read by then."""
 
 
 class Accepted(NamedTuple):
@@ -63,7 +72,6 @@ class Accepted(NamedTuple):
 ONE_ACCEPTED = Accepted(b'{"accepted":1}')
 
 Finish: TypeAlias = Callable[[Accepted | ProblemError], None]
-Refuse: TypeAlias = Callable[[ProblemError], None]
 
 
 class Ingest:
@@ -104,58 +112,64 @@ class Ingest:
                 elif name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
                     raise ProblemError(415, "unsupported_media_type")
                 elif name == b"content-length" and (not value.isdigit() or int(value) > self.limits.body):
-                    raise self.too_large()
+                    raise self.limits.too_large()
             if kind not in (JSON, NDJSON, PACKED):
                 raise ProblemError(415, "unsupported_media_type")
             self._access.allow(key, SENDERS)
         except ProblemError as problem:
             self._note(problem.code, key)
             raise
-        return Admission(kind, key)
+        return Admission(kind, key, self._access.readings)
+
+    def admit_again(self, admission: Admission, headers: Headers) -> Admission:
+        """Check a request whose headers were found in order before; keys may have been revoked meanwhile."""
+        if admission.readings != self._access.readings:
+            return self.admit(headers)
+        self.requests += 1
+        self.traffic.request(admission.key)
+        return admission
 
     def take(self, admission: Admission, body: bytes, finish: Finish) -> None:
         """Take the reports in a body; `finish` is called once, perhaps later, in the same thread."""
-
-        def refuse(problem: ProblemError) -> None:
-            self._note(problem.code, admission.key)
-            finish(problem)
-
         try:
             if admission.kind == JSON:
-                self._take_one(body, admission.key, finish, refuse)
+                self._take_one(body, admission.key, finish)
             else:
-                self._take_batch(body, admission, finish, refuse)
+                self._take_batch(body, admission, finish)
         except ProblemError as problem:
-            refuse(problem)
+            self._refuse(problem, admission.key, finish)
         except BusyError:
-            refuse(ProblemError(503, "busy", retry_after=1))
-        except Exception as error:  # whoever waits gets an answer; what went wrong may quote the body
+            self._refuse(ProblemError(503, "busy", retry_after=1), admission.key, finish)
+        except Exception as error:  # the client gets an answer; what went wrong may quote the body
             log_fault("internal-error", error)
-            refuse(ProblemError(500, "internal"))
+            self._refuse(ProblemError(500, "internal"), admission.key, finish)
+
+    def _refuse(self, problem: ProblemError, key: Key | None, finish: Finish) -> None:
+        self._note(problem.code, key)
+        finish(problem)
 
     def _note(self, code: str, key: Key | None, count: int = 1) -> None:
         """Count what was refused, and whose it was."""
         self.refused[code] += count
         self.traffic.refused(key, code, count)
 
-    def _take_one(self, body: bytes, key: Key | None, finish: Finish, refuse: Refuse) -> None:
+    def _take_one(self, body: bytes, key: Key | None, finish: Finish) -> None:
         result = self._wire.one(body, self._clock())
         if isinstance(result, Verdict):
             raise of_verdict(result)
         self._access.spend(key, 1)
+        self._committer.submit_one(*result, partial(self._one_done, key, finish))
 
-        def done(durable: bool | StoreError) -> None:
-            if durable is True:
-                self.traffic.reports(key, 1)
-                finish(ONE_ACCEPTED)
-            elif durable is False:
-                refuse(of_verdict(Verdict.LATE))
-            else:
-                refuse(ProblemError(503, "unavailable", retry_after=5))
+    def _one_done(self, key: Key | None, finish: Finish, durable: bool | StoreError) -> None:
+        if durable is True:
+            self.traffic.reports(key, 1)
+            finish(ONE_ACCEPTED)
+        elif durable is False:
+            self._refuse(of_verdict(Verdict.LATE), key, finish)
+        else:
+            self._refuse(ProblemError(503, "unavailable", retry_after=5), key, finish)
 
-        self._committer.submit({result[0]: (result[1],)}, 1, done)
-
-    def _take_batch(self, body: bytes, admission: Admission, finish: Finish, refuse: Refuse) -> None:
+    def _take_batch(self, body: bytes, admission: Admission, finish: Finish) -> None:
         read = self._wire.lines if admission.kind == NDJSON else self._wire.packed
         batch = read(body, self._clock(), self.limits.batch)
         if batch is None:
@@ -176,15 +190,11 @@ class Ingest:
                 finish(answer)
             elif durable is False:
                 text = "A round was sealed just now; send the batch again."
-                refuse(ProblemError(503, "busy", text, retry_after=1))
+                self._refuse(ProblemError(503, "busy", text, retry_after=1), key, finish)
             else:
-                refuse(ProblemError(503, "unavailable", retry_after=5))
+                self._refuse(ProblemError(503, "unavailable", retry_after=5), key, finish)
 
         if accepted:
             self._committer.submit(batch.records, accepted, done)
         else:
             done(True)
-
-    def too_large(self) -> ProblemError:
-        """The problem of a body that is."""
-        return ProblemError(413, "too_large", f"A body has at most {self.limits.body:,} bytes.")

@@ -1,20 +1,25 @@
 """
-The server's side of a connection: uvicorn's, with a short way for reports and a guard against slow clients.
+One connection of the server: strict HTTP/1.1 over httptools.
 
-uvicorn makes a task, a scope and an event for each request, which costs several times what a report does.
-Here a request to the ingest path is answered from the parser's callbacks; every other one goes uvicorn's way.
-The parser is the same for both (llhttp), so there is one reading of what a request is.
+A report is answered from the parser's callbacks, without a task; every other request goes through ASGI. Both
+have the same parser, so there is one reading of where a request ends. Requests on a connection are answered in
+their order. What cannot be read in one way only is refused, and the connection is closed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections import deque
+from functools import cached_property
 from http import HTTPStatus
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+import httptools
 
-from reticent.collector.ingest import ONE_ACCEPTED, Accepted, Admission, Ingest, Limits
+from reticent.collector.asgi import Exchange
+from reticent.collector.ingest import ONE_ACCEPTED, Accepted, Admission, Headers, Ingest, Limits
+from reticent.collector.log import log_fault
 from reticent.collector.problems import ProblemError
 
 INGEST_PATH = b"/v1/reports"
@@ -23,274 +28,534 @@ LINGER_SECONDS = 2.0
 """How long a connection stays open for reading after the last answer, so that the answer is not lost."""
 SLOWEST_READING = 1024
 """Bytes a second of an answer that a client has to take at least."""
+MOST_PIPELINED = 32
+"""Requests that may wait behind one that is not answered yet; the connection ends after them."""
+HIGH_WATER = 1 << 16
+"""Bytes of a body that wait for the application before no more are read."""
 
 _HOST = re.compile(rb"[\w.~!$&'()*+,;=%:\[\]-]*", re.ASCII)
 """The characters of a host and a port (RFC 3986, section 3.2.2)."""
+_PATH = re.compile(rb'/[!"$-~]*')
+_ABSOLUTE = re.compile(rb'https?://([^/?#@]+)(/[!"$-~]*)?', re.IGNORECASE)
 
 
-_HEAD_TOO_LARGE = ProblemError(431, "too_large", "The head of the request is too large.")
-_NO_HOST = ProblemError(400, "bad_request", "A request has one Host header, and that names a host.")
-_TOO_MANY = ProblemError(503, "busy", "More clients are connected than can be; try again.", retry_after=5)
+def _refused(detail: str) -> ProblemError:
+    return ProblemError(400, "bad_request", detail)
 
 
-def _response(answer: Accepted | ProblemError) -> bytes:
-    lines = [b"HTTP/1.1 %d %s" % (answer.status, HTTPStatus(answer.status).phrase.encode())]
-    return b"\r\n".join([*lines, *(b": ".join(header) for header in answer.headers), b"", answer.body])
+HEAD_TOO_LARGE = ProblemError(431, "too_large", "The head of the request is too large.")
+NO_HOST = _refused("A request has one Host header, and that names a host.")
+BAD_FRAMING = _refused("A body has one Content-Length, or one Transfer-Encoding of chunked, not both.")
+BAD_TARGET = _refused("The target of a request is a path, with or without http:// and a host before it.")
+BAD_VERSION = _refused("The version of HTTP is 1.1 or 1.0.")
+TOO_MANY_BYTES = ProblemError(
+    503, "busy", "Too many large bodies arrive at once; send it again.", retry_after=1
+)
+STOPPING = ProblemError(503, "busy", "The collector is stopping; send the request again.", retry_after=1)
 
 
-def _last(response: bytes) -> bytes:
-    """A response after which the connection is closed."""
-    return response.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
+class Request:
+    """A request as far as it has arrived."""
+
+    __slots__ = (
+        *("admission", "exchange", "expects", "headers", "is_complete", "keep_alive", "method"),
+        *("parts", "refusal", "size", "target", "version"),
+    )
+
+    def __init__(self) -> None:
+        self.method = self.target = b""
+        self.version = "1.1"
+        self.headers: Headers = []
+        self.parts: list[bytes] = []
+        """What came of the body and was not handed on."""
+        self.size = 0
+        """Bytes of the body so far."""
+        self.expects = False
+        """Whether the client waits for 100 Continue before it sends the body."""
+        self.is_complete = False
+        self.keep_alive = True
+        self.admission: Admission | None = None
+        """Of a report request whose key and type are in order."""
+        self.exchange: Exchange | None = None
+        self.refusal: ProblemError | None = None
+
+    def check(self, limits: Limits) -> None:
+        """Raise `ProblemError` for a head that two servers might read differently."""
+        sizes = (len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+        if len(self.target) + sum(sizes) > limits.head:
+            raise HEAD_TOO_LARGE
+        if self.version not in ("1.0", "1.1"):
+            raise BAD_VERSION
+        if self.method == b"CONNECT":
+            raise BAD_TARGET
+        hosts, lengths, codings = (
+            [value for name, value in self.headers if name == wanted]
+            for wanted in (b"host", b"content-length", b"transfer-encoding")
+        )
+        # Before 1.1 a request may do without a host.
+        if len(hosts) > 1 or not (hosts or self.version == "1.0") or not all(map(_HOST.fullmatch, hosts)):
+            raise NO_HOST
+        if codings and (
+            len(codings) > 1 or codings[0].lower() != b"chunked" or lengths or self.version == "1.0"
+        ):
+            raise BAD_FRAMING
+        if len(lengths) > 1 or not all(map(bytes.isdigit, lengths)):
+            raise BAD_FRAMING
+        if not _PATH.fullmatch(self.target):
+            self._take_other_target()
+
+    def _take_other_target(self) -> None:
+        """`http://host/path`, whose host goes before the header's; or `*`, for OPTIONS (RFC 9112, 3.2)."""
+        absolute = _ABSOLUTE.fullmatch(self.target)
+        if absolute is not None and _HOST.fullmatch(absolute[1]):
+            self.target = absolute[2] or b"/"
+            others = [header for header in self.headers if header[0] != b"host"]
+            self.headers = [(b"host", absolute[1]), *others]
+        elif self.target != b"*" or self.method != b"OPTIONS":
+            raise BAD_TARGET
+
+    def head_without_upgrade(self) -> bytes:
+        """Its head once more, without the header that offers another protocol."""
+        lines = [b": ".join(header) for header in self.headers if header[0] != b"upgrade"]
+        start = b"%s %s HTTP/%s" % (self.method, self.target, self.version.encode())
+        return b"\r\n".join([start, *lines, b"", b""])
 
 
-_ONE_ACCEPTED = _response(ONE_ACCEPTED)
-"""Made once: most requests are answered by it."""
+class Connections:
+    """What the connections of a server share: the application, the limits, and the bodies that arrive."""
+
+    def __init__(self, app: Any, limits: Limits) -> None:
+        self.app = app
+        self.limits = limits
+        self.all: set[CollectorProtocol] = set()
+        """From the moment on that they are accepted, before a TLS handshake."""
+        self.held = 0
+        """Bytes of bodies in memory."""
+        self.most_held = max(limits.in_flight, 2 * limits.body)
+        self.is_draining = False
+
+    def hold(self, size: int) -> None:
+        """Count bytes of a body; when there are too many in the process, the largest body is refused."""
+        self.held += size
+        while self.held > self.most_held:
+            max(self.all, key=lambda connection: connection.held).shed()
 
 
-class CollectorProtocol(HttpToolsProtocol):
+class CollectorProtocol(asyncio.Protocol):
     """One connection."""
 
-    parts: list[bytes] | None = None
-    """The body of a report request so far; None while no such request is being read."""
-    size = 0
-    head_size = 0
-    """Bytes of the head that is being read; -1 once it is complete."""
-    arrived = 0
-    """Bytes of the request that is being read, with all that is wrapped around its body."""
-    admission: Admission | None = None
-    refusal: ProblemError | None = None
-    busy = False
-    """Whether a report request waits for its commit."""
-    keep_alive = True
-    draining = False
-    """Whether the server is stopping: the answer to what is under way is the last one."""
-    said_all = False
-    """Whether the last answer was given; whatever comes in after it is not looked at."""
-    arriving_since: float | None = None
-    """When the first byte of the request came that is being read; None between requests."""
-    idle_since: float | None = None
-    running: RequestResponseCycle | None = None
-    """The request that the application is at, on the long way."""
-    unread: tuple[float, int] | None = None
-    """When the client last took its share of an answer, and the bytes that waited for it then."""
+    def __init__(self, shared: Connections, loop: asyncio.AbstractEventLoop) -> None:
+        self.shared = shared
+        self.loop = loop
+        self.transport: Any = None
+        self._parser = httptools.HttpRequestParser(self)
+        self._reading: Request | None = None
+        """The request whose bytes arrive."""
+        self._head_complete = False
+        self._offers_upgrade = False
+        self._current: Request | None = None
+        """The request that the next answer is for."""
+        self._behind: deque[Request] = deque()
+        """Those that came after it."""
+        self._is_deaf = False
+        """Whether nothing more that comes in is looked at."""
+        self._is_half_closed = False
+        """Whether the client has sent all that it will."""
+        self._said_all = False
+        self._arrived = 0
+        """Bytes of the request that arrives, with all that is wrapped around its body."""
+        self._repeated: tuple[bytes, int, Request] | None = None
+        """The head of the last report, the length with its body, and what was read from it."""
+        self.held = 0
+        """Bytes of bodies in memory."""
+        self.arriving_since: float | None = None
+        """When the first byte of the request came that arrives; None between requests."""
+        self._idle_since: float | None = None
+        self._unread: tuple[float, int] | None = None
+        """When the client last took its share of an answer, and the bytes that waited for it then."""
+        self.writable = asyncio.Event()
 
-    @property
-    def ingest(self) -> Ingest | None:
-        """The ingest path, once the application has started."""
-        ingest: Ingest | None = getattr(self.config.loaded_app, "ingest", None)
-        return ingest
+    @cached_property
+    def _ingest(self) -> Ingest | None:
+        """The ingest path of the application, which has started by the time of the first request."""
+        return getattr(self.shared.app, "ingest", None)
 
-    @property
-    def is_cross_origin(self) -> bool:
-        """Whether pages of other origins may send reports; their requests go uvicorn's way."""
-        return getattr(self.config.loaded_app, "cross_origin", None) is not None
-
-    @property
-    def limits(self) -> Limits:
-        """What a request may bring."""
-        return self.ingest.limits if self.ingest else Limits()
+    # Bytes come in
 
     def connection_made(self, transport: Any) -> None:
-        """A client has connected: its first request had better come soon, unless it is one too many."""
-        super().connection_made(transport)
+        """A client has connected, its TLS handshake done: its first request should come soon."""
+        self.transport = transport
+        self.shared.all.add(self)
+        self.writable.set()
         self.arriving_since = self.loop.time()
-        most, self.limit_concurrency = self.limit_concurrency, None  # uvicorn would also refuse who is in
-        if most is not None and len(self.connections) > most:
-            self.connections.discard(self)
-            self.said_all = True
-            self.transport.write(_last(_response(_TOO_MANY)))
-            self.transport.close()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The connection has ended: tell it to the request that is running, not only to the last in a row."""
-        super().connection_lost(exc)
-        if self.running is not None and not self.running.response_complete:
-            self.running.disconnected = True
-            self.running.message_event.set()
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self.running = cycle
-        super()._start_asgi_task(cycle, app)
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection has ended; a report that waits for its commit is written all the same."""
+        self.shared.all.discard(self)
+        self._is_deaf = self._said_all = True
+        self._repeated = None
+        self._release(self.held)
+        self.writable.set()
+        if self._current is not None and self._current.exchange is not None:
+            self._current.exchange.disconnect()
+        self._behind.clear()
 
     def data_received(self, data: bytes) -> None:
         """Bytes came in."""
-        if self.said_all:
+        if self._is_deaf:
             return
+        if self._reading is None and self._current is None and self._repeated is not None:
+            head, length, request = self._repeated
+            # The same bytes between two requests are read in the same way: only the body is new.
+            if len(data) == length and data.startswith(head):
+                self._take_again(request, data[len(head) :])
+                return
         if self.arriving_since is None:
             self.arriving_since = self.loop.time()
-            self.idle_since = None
-        if self.head_size >= 0:
-            self.head_size += len(data)
-        self.arrived += len(data)
-        super().data_received(data)
-        limits = self.limits
-        if self.head_size > limits.head:
-            self.cut_off(_HEAD_TOO_LARGE)
-        elif self.arrived > limits.head + 2 * limits.body:
-            self.cut_off(ProblemError(413, "too_large"))
+            self._idle_since = None
+        at_rest = self._reading is None and self._current is None
+        self._arrived += len(data)
+        self._feed(data)
+        if at_rest:
+            self._remember(data)
+        limits = self.shared.limits
+        if self._reading is not None:
+            if not self._head_complete and self._arrived > limits.head:
+                self.refuse(HEAD_TOO_LARGE)
+            elif self._arrived > limits.head + 2 * limits.body:
+                self.refuse(ProblemError(413, "too_large"))
+        self._pause_or_resume()
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            while True:
+                try:
+                    return self._parser.feed_data(data)
+                except httptools.HttpParserUpgrade as upgrade:
+                    if self._is_deaf or self._reading is None:
+                        return None
+                    # The parser takes what follows for another protocol. The offer is ignored (RFC 9110,
+                    # section 7.8): it reads the head again without it, and then the body.
+                    data = self._reading.head_without_upgrade() + data[upgrade.args[0] :]
+                    self._parser, self._reading = httptools.HttpRequestParser(self), None
+        except httptools.HttpParserCallbackError as error:
+            log_fault("internal-error", error.__context__ or error)
+            self.refuse(ProblemError(500, "internal"))
+        except httptools.HttpParserError:
+            self.refuse(ProblemError(400, "bad_request"))
+
+    def _remember(self, data: bytes) -> None:
+        """Keep the head of a report, if the bytes were one whole request: the next one may have the same."""
+        request = self._current
+        if request is None or request.admission is None or self._is_deaf:
+            return
+        length = data.find(b"\r\n\r\n") + 4
+        if request.is_complete and length + request.size == len(data):
+            self._repeated = data[:length], len(data), request
+
+    def eof_received(self) -> bool:
+        """The client sends no more, and may still read: what it asked for in full is answered."""
+        self._is_deaf = self._is_half_closed = True
+        cut, self._reading = self._reading, None
+        if cut is not None and cut in self._behind:
+            self._behind.remove(cut)
+        is_tls = self.transport.get_extra_info("sslcontext") is not None  # which has no half of a connection
+        return self._current not in (None, cut) and not self._said_all and not is_tls
+
+    # The parser's callbacks
 
     def on_message_begin(self) -> None:
-        """A request begins; what uvicorn needs for it is made when it turns out to be uvicorn's."""
-        self.url = b""
-        self.expect_100_continue = False
-        self.headers = []
+        """A request begins."""
+        if not self._is_deaf:
+            self._reading = Request()
+            self._head_complete = self._offers_upgrade = False
+
+    def on_url(self, target: bytes) -> None:
+        """The target, or a part of it, came."""
+        if self._reading is not None:
+            self._reading.target += target
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header came; those after a body in chunks are not looked at."""
-        if self.head_size >= 0:
-            super().on_header(name, value)
+        if self._reading is not None and not self._head_complete:
+            self._reading.headers.append((name.lower(), value.strip(b" \t")))
 
     def on_headers_complete(self) -> None:
-        """The head is whole: decide which way the request goes."""
-        ingest = self.ingest
-        self._check_head()
-        self.head_size = -1
-        if self.busy or self.said_all:
-            self.keep_alive = False  # more requests before the answer to this one: answer it, then close
+        """The head is whole: check it, and begin unless others come first."""
+        request = self._reading
+        if request is None:
             return
-        if (
-            ingest is None
-            or self.url != INGEST_PATH
-            or self.parser.get_method() != b"POST"
-            or self.expect_100_continue
-            or self.parser.should_upgrade()
-            or (self.is_cross_origin and any(name == b"origin" for name, _ in self.headers))
-            or (self.cycle is not None and not self.cycle.response_complete)
-        ):
-            self._go_the_long_way()
-            return
-        self.parts, self.size, self.admission, self.refusal = [], 0, None, None
+        request.method, request.version = self._parser.get_method(), self._parser.get_http_version()
+        self._head_complete = True
         try:
-            self.admission = ingest.admit(self.headers)
+            request.check(self.shared.limits)
         except ProblemError as problem:
-            self.refusal = problem
-            if problem.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-                self.cut_off(problem)
-
-    def _check_head(self) -> None:
-        """Refuse a head that is too large, or in doubt about its host (RFC 9112, section 3.2)."""
-        if self.head_size > self.limits.head:  # perhaps of a body that came with it: look closer
-            lengths = (len(name) + len(value) + len(": \r\n") for name, value in self.headers)
-            if len(self.url) + sum(lengths) > self.limits.head:
-                self.cut_off(_HEAD_TOO_LARGE)
-                return
-        hosts = [value for name, value in self.headers if name == b"host"]
-        if len(hosts) == 1:
-            named = _HOST.fullmatch(hosts[0]) is not None
+            self.refuse(problem)
+            return
+        if self._parser.should_upgrade():
+            self._offers_upgrade = True
+            return
+        request.keep_alive = self._parser.should_keep_alive()
+        if request.version == "1.1":
+            expected = [value.lower() for name, value in request.headers if name == b"expect"]
+            request.expects = expected == [b"100-continue"]
+        if self._current is None:
+            self._begin(request)
+        elif len(self._behind) < MOST_PIPELINED:
+            self._behind.append(request)
         else:
-            named = not hosts and self.parser.get_http_version() != "1.1"  # before 1.1 it may do without
-        if not named:
-            self.cut_off(_NO_HOST)
-
-    def _go_the_long_way(self) -> None:
-        url, headers, expects = self.url, self.headers, self.expect_100_continue
-        super().on_message_begin()
-        self.url, self.expect_100_continue = url, expects
-        self.headers.extend(headers)
-        super().on_headers_complete()
+            self._is_deaf, self._reading = True, None
 
     def on_body(self, body: bytes) -> None:
         """A part of the body came."""
-        if self.parts is None:
-            if self.cycle is not None and not self.busy:
-                super().on_body(body)
+        request = self._reading
+        if request is None:
             return
-        self.size += len(body)
-        if self.refusal is None:
-            self.parts.append(body)
-            if self.ingest is not None and self.size > self.ingest.limits.body:
-                self.parts.clear()
-                self.refusal = self.ingest.too_large()
-                self.cut_off(self.refusal)
+        request.size += len(body)
+        if request.size > self.shared.limits.body:
+            self.refuse(self.shared.limits.too_large())
+        elif request.refusal is None and not (request.exchange and request.exchange.is_answered):
+            request.parts.append(body)
+            self.held += len(body)
+            self.shared.hold(len(body))
+            if request.exchange is not None:
+                request.exchange.news.set()
 
     def on_message_complete(self) -> None:
         """The request is whole."""
-        self.arriving_since = None
-        self.head_size = self.arrived = 0
-        if self.parts is None:
-            if self.cycle is not None and not self.busy:
-                super().on_message_complete()
+        request = self._reading
+        if request is None or self._offers_upgrade:
             return
-        parts, self.parts = self.parts, None
-        self.keep_alive = self.parser.should_keep_alive()
-        self.busy = True
-        ingest = self.ingest
-        if self.refusal is not None or self.admission is None or ingest is None:
-            self._finish(self.refusal or ProblemError(503, "unavailable"))
-        else:
-            ingest.take(self.admission, parts[0] if len(parts) == 1 else b"".join(parts), self._finish)
+        request.is_complete = True
+        self._reading = self.arriving_since = None
+        self._arrived = 0
+        if not request.keep_alive:
+            self._is_deaf = True
+        if request.exchange is not None:
+            request.exchange.news.set()
+        elif request is self._current:
+            self._take(request)
 
-    def _finish(self, answer: Accepted | ProblemError) -> None:
-        self.busy = False
-        self.server_state.total_requests += 1
-        if self.said_all or self.transport is None or self.transport.is_closing():
+    # Answers
+
+    def _begin(self, request: Request) -> None:
+        """It is this request's turn; its body may still be on its way."""
+        self._current = request
+        app, ingest = self.shared.app, self._ingest
+        if request.refusal is not None:
+            self.finish(request.refusal)
+        elif (
+            ingest is None
+            or request.target != INGEST_PATH
+            or request.method != b"POST"
+            or (app.cross_origin is not None and any(name == b"origin" for name, _ in request.headers))
+        ):
+            request.exchange = Exchange(self, request)
+            request.exchange.start(app)
+        else:
+            try:
+                request.admission = ingest.admit(request.headers)
+            except ProblemError as problem:
+                # Which is said when the body was read, unless that is too large or has not been sent.
+                if problem.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE or request.expects:
+                    self.refuse(problem)
+                    return
+                request.refusal = problem
+                self._release_body(request)
+            if request.is_complete:
+                self._take(request)
+            elif request.expects:
+                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _take(self, request: Request) -> None:
+        """A report request is whole."""
+        if request.admission is None or self._ingest is None:
+            self.finish(request.refusal or ProblemError(503, "unavailable"))
+        else:
+            parts = request.parts
+            body = parts[0] if len(parts) == 1 else b"".join(parts)
+            self._release_body(request)
+            self._ingest.take(request.admission, body, self.finish)
+
+    def _take_again(self, request: Request, body: bytes) -> None:
+        """A report with a head that came before, byte by byte."""
+        self._current, self._idle_since = request, None
+        if self._ingest is None or request.admission is None:
+            self.finish(ProblemError(503, "unavailable"))
             return
-        response = _ONE_ACCEPTED if answer is ONE_ACCEPTED else _response(answer)
-        if self.keep_alive and not self.draining and not self.flow.write_paused:
-            self.transport.write(response)
-            self.idle_since = self.loop.time()
+        try:
+            request.admission = self._ingest.admit_again(request.admission, request.headers)
+        except ProblemError as problem:
+            self._repeated = None
+            self.finish(problem)
         else:
-            self._say_last(response)
+            self._ingest.take(request.admission, body, self.finish)
 
-    def shutdown(self) -> None:
-        """The server is stopping: close when nothing is under way."""
-        self.draining = True
-        if not self.busy and self.parts is None and not self.said_all:
-            super().shutdown()
-
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP."""
-        self.cut_off(ProblemError(400, "bad_request"))
-
-    def cut_off(self, problem: ProblemError) -> None:
-        """Say why, and close; a report that waits for its commit gets its own answer first, and no other."""
-        if self.busy:
-            self.keep_alive = False
-        elif self.said_all or self.transport is None or self.transport.is_closing():
+    def finish(self, answer: Accepted | ProblemError) -> None:
+        """Answer the current request without the application."""
+        request = self._current
+        if request is None or self._said_all:
             return
-        elif self.cycle is not None and not (self.cycle.response_complete and self.head_size >= 0):
-            self.transport.close()  # another answer is on its way, or was given: no second one
-        else:
-            self._say_last(_response(problem))
+        is_last = self.is_last(request)
+        response = ONE_RESPONSE if answer is ONE_ACCEPTED else response_of(answer)
+        if is_last:
+            response = response.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
+        if request.method == b"HEAD":
+            response = response[: response.index(b"\r\n\r\n") + 4]
+        self.transport.write(response)
+        self.end_answer(is_last)
 
-    def _say_last(self, response: bytes) -> None:
+    def is_last(self, request: Request) -> bool:
+        """Whether the connection ends with the answer to this request."""
+        return (
+            not (request.keep_alive and request.is_complete)
+            or (self._is_deaf and not self._behind)
+            or self.shared.is_draining
+            or not self.writable.is_set()
+        )
+
+    def end_answer(self, is_last: bool) -> None:
+        """The answer to the current request is written: go on to the next one, or close."""
+        self._current = None
+        if self._said_all:
+            return
+        if is_last:
+            self._close_after_reading()
+            return
+        self._idle_since = self.loop.time()
+        if self._behind:
+            self._begin(self._behind.popleft())
+            self._pause_or_resume()
+
+    def _close_after_reading(self) -> None:
         """
-        Answer, then close; what still comes in is thrown away for a while.
+        Close, and throw away for a while what still comes in.
 
         Closing at once, with bytes unread, would reset the connection, and the client might never see why.
         """
-        self.said_all = True
-        self.arriving_since = None
-        self.transport.write(_last(response))
-        if self.transport.can_write_eof():
+        self._is_deaf = self._said_all = True
+        self.arriving_since = self._reading = None
+        self._behind.clear()
+        self._release(self.held)
+        if self.transport.can_write_eof() and not self._is_half_closed and not self.transport.is_closing():
             self.transport.write_eof()
+            self.transport.resume_reading()
             self.loop.call_later(LINGER_SECONDS, self.transport.close)
         else:
             self.transport.close()
 
+    def refuse(self, problem: ProblemError) -> None:
+        """Answer the request that arrives with a problem, after those before it have theirs, and close."""
+        if self._said_all or self.transport is None:
+            return
+        self._is_deaf = True
+        request, self._reading = self._reading or Request(), None
+        request.refusal, request.keep_alive = problem, False
+        if request is not self._current:
+            self._release_body(request)
+            if self._current is None:
+                self._begin(request)
+            elif request not in self._behind:
+                self._behind.append(request)
+        elif request.exchange is None:
+            self._release_body(request)
+            self.finish(problem)
+        else:
+            request.exchange.disconnect()
+            if request.exchange.is_answered:  # one answer has begun: no second one
+                self.transport.close()
+            else:
+                self.finish(problem)
+
+    # Limits
+
+    def shed(self) -> None:
+        """Let go of the bodies in memory: others need the room."""
+        self.refuse(TOO_MANY_BYTES)
+        if self.held:  # of requests that arrived in full and wait for their turn
+            self._release(self.held)
+            self.transport.abort()
+
+    def taken(self, request: Request) -> bytes:
+        """What came of a body since this was last called: the application takes it."""
+        body = b"".join(request.parts)
+        self._release_body(request)
+        self._pause_or_resume()
+        return body
+
+    def _release_body(self, request: Request) -> None:
+        self._release(sum(map(len, request.parts)))
+        request.parts = []
+
+    def _release(self, size: int) -> None:
+        size = min(size, self.held)
+        self.held -= size
+        self.shared.held -= size
+
+    def _pause_or_resume(self) -> None:
+        """Read on only while nothing waits that was read already."""
+        current = self._current
+        waits = current is not None and current.exchange is not None and self.held > HIGH_WATER
+        if self._said_all or self.transport.is_closing():
+            return
+        if waits or self._behind:
+            self.transport.pause_reading()
+        elif not self.transport.is_reading():
+            self.transport.resume_reading()
+            if self.arriving_since is not None:
+                self.arriving_since = self.loop.time()
+
+    def pause_writing(self) -> None:
+        """The client does not take its answers."""
+        self.writable.clear()
+
     def resume_writing(self) -> None:
         """The client has taken most of what waited for it."""
-        self.unread = None
-        super().resume_writing()
+        self._unread = None
+        self.writable.set()
 
-    def cut_off_if_slow(self, now: float, seconds: float) -> None:
+    def cut_off_if_slow(self, now: float) -> None:
         """End a request that does not arrive in time, an answer that is not taken, an unused connection."""
+        seconds = self.shared.limits.seconds
+        if self.transport is None:  # it is at its TLS handshake, which has a limit of its own
+            return
         if self._reads_too_slowly(now, seconds):
             self.transport.abort()  # closing would wait for the client to take the rest
-        elif self.arriving_since is not None and now - self.arriving_since > seconds:
-            self.cut_off(ProblemError(408, "timeout"))
-        elif self.idle_since is not None and now - self.idle_since > IDLE_SECONDS and not self.busy:
+        elif self.arriving_since is not None and self.transport.is_reading():
+            if now - self.arriving_since > seconds:
+                self.refuse(ProblemError(408, "timeout"))
+        elif self._current is None and self._idle_since and now - self._idle_since > IDLE_SECONDS:
             self.transport.close()
 
     def _reads_too_slowly(self, now: float, seconds: float) -> bool:
         """Whether an answer waited for so long, and the client took less of it than it has to."""
         waiting = self.transport.get_write_buffer_size()
         if not waiting:
-            self.unread = None
-        elif self.unread is None:
-            self.unread = now, waiting
-        elif now - self.unread[0] > seconds:
-            if waiting > self.unread[1] - SLOWEST_READING * seconds:
+            self._unread = None
+        elif self._unread is None:
+            self._unread = now, waiting
+        elif now - self._unread[0] > seconds:
+            if waiting > self._unread[1] - SLOWEST_READING * seconds:
                 return True
-            self.unread = now, waiting
+            self._unread = now, waiting
         return False
+
+    def drain(self) -> None:
+        """The server is stopping: close unless a request is under way."""
+        if self.transport and not (self._current or self._reading or self._said_all):
+            self.transport.close()
+
+    def hurry(self) -> None:
+        """The server is stopping, and does not wait for requests that have not arrived by now."""
+        if self._reading is not None:
+            self.refuse(STOPPING)
+
+
+def response_of(answer: Accepted | ProblemError) -> bytes:
+    """An answer as bytes."""
+    start = b"HTTP/1.1 %d %s" % (answer.status, HTTPStatus(answer.status).phrase.encode())
+    return b"\r\n".join([start, *(b": ".join(header) for header in answer.headers), b"", answer.body])
+
+
+ONE_RESPONSE = response_of(ONE_ACCEPTED)
+"""Made once: most requests are answered by it."""

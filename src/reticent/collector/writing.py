@@ -11,7 +11,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -21,15 +21,6 @@ from reticent.stores import Appended, RoundKey, RoundWriter, Store
 
 Records: TypeAlias = Mapping[RoundKey, Sequence[bytes]]
 Done: TypeAlias = Callable[[bool | StoreError], None]
-
-MANY = 16
-PACE_SECONDS = 0.005
-"""
-After a group that many waited for, the next one begins no sooner than this after it began.
-
-Without it groups stay small just when there is much to do: each commit costs the same whatever it holds, and
-takes Python's lock from the thread that reads requests.
-"""
 
 LATENCIES = 4096
 """How many commits the latency figures look back on."""
@@ -57,7 +48,7 @@ class _Group:
     """What waits for the next commit."""
 
     records: dict[RoundKey, list[bytes]] = field(default_factory=dict)
-    waiting: list[tuple[Done, Records]] = field(default_factory=list)
+    waiting: list[tuple[Done, Iterable[RoundKey]]] = field(default_factory=list)
     reports: int = 0
 
 
@@ -74,7 +65,10 @@ class Committer:
         self._loop = loop
         self._most = most_waiting
         self._group = _Group()
-        self._wake = threading.Condition()
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
+        self._is_answering = False
+        """Whether the loop has yet to call back those of the last commit."""
         self._stopping = False
         self._failing_since: float | None = None
         self.tally = Tally()
@@ -87,9 +81,24 @@ class Committer:
         """Reports in the queue."""
         return self._group.reports
 
+    def submit_one(self, key: RoundKey, record: bytes, done: Done) -> None:
+        """Queue one record for the next commit; raises `BusyError` when too much is waiting."""
+        with self._lock:
+            group = self._group
+            if self._stopping or group.reports >= self._most:
+                raise BusyError
+            records = group.records.get(key)
+            if records is None:
+                records = group.records[key] = []
+            records.append(record)
+            group.waiting.append((done, (key,)))
+            group.reports += 1
+            if group.reports == 1:
+                self._wake.notify()
+
     def submit(self, records: Records, reports: int, done: Done) -> None:
         """Queue records for the next commit; raises `BusyError` when too much is waiting beside them."""
-        with self._wake:
+        with self._lock:
             group = self._group
             if self._stopping or (group.reports and group.reports + reports > self._most):
                 raise BusyError
@@ -97,28 +106,26 @@ class Committer:
                 group.records.setdefault(key, []).extend(parts)
             group.waiting.append((done, records))
             group.reports += reports
-            if len(group.waiting) == 1:
-                self._wake.notify()
+            self._wake.notify()
 
     def stop(self) -> None:
         """Write what waits, then end; blocks."""
-        with self._wake:
+        with self._lock:
             self._stopping = True
             self._wake.notify()
         self._thread.join()
 
     def _run(self) -> None:
         while True:
-            with self._wake:
-                while not self._group.waiting and not self._stopping:
+            with self._lock:
+                # The next group begins when the answers to the last one are on their way. So it holds all that
+                # the loop read meanwhile, and nobody waits for a clock; who comes alone does not wait at all.
+                while not self._stopping and (self._is_answering or not self._group.waiting):
                     self._wake.wait()
                 group, self._group = self._group, _Group()
             if not group.waiting:
                 return
-            begun = time.perf_counter()
             self._commit(group)
-            if len(group.waiting) >= MANY:
-                time.sleep(max(0.0, begun + PACE_SECONDS - time.perf_counter()))
 
     def _commit(self, group: _Group) -> None:
         begun = time.perf_counter()
@@ -156,11 +163,15 @@ class Committer:
                     done(result if isinstance(result, StoreError) else not late or late.isdisjoint(records))
                 except Exception as error:  # whoever comes after gets an answer all the same
                     log_fault("answer-failed", error)
+            with self._lock:
+                self._is_answering = False
+                self._wake.notify()
 
+        self._is_answering = True
         try:
             self._loop.call_soon_threadsafe(call_back)
         except RuntimeError:  # the loop is closed: nobody waits any more
-            return
+            self._is_answering = False
 
 
 # Sealing

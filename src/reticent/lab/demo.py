@@ -110,7 +110,7 @@ class Demo:
     def __exit__(self, *exception: object) -> None:
         for device in self._devices:
             device.close()
-        self._server.should_exit = True
+        self._server.stop()
         self._thread.join(30)
         log.quiet = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import struct
 import zlib
 from collections.abc import Iterator
@@ -146,6 +147,30 @@ def test_more_than_a_request_may_hold(service: Any) -> None:
     answer = service.post(b"\n" * limits.batch, NDJSON)
     assert (answer.status, answer.json) == (202, {"accepted": 0, "rejected": []})
     assert peak(service) - before < 8 * limits.body
+
+
+def test_many_large_bodies_at_once(service: Any, tools: Any) -> None:
+    """40 bodies that lack a byte: most are refused, an honest report is taken, memory stays within bounds."""
+    limits = Limits()
+    before = peak(service)
+    head = f"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: {PACKED}\r\nContent-Length: {limits.body}\r\n\r\n"
+    body, connections = head.encode() + bytes(limits.body - 1), []
+    for _ in range(40):
+        connection = socket.create_connection((service.host, service.port), timeout=20)
+        connection.sendall(body)
+        connections.append(connection)
+    assert service.send(report(service, tools)).status == 202
+    refused = 0
+    for connection in connections:
+        connection.settimeout(0.2)
+        try:
+            refused += connection.recv(1 << 16).startswith(b"HTTP/1.1 503 ")
+        except TimeoutError:
+            continue
+    for connection in connections:
+        connection.close()
+    assert refused >= 40 - limits.in_flight // limits.body
+    assert peak(service) - before < 2 * limits.in_flight
 
 
 def test_a_full_batch_of_nonsense(service: Any) -> None:

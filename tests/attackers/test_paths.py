@@ -67,7 +67,7 @@ def test_a_static_file_is_where_it_is(target: Any) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1%2freports", "/v1/%72eports", "http://evil.example/v1/reports", "/v1/reports?x", "/v1/reports#x"],
+    ["/v1%2freports", "/v1/%72eports", "http://evil.example/v1/reports", "/v1/reports?x"],
 )
 def test_reports_by_another_spelling_need_the_same_key(target: Any, path: str) -> None:
     """They go the long way, around the quick path from the parser: with the same rules."""

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
+import shutil
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +40,7 @@ DOUBTFUL: dict[str, Case] = {
     "a length and chunks": lambda size: (["Content-Length: 5", CHUNKED], END),
     "an unknown coding": lambda size: (["Transfer-Encoding: xchunked"], END),
     "identity": lambda size: (["Transfer-Encoding: identity"], b""),
+    "another coding, then chunks": lambda size: (["Transfer-Encoding: gzip, chunked"], END),
     "chunks, then another coding": lambda size: (["Transfer-Encoding: chunked, identity"], END),
     "two codings": lambda size: ([CHUNKED, "Transfer-Encoding: identity"], END),
     "a space before the colon": lambda size: (["Transfer-Encoding : chunked"], END),
@@ -195,6 +200,102 @@ def test_what_is_no_request_of_ours_ends_the_connection(target: Any, sent: bytes
 def test_every_request_gets_one_answer(target: Any, sent: bytes, answers: list[int]) -> None:
     """A body is never read as a request, and three requests in a row are three."""
     assert statuses(target.service.raw(sent, pause=0, patience=0.5)) == answers
+
+
+UPGRADE = ("Connection: upgrade", "Upgrade: foo")
+
+
+@pytest.mark.parametrize("path", ["/v1/reports", "/healthz", "/login", "/nowhere"])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_the_body_of_an_offer_to_change_the_protocol_is_a_body(target: Any, path: str, chunked: bool) -> None:
+    """The offer is ignored. The body, which is a request and comes later, is not answered."""
+    length = CHUNKED if chunked else f"Content-Length: {len(HIDDEN)}"
+    body = b"%x\r\n%s\r\n" % (len(HIDDEN), HIDDEN) + END if chunked else HIDDEN
+    sent = head(target, *UPGRADE, length, path=path)
+    answers = statuses(target.service.raw(sent, body, pause=0.2, patience=0.5))
+    assert len(answers) == 1
+    assert answers == statuses(target.service.raw(sent + body, pause=0, patience=0.5))
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.1])
+def test_after_an_offer_to_change_the_protocol_the_connection_goes_on(
+    target: Any, report: bytes, pause: float
+) -> None:
+    sent = [head(target, *UPGRADE, f"Content-Length: {len(report)}"), report] * 2
+    parts = [b"".join([*sent, HIDDEN])] if pause == 0 else [*sent, HIDDEN]
+    assert statuses(target.service.raw(*parts, pause=pause, patience=0.5)) == [202, 202, 200]
+
+
+JAVA = """
+import java.net.URI;
+import java.net.http.*;
+
+class Send {
+    public static void main(String[] words) throws Exception {
+        HttpRequest request = HttpRequest.newBuilder(URI.create(words[0]))
+            .header("Content-Type", "application/json").header("Authorization", words[1])
+            .POST(HttpRequest.BodyPublishers.ofString(words[2])).build();
+        HttpClient client = HttpClient.newHttpClient();
+        for (int turn = 0; turn < 2; turn++)
+            System.out.println(client.send(request, HttpResponse.BodyHandlers.ofString()).statusCode());
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("client", ["java", "curl"])
+def test_a_client_that_offers_http_2_sends_reports(
+    target: Any, report: bytes, client: str, tmp_path: Path
+) -> None:
+    """Java's own client and `curl --http2` offer h2c with each first request on a connection."""
+    if shutil.which(client) is None:
+        pytest.skip(f"{client} is not installed")
+    url, key = f"http://127.0.0.1:{target.service.port}/v1/reports", f"Bearer {target.texts['ingest']}"
+    if client == "java":
+        source = tmp_path / "Send.java"
+        source.write_text(JAVA)
+        command = ["java", "-XX:TieredStopAtLevel=1", str(source), url, key, report.decode()]
+    else:
+        lines = ["-H", "Content-Type: application/json", "-H", f"Authorization: {key}"]
+        turn = [
+            *lines,
+            "--http2",
+            "-s",
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code}\\n",
+            "-d",
+            report.decode(),
+            url,
+        ]
+        command = ["curl", *turn, "--next", *turn]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.split() == ["202", "202"], done.stderr
+
+
+ROWS = re.findall(
+    r"^\| `([^`]+)` \| (\d+) \|",
+    (Path(__file__).parents[2] / "docs/reference/http.md").read_text().partition("## What is a request")[2],
+    re.MULTILINE,
+)
+LAST = b"GET /healthz HTTP/1.1\r\nHost: last\r\nConnection: close\r\n\r\n"
+
+
+def test_the_documentation_has_a_table_of_requests() -> None:
+    assert len(ROWS) > 40
+    assert {status for _, status in ROWS} > {"400", "200"}
+
+
+@pytest.mark.parametrize(("text", "status"), ROWS)
+def test_the_table_of_the_documentation_holds_byte_by_byte(target: Any, text: str, status: str) -> None:
+    """What is refused ends the connection: the request behind it gets no answer."""
+    sent = text.encode().decode("unicode_escape").encode("latin-1")
+    expected = [int(status)] if status == "400" else [int(status), 200]
+    for parts in ([sent + LAST], [bytes([byte]) for byte in sent + LAST]):
+        answer = target.service.raw(*parts, pause=0)
+        assert statuses(answer) == expected
+        assert b"\r\nconnection: close\r\n" in answer
 
 
 def test_strangers_write_nothing_into_the_log(

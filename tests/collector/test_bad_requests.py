@@ -434,15 +434,14 @@ def test_requests_on_one_connection_are_answered_in_order(collector: Any, tools:
     connection.close()
 
 
-def test_pipelined_requests_get_answers_in_order_or_none(collector: Any, tools: Any) -> None:
-    """A request behind one that waits for its commit may be left unanswered; the connection then closes."""
+def test_pipelined_requests_get_answers_in_order(collector: Any, tools: Any) -> None:
     plan = collector.plans[0]
     sent = b""
     for report in tools.make_reports(plan, collector.now(plan), 5, "pipeline"):
         body = to_json(report)
         sent += head(TYPE, f"Content-Length: {len(body)}") + body
-    said = collector.raw(sent)
-    assert said.count(b"HTTP/1.1 ") == said.count(b"HTTP/1.1 202 Accepted") >= 1
+    said = collector.raw(sent, patience=2)
+    assert said.count(b"HTTP/1.1 ") == said.count(b"HTTP/1.1 202 Accepted") == 5
     mixed = head(method="GET", path="/healthz") * 3 + head(TYPE, "Content-Length: 2") + b"{}"
     said = collector.raw(mixed, patience=2)
     assert [part.split()[0] for part in said.split(b"HTTP/1.1 ")[1:]] == [b"200", b"200", b"200", b"400"]
@@ -475,7 +474,7 @@ def test_an_upgrade_is_not_taken_up(collector: Any, tools: Any) -> None:
     body = to_json(tools.make_reports(plan, collector.now(plan), 1, "upgrade")[0])
     lines = (TYPE, f"Content-Length: {len(body)}", "Connection: Upgrade", "Upgrade: websocket")
     said = collector.raw(head(*lines) + body, patience=2)
-    assert said.startswith((b"HTTP/1.1 202 ", b"HTTP/1.1 400 "))
+    assert said.startswith(b"HTTP/1.1 202 ")
 
 
 def test_nothing_went_wrong_inside(collector: Any) -> None:

@@ -14,9 +14,6 @@ from reticent.collector import BusyError, Committer
 from reticent.errors import StoreError
 from reticent.stores import Appended, RoundKey
 
-MANY = 16
-"""So many wait for a group that the next one keeps its distance."""
-
 FIRST, SECOND = RoundKey("a", 1, 1), RoundKey("a", 1, 2)
 
 
@@ -103,40 +100,47 @@ def test_what_comes_during_a_commit_goes_into_the_next_one_in_order(make: Callab
     assert len(bench.committer.latencies) == 2
 
 
-def test_after_a_group_of_many_the_next_may_gather(
-    make: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("reticent.collector.writing.PACE_SECONDS", 0.2)
+def test_the_next_group_begins_when_the_answers_to_the_last_are_given(make: Callable[..., Bench]) -> None:
+    """So it holds what the loop read meanwhile: no clock is waited for."""
     bench = make()
-    begun: list[float] = []
-    append = bench.store.append
-
-    def timed(records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
-        begun.append(time.perf_counter())
-        return append(records)
-
-    monkeypatch.setattr(bench.store, "append", timed)
+    bench.store.go(10)
     bench.submit("a")
     bench.store.entered.acquire()
-    for _ in range(MANY):
-        bench.submit("b")
-    bench.store.go(2)
-    bench.until(1 + MANY)
-    bench.submit("c")
-    bench.store.go()
-    bench.until(2 + MANY)
-    assert begun[2] - begun[1] > 0.1  # 0.2, but for what passes between a group's beginning and its write
-
-
-def test_who_comes_alone_does_not_wait_for_others(
-    make: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("reticent.collector.writing.PACE_SECONDS", 60)
-    bench = make()
-    for count, name in enumerate("abc", 1):
+    until_written(bench, 1)
+    for name in "bcd":  # the loop does not run: nobody was answered
         bench.submit(name)
-        bench.store.go()
-        bench.until(count)  # within 10 s
+    assert not bench.store.entered.acquire(timeout=0.1)
+    bench.until(4)
+    assert bench.store.commits == [{FIRST: b"a"}, {FIRST: b"bcd"}]
+
+
+def until_written(bench: Bench, commits: int) -> None:
+    end = time.monotonic() + 10
+    while len(bench.store.commits) < commits:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_a_group_grows_while_each_pass_of_the_loop_brings_more(make: Callable[..., Bench]) -> None:
+    """For half as long as the last commit took at most, which was long here."""
+    bench = make()
+    bench.submit("a")
+    bench.store.entered.acquire()
+    bench.submit("0")
+    names = iter("12345")
+
+    def submit_next() -> None:
+        name = next(names, None)
+        if name is not None:
+            bench.submit(name)
+            bench.loop.call_soon(submit_next)
+
+    time.sleep(1)
+    bench.store.go(10)
+    until_written(bench, 1)
+    bench.loop.call_soon(submit_next)
+    bench.until(7)
+    assert bench.store.commits == [{FIRST: b"a"}, {FIRST: b"012345"}]
 
 
 def test_nobody_is_answered_before_the_commit_is_done(make: Callable[..., Bench]) -> None:

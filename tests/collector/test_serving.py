@@ -100,13 +100,7 @@ def test_settings_come_from_the_environment_and_the_store_from_a_file(tools: Any
 
 
 def test_tls(tools: Any, tmp_path: Path) -> None:
-    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    made = subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)],
-        capture_output=True, check=False,
-    )  # fmt: skip
-    assert made.returncode == 0, made.stderr
+    certificate, key = tools.make_certificate(tmp_path)
     service = tools.Service(tmp_path, tools.usage(), scheme="https")
     keys = tools.make_keys(service.store, "reader", "ingest")
     service.start("--tls-cert", str(certificate), "--tls-key", str(key))
@@ -178,6 +172,20 @@ def test_an_orderly_end_answers_what_is_under_way(tools: Any, tmp_path: Path, ho
     assert [info.reports for info in store.rounds()] == [2]
     store.close()
     assert '"event": "stopped"' in service.log
+
+
+def test_half_a_request_does_not_keep_it_from_ending(tools: Any, tmp_path: Path) -> None:
+    """It had 30 s for the rest; now it is asked to send again, and what it sent is not kept."""
+    service = tools.Service(tmp_path, tools.usage()).start()
+    plan = service.plans[0]
+    connection, _ = half_sent(service, tools.make_reports(plan, service.now(plan), 1)[0])
+    time.sleep(0.2)
+    service.process.terminate()
+    assert service.process.wait(15) == 0
+    answer = connection.recv(1 << 16)
+    connection.close()
+    assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n")
+    assert b"\r\nretry-after: 1\r\n" in answer
 
 
 def test_an_end_under_load_loses_nothing_that_was_acknowledged(tools: Any, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import json
 import os
 import resource
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -261,6 +262,44 @@ def test_a_crowd_that_is_larger_than_there_are_files(tmp_path: Path, monkeypatch
         assert acknowledged(service, 10, "again") == 10
         inside.close()
     assert counted(service) == 60
+
+
+@LINUX
+def test_a_crowd_that_never_shakes_hands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    200 connections to a collector with TLS and 100 files that say nothing. They count from the moment they are
+    accepted, so the store has its files; they have as long as a request, and then honest clients are served.
+    """
+    limit_files(monkeypatch, "-n 100")
+    certificate, key = collectors.make_certificate(tmp_path)
+    service = collectors.Service(tmp_path, collectors.usage(), scheme="https")
+    service.start("--tls-cert", str(certificate), "--tls-key", str(key), "--read-timeout", str(READ_TIMEOUT))
+    trusted = ssl.create_default_context(cafile=str(certificate))
+
+    def is_ready() -> bool:
+        connection = http.client.HTTPSConnection("127.0.0.1", service.port, context=trusted, timeout=5)
+        try:
+            return ask(connection, "GET", "/readyz") == 200
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+    try:
+        assert is_ready()
+        before = files(service)
+        crowd = [connect(service) for _ in range(200)]
+        assert until(lambda: files(service) >= before + 45)
+        assert until(lambda: '"event": "too-many-connections", "connections": 50' in service.log)
+        assert files(service) <= before + 50
+        assert until(is_ready)  # while all of the crowd are still there
+        assert until(lambda: files(service) <= before + 2)
+        for connection in crowd:
+            connection.close()
+    finally:
+        assert service.stop() == 0
+    assert "Traceback" not in service.log
+    assert service.log.count("too-many-connections") == 1
 
 
 def ask(connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None = None) -> int:

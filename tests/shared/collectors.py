@@ -259,6 +259,17 @@ def make_keys(store: str, *roles: str) -> dict[str, str]:
     return texts
 
 
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1, and its key."""
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)],
+        capture_output=True, check=True,
+    )  # fmt: skip
+    return certificate, key
+
+
 @contextmanager
 def in_thread(app: Any, limits: Limits | None = None) -> Iterator[Service]:
     """The same server in a thread of this process, where a test can reach into its store."""

@@ -11,7 +11,8 @@ from reticent.collector.log import log_fault
 from reticent.collector.problems import ProblemError
 
 if TYPE_CHECKING:
-    from reticent.collector.protocol import CollectorProtocol, Request
+    from reticent.collector.protocol import CollectorProtocol
+    from reticent.collector.requests import Request
 
 ASGI = {"version": "3.0", "spec_version": "2.3"}
 Message = Any

@@ -9,7 +9,6 @@ their order. What cannot be read in one way only is refused, and the connection 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import deque
 from functools import cached_property
 from http import HTTPStatus
@@ -18,9 +17,10 @@ from typing import Any
 import httptools
 
 from reticent.collector.asgi import Exchange
-from reticent.collector.ingest import ONE_ACCEPTED, Accepted, Admission, Headers, Ingest, Limits
+from reticent.collector.ingest import ONE_ACCEPTED, Accepted, Ingest, Limits
 from reticent.collector.log import log_fault
 from reticent.collector.problems import ProblemError
+from reticent.collector.requests import HEAD_TOO_LARGE, Request
 
 INGEST_PATH = b"/v1/reports"
 IDLE_SECONDS = 75.0
@@ -33,92 +33,10 @@ MOST_PIPELINED = 32
 HIGH_WATER = 1 << 16
 """Bytes of a body that wait for the application before no more are read."""
 
-_HOST = re.compile(rb"[\w.~!$&'()*+,;=%:\[\]-]*", re.ASCII)
-"""The characters of a host and a port (RFC 3986, section 3.2.2)."""
-_PATH = re.compile(rb'/[!"$-~]*')
-_ABSOLUTE = re.compile(rb'https?://([^/?#@]+)(/[!"$-~]*)?', re.IGNORECASE)
-
-
-def _refused(detail: str) -> ProblemError:
-    return ProblemError(400, "bad_request", detail)
-
-
-HEAD_TOO_LARGE = ProblemError(431, "too_large", "The head of the request is too large.")
-NO_HOST = _refused("A request has one Host header, and that names a host.")
-BAD_FRAMING = _refused("A body has one Content-Length, or one Transfer-Encoding of chunked, not both.")
-BAD_TARGET = _refused("The target of a request is a path, with or without http:// and a host before it.")
-BAD_VERSION = _refused("The version of HTTP is 1.1 or 1.0.")
 TOO_MANY_BYTES = ProblemError(
     503, "busy", "Too many large bodies arrive at once; send it again.", retry_after=1
 )
 STOPPING = ProblemError(503, "busy", "The collector is stopping; send the request again.", retry_after=1)
-
-
-class Request:
-    """A request as far as it has arrived."""
-
-    __slots__ = (
-        *("admission", "exchange", "expects", "headers", "is_complete", "keep_alive", "method"),
-        *("parts", "refusal", "size", "target", "version"),
-    )
-
-    def __init__(self) -> None:
-        self.method = self.target = b""
-        self.version = "1.1"
-        self.headers: Headers = []
-        self.parts: list[bytes] = []
-        """What came of the body and was not handed on."""
-        self.size = 0
-        """Bytes of the body so far."""
-        self.expects = False
-        """Whether the client waits for 100 Continue before it sends the body."""
-        self.is_complete = False
-        self.keep_alive = True
-        self.admission: Admission | None = None
-        """Of a report request whose key and type are in order."""
-        self.exchange: Exchange | None = None
-        self.refusal: ProblemError | None = None
-
-    def check(self, limits: Limits) -> None:
-        """Raise `ProblemError` for a head that two servers might read differently."""
-        sizes = (len(name) + len(value) + len(": \r\n") for name, value in self.headers)
-        if len(self.target) + sum(sizes) > limits.head:
-            raise HEAD_TOO_LARGE
-        if self.version not in ("1.0", "1.1"):
-            raise BAD_VERSION
-        if self.method == b"CONNECT":
-            raise BAD_TARGET
-        hosts, lengths, codings = (
-            [value for name, value in self.headers if name == wanted]
-            for wanted in (b"host", b"content-length", b"transfer-encoding")
-        )
-        # Before 1.1 a request may do without a host.
-        if len(hosts) > 1 or not (hosts or self.version == "1.0") or not all(map(_HOST.fullmatch, hosts)):
-            raise NO_HOST
-        if codings and (
-            len(codings) > 1 or codings[0].lower() != b"chunked" or lengths or self.version == "1.0"
-        ):
-            raise BAD_FRAMING
-        if len(lengths) > 1 or not all(map(bytes.isdigit, lengths)):
-            raise BAD_FRAMING
-        if not _PATH.fullmatch(self.target):
-            self._take_other_target()
-
-    def _take_other_target(self) -> None:
-        """`http://host/path`, whose host goes before the header's; or `*`, for OPTIONS (RFC 9112, 3.2)."""
-        absolute = _ABSOLUTE.fullmatch(self.target)
-        if absolute is not None and _HOST.fullmatch(absolute[1]):
-            self.target = absolute[2] or b"/"
-            others = [header for header in self.headers if header[0] != b"host"]
-            self.headers = [(b"host", absolute[1]), *others]
-        elif self.target != b"*" or self.method != b"OPTIONS":
-            raise BAD_TARGET
-
-    def head_without_upgrade(self) -> bytes:
-        """Its head once more, without the header that offers another protocol."""
-        lines = [b": ".join(header) for header in self.headers if header[0] != b"upgrade"]
-        start = b"%s %s HTTP/%s" % (self.method, self.target, self.version.encode())
-        return b"\r\n".join([start, *lines, b"", b""])
 
 
 class Connections:
@@ -287,9 +205,8 @@ class CollectorProtocol(asyncio.Protocol):
             return
         request.method, request.version = self._parser.get_method(), self._parser.get_http_version()
         self._head_complete = True
-        try:
-            request.check(self.shared.limits)
-        except ProblemError as problem:
+        problem = request.problem(self.shared.limits)
+        if problem is not None:
             self.refuse(problem)
             return
         if self._parser.should_upgrade():
@@ -320,6 +237,8 @@ class CollectorProtocol(asyncio.Protocol):
             self.shared.hold(len(body))
             if request.exchange is not None:
                 request.exchange.news.set()
+            elif request is self._current:
+                self._go_on(request)
 
     def on_message_complete(self) -> None:
         """The request is whole."""
@@ -334,7 +253,7 @@ class CollectorProtocol(asyncio.Protocol):
         if request.exchange is not None:
             request.exchange.news.set()
         elif request is self._current:
-            self._take(request)
+            self._go_on(request)
 
     # Answers
 
@@ -350,9 +269,9 @@ class CollectorProtocol(asyncio.Protocol):
             or request.method != b"POST"
             or (app.cross_origin is not None and any(name == b"origin" for name, _ in request.headers))
         ):
-            request.exchange = Exchange(self, request)
-            request.exchange.start(app)
+            self._go_on(request)
         else:
+            request.is_report = True
             try:
                 request.admission = ingest.admit(request.headers)
             except ProblemError as problem:
@@ -362,14 +281,19 @@ class CollectorProtocol(asyncio.Protocol):
                     return
                 request.refusal = problem
                 self._release_body(request)
-            if request.is_complete:
-                self._take(request)
-            elif request.expects:
+            if request.expects and not request.is_complete:
                 self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._go_on(request)
 
-    def _take(self, request: Request) -> None:
-        """A report request is whole."""
-        if request.admission is None or self._ingest is None:
+    def _go_on(self, request: Request) -> None:
+        """More of the current request has come. The application begins with a small body when it is whole."""
+        if not request.is_report:
+            if request.is_complete or request.expects or request.size > HIGH_WATER:
+                request.exchange = Exchange(self, request)
+                request.exchange.start(self.shared.app)
+        elif not request.is_complete:
+            return
+        elif request.admission is None or self._ingest is None:
             self.finish(request.refusal or ProblemError(503, "unavailable"))
         else:
             parts = request.parts

@@ -4,8 +4,8 @@ What the collector takes, in one run on one machine, the load beside it: as rati
     python -m benchmarks.collector                 # everything, some minutes
     python -m benchmarks.collector --quick         # a look
 
-The ratio compares durable single reports with a handler that does nothing, on the same server, in the same
-run: absolute figures depend on the machine and on who else uses it. Each is measured several times; the best
+The ratio compares durable single reports with those of a collector that does nothing else (`benchmarks.bare`), in
+the same run: absolute figures depend on the machine and on who else uses it. Each is measured several times; the best
 run is the figure, since the others were disturbed, and the spread is shown. PostgreSQL is measured when
 RETICENT_BENCH_POSTGRES holds the address of an empty database.
 """
@@ -17,9 +17,11 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from functools import partial
+from operator import truediv
 from pathlib import Path
 
-from benchmarks.load import PLAN, batches, collector, empty, ndjson, packed, records, singles, this_round
+from benchmarks.load import PLAN, bare, batches, collector, ndjson, packed, records, singles, this_round
 from reticent.stores import RoundKey, open_store
 
 NDJSON, PACKED = "application/x-ndjson", "application/vnd.reticent.packed"
@@ -43,22 +45,19 @@ class Table:
 
 
 def single_reports(table: Table, folder: Path, runs: int, seconds: float) -> None:
-    """An empty handler against durable reports, turn by turn."""
-    with empty() as nothing, collector(f"sqlite:///{folder}/single.db") as durable:
+    """The bare collector against the real one, turn by turn, both durable."""
+    with bare(f"{folder}/bare.db") as measure, collector(f"sqlite:///{folder}/single.db") as durable:
         for connections in (64, 256):
-            idle: list[float] = []
-            kept: list[float] = []
+            rates: dict[str, list[float]] = {"bare collector": [], "durable single reports": []}
             for _ in range(runs):
-                idle.append(singles([nothing.port], connections, seconds))
-                kept.append(singles([durable.port], connections, seconds))
-            table.measure(f"empty handler, {connections} connections", "requests/s", runs, idle.pop)
-            table.measure(f"durable single reports, {connections} connections", "reports/s", runs, kept.pop)
-            ratio = table.rows[f"durable single reports, {connections} connections"]["best"]
-            table.measure(
-                f"ratio of the two, {connections} connections", "(target 0.5)", 1,
-                lambda ratio=ratio, connections=connections:  # type: ignore[misc]
-                ratio / table.rows[f"empty handler, {connections} connections"]["best"],
-            )  # fmt: skip
+                for rate, process in zip(rates.values(), (measure, durable), strict=True):
+                    rate.append(singles([process.port], connections, seconds))
+            best = [
+                table.measure(f"{name}, {connections} connections", "reports/s", runs, rate.pop)
+                for name, rate in rates.items()
+            ]
+            name = f"ratio of the two, {connections} connections"
+            table.measure(name, "(target 0.6)", 1, partial(truediv, best[1], best[0]))
 
 
 def batch_reports(table: Table, folder: Path, runs: int, scale: int) -> None:

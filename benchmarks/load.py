@@ -28,25 +28,6 @@ PLAN = Plan.load(PLAN_FILE)
 LUA = Path(__file__).with_name("post.lua")
 ROUND_BYTES = 8
 
-EMPTY = """
-import asyncio, uvicorn
-async def app(scope, receive, send):
-    if scope["type"] == "lifespan":
-        await receive(); await send({"type": "lifespan.startup.complete"})
-        await receive(); await send({"type": "lifespan.shutdown.complete"}); return
-    more = True
-    while more:
-        more = (await receive()).get("more_body", False)
-    await send({"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"0")]})
-    await send({"type": "http.response.body", "body": b""})
-from reticent.collector import Limits
-from reticent.collector import make_server
-import sys
-def started(host, port):
-    print(f"Listening on http://{host}:{port}", file=sys.stderr, flush=True)
-make_server(app, "127.0.0.1", 0, Limits(), started=started).run()
-"""
-
 
 class Process:
     """A server in a process of its own, and the port it listens on."""
@@ -86,9 +67,9 @@ class Process:
 
 
 @contextmanager
-def empty() -> Iterator[Process]:
-    """A handler that reads the body and says 202: what the server itself costs, the framework's way."""
-    process = Process(sys.executable, "-c", EMPTY)
+def bare(path: str) -> Iterator[Process]:
+    """The least that a collector can be, on a file of SQLite: see `benchmarks.bare`."""
+    process = Process(sys.executable, str(Path(__file__).with_name("bare.py")), path)
     try:
         yield process
     finally:

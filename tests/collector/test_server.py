@@ -260,15 +260,12 @@ def test_the_same_head_again_is_read_the_same(collector: Service) -> None:
     assert len(first) == len(second)
     assert in_turn(collector, posted(first), posted(second), posted(second)) == [202, 202, 202]
     assert in_turn(collector, posted(first), posted(b"x" * len(first)), posted(second)) == [202, 400, 202]
-    # A body that begins and a request that ends with line breaks: the same length, another place of the body.
+    other = posted(second).replace(b"application/json", b"application/jsom")
+    assert in_turn(collector, posted(first), other, posted(second)) == [202, 415, 202]
+    # A body that begins and a request that ends with line breaks. Another one of the same length ends with the
+    # beginning of the next: whoever takes the last bytes for the body reads something else.
     blank = b"\r\n\r\n"
-    tricky = posted(blank + first) + blank
-    hidden = posted(blank + first[:-4] + b"GET ") + b"/x H"
-    assert len(hidden) == len(tricky)
-    for request in (tricky, hidden, posted(blank + second) + blank):
-        assert (
-            in_turn(collector, posted(blank + first) + blank, request)[1:2] == in_turn(collector, request)[:1]
-        )
+    assert in_turn(collector, posted(blank + first) + blank, posted(blank + second) + b"GET ") == [202, 202]
 
 
 def test_two_requests_at_once_after_one_with_the_same_head(collector: Service) -> None:

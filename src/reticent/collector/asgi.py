@@ -30,6 +30,8 @@ class Exchange:
         """Whether the answer has begun."""
         self._is_over = False
         self._is_gone = False
+        self._is_read = False
+        """Whether the application has all of the body: what it hears next is that the client has gone."""
         self._is_last = False
         self._has_body = request.method != b"HEAD"
         self._is_chunked = False
@@ -84,20 +86,16 @@ class Exchange:
         if request.expects and not request.is_complete and not self.is_answered and not self._is_gone:
             request.expects = False
             self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        while not (self._is_gone or self._is_over or request.parts or self._is_read_through()):
+        while not (self._is_gone or self._is_over or request.parts):
+            if request.is_complete and not self._is_read:
+                break
             self.news.clear()
             await self.news.wait()
         if self._is_gone or self._is_over:
             return {"type": "http.disconnect"}
         body = self._connection.taken(request)
-        self._was_read_through = request.is_complete
+        self._is_read = request.is_complete
         return {"type": "http.request", "body": body, "more_body": not request.is_complete}
-
-    _was_read_through = False
-    """Whether the application has all of the body: it hears next that the client has gone."""
-
-    def _is_read_through(self) -> bool:
-        return self._request.is_complete and not self._was_read_through
 
     async def _send(self, message: Message) -> None:
         if self._is_gone:

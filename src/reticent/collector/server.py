@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import resource
 import signal
@@ -17,7 +18,7 @@ import uvloop
 
 from reticent.collector.asgi import Lifespan
 from reticent.collector.ingest import Limits
-from reticent.collector.log import log
+from reticent.collector.log import log, log_fault
 from reticent.collector.problems import ProblemError
 from reticent.collector.protocol import CollectorProtocol, Connections, response_of
 from reticent.errors import ParameterError
@@ -123,10 +124,12 @@ class Server:
         for family, address in dict.fromkeys((entry[0], entry[4][:2]) for entry in found):
             try:
                 listener = socket.create_server(address, family=family, backlog=4096)
-            except OSError:
-                if address == found[-1][4][:2] and not listeners:
-                    raise
-                continue
+            except OSError as error:
+                if error.errno == errno.EADDRNOTAVAIL and listeners:  # a machine without IPv6
+                    continue
+                for other in listeners:
+                    other.close()
+                raise
             listener.setblocking(False)
             listeners.append(listener)
         return listeners
@@ -170,8 +173,9 @@ class Server:
                 lambda: protocol, connection, ssl=self._tls, ssl_handshake_timeout=seconds
             )
         except (OSError, asyncio.CancelledError):  # the handshake failed, or took too long
-            self.connections.all.discard(protocol)
-            connection.close()
+            if protocol.transport is None:
+                self.connections.all.discard(protocol)
+                connection.close()
 
     async def _look_after(self) -> None:
         """Once a second, cut off clients that take too long."""
@@ -179,7 +183,10 @@ class Server:
             await asyncio.sleep(1)
             now = asyncio.get_running_loop().time()
             for connection in list(self.connections.all):
-                connection.cut_off_if_slow(now)
+                try:
+                    connection.cut_off_if_slow(now)
+                except Exception as error:  # the others are looked after all the same
+                    log_fault("internal-error", error)
 
     async def _drain(self) -> None:
         """Let what is under way come to its answer; what has arrived in part gets little time for the rest."""

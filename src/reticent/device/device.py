@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from reticent.device import process
 from reticent.device.faults import Faults, kind_of
-from reticent.device.threads import LONGEST_SLEEP, Sender, Writer
+from reticent.device.process import LONGEST_SLEEP, Sender, Writer
 from reticent.errors import ParameterError
 
 if TYPE_CHECKING:

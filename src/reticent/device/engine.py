@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import floor, inf
-from os import PathLike, urandom
-from pathlib import Path
+from os import PathLike, fspath, urandom
 from typing import TYPE_CHECKING
 
-from reticent.device import outbox, plans, totals, windows
+from reticent.device import ledger, outbox, plans, totals
 from reticent.device.backlog import Backlog
 from reticent.device.clamp import Value, taken
 from reticent.device.faults import Faults
@@ -55,7 +54,7 @@ class Engine:
         self.round_seconds = plan.round_seconds if plan else 0
         self.untracked = False
         """Whether DO_NOT_TRACK is set; the state file knows."""
-        self.state = StateFile(Path(path), self._identity if plan else None, self._opened, self._forked)
+        self.state = StateFile(fspath(path), self._identity if plan else None, self._opened, self._forked)
 
     def _identity(self) -> Identity:
         """What a state file is made for, if one has to be."""
@@ -159,7 +158,7 @@ class Engine:
             [(is_stale,)] = connection.execute(expired, (now,))
             [(oldest,)] = connection.execute("SELECT min(round) FROM totals")
             is_left = oldest is not None and oldest <= self._rounds.last_closed(connection, me, now)
-            is_free = plans.sample(connection) and windows.free_from(connection) <= now
+            is_free = plans.sample(connection) and ledger.free_from(connection) <= now
             if not (is_stale or is_left or is_free or self._rounds.due(connection, me, now)):
                 return
         with self._writing(durable=True, patience=2.0) as connection:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from math import floor, inf
 from typing import TYPE_CHECKING
 
-from reticent.device import ledger, outbox, plans, totals, windows
-from reticent.device.answers import answer
+from reticent.device import ledger, outbox, plans, totals
 from reticent.device.faults import Faults
 from reticent.device.plans import HeldPlans
 from reticent.device.prf import SecretDraws
@@ -85,6 +84,8 @@ class Rounds:
         if plan is None or draws is None:
             self._faults.add("plan-unreadable", plan is None)
             return None
+        from reticent.device.answers import answer
+
         report, visited = answer(draws, plan, number, totals.read(connection, number), self._segment)
         span, window = plan.round(number), plan.window_of(number)
         send_at = (
@@ -97,7 +98,7 @@ class Rounds:
             ledger.visit(connection, plan, me.epoch, visited)
         else:
             held = plans.for_round(connection, number)
-            windows.answer_in(connection, window, number, held.round_loss if held else inf)
+            ledger.answer_in(connection, window, number, held.round_loss if held else inf)
             ledger.seal(connection)
         return report
 
@@ -127,7 +128,11 @@ class Rounds:
     ) -> SecretDraws | None:
         """The draws of a round's window, if this is the round that is answered in it and none was yet."""
         window = plan.window_of(number)
-        if window is None or window.first <= me.silent_through or not windows.is_open(connection, window):
+        if (
+            window is None
+            or window.first <= me.silent_through
+            or not ledger.is_window_open(connection, window)
+        ):
             return None
         if plans.is_paused_in(connection, window.first, number, "DO_NOT_TRACK"):
             return None
@@ -157,13 +162,13 @@ class Rounds:
             room = self._held.policy.max_lifetime
             if (
                 window.first >= earliest
-                and window.start >= windows.free_from(connection)
+                and window.start >= ledger.free_from(connection)
                 and first is not None
                 and first.answers.window == plan.answers.window
                 and not plans.is_paused_in(connection, window.first, current, "DO_NOT_TRACK")
                 and (room is None or ledger.lifetime(connection, window=version.round_loss) <= room)
             ):
-                windows.hold(connection, window, me.round_seconds, version.round_loss)
+                ledger.hold_window(connection, window, me.round_seconds, version.round_loss)
                 ledger.seal(connection)
             number = window.first + window.rounds
 

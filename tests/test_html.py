@@ -183,7 +183,7 @@ def test_tables_have_a_caption_and_headers_a_scope(html: str) -> None:
 def test_a_plan_shows_what_is_asked_and_its_card() -> None:
     asked, card = Reader(Plan.load(ROOT / "examples/plan.toml")._repr_html_()).tables
     assert asked[0] == ["metric", "asks for", "range", "mechanism", "epsilon", "flip"]
-    assert asked[1][1:] == ["mean", "0 to 21,600 second", "one-bit-mean", "1", "0.2"]
+    assert asked[1][1:] == ["mean", "0 to 21,600 second", "one-bit-mean", "1.0", "0.2"]
     assert asked[1][0] == "editor_secondsSeconds with the editor in front"
     assert asked[3][1:4] == ["histogram, 32 buckets", "0 to 21,600 second", "hadamard-bit"]
     one = log((0.8 * exp(1) + 0.2) / (0.8 + 0.2 * exp(1)))  # one bit of randomized response, flipped
@@ -198,11 +198,17 @@ def test_a_plan_shows_what_is_asked_and_its_card() -> None:
     assert card[5] == ["whole plan", printed(3 * one), "3.0", "6.0", printed(3 * log(4)), printed(3 * year)]
 
 
+def test_a_plan_rounds_epsilon_up() -> None:
+    html = Plan("p", 1, 3600, 3600, (Metric("m", OneBitMean("0.12341", 1)),))._repr_html_()
+    assert ">0.1235<" in html
+    assert "0.1234<" not in html
+
+
 def test_a_plan_names_steps_widths_and_fractions() -> None:
     fine = Metric("a", OneBitMean(2, "0.5", "0.1"), unit="second")
     bits = Metric("b", DBitFlip("0.5", Buckets.even(24, 8), 2, "paper"))
     ((_, mean, histogram), card) = Reader(Plan("p", 3, 90, 0, (fine, bits))._repr_html_()).tables
-    assert mean == ["a", "mean, 5 steps", "0 to 0.5 second", "one-bit-mean", "2", "0"]
+    assert mean == ["a", "mean, 5 steps", "0 to 0.5 second", "one-bit-mean", "2.0", "0"]
     assert histogram == ["b", "histogram, 8 buckets", "0 to 24", "d-bit-flip, 2 bits, paper", "0.5", "0"]
     assert card[1][4:] == ["infinite", "infinite"]  # without flips, nothing hides when a device changes
 

@@ -25,6 +25,6 @@ def memos(scheme: DBitFlip | HadamardBit, devices: int, seed: int) -> tuple[NDAr
     lows, bits = [int(low) for low in scheme.buckets.edges[:-1]], 1 << np.arange(scheme.bits)
     answers = [fleet.bits("bucket", 0, np.full(devices, low)) @ bits for low in lows]
     cohorts = [report.cohort or 0 for report in fleet.reports(0, {})]
-    about = [scheme.window(each) if isinstance(scheme, DBitFlip) else [scheme.row(each)] for each in cohorts]
+    about = [scheme.rows_of(cohort) for cohort in cohorts]
     likely_ones = scheme.probability_of_one(np.arange(len(lows))[:, None], np.array(about)[:, None]) > 0.5
     return np.stack(answers, axis=1), likely_ones @ bits

@@ -243,7 +243,9 @@ class Results:
             over = first == end or self.clock() >= version.round(end).closes + SETTLED_SECONDS
             sealed = over and all(_state(info) == "sealed" for info in rounds)
             periods.append(Period(version, first, end, "sealed" if sealed else "open", tuple(rounds)))
-        return sorted(periods, key=lambda period: (-period.last, -period.plan.version))[:last]
+        return sorted(
+            periods, key=lambda period: (-period.plan.round(period.last).end, -period.plan.version)
+        )[:last]
 
     def estimates(
         self,

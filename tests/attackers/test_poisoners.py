@@ -94,7 +94,7 @@ def honest(plan: Plan, number: int, bucket: int) -> list[Report]:
 def gathering(plan: Plan) -> list[int]:
     """The cohorts of devices that are asked about the target, at the first place of their window."""
     mechanism = plan.by_name["windows"].mechanism
-    return [cohort for cohort in range(256) if mechanism.window(cohort)[0] == TARGET]  # type: ignore[union-attr]
+    return [cohort for cohort in range(256) if mechanism.rows_of(cohort)[0] == TARGET]
 
 
 def liars(plan: Plan, like: list[Report], up: bool) -> list[Report]:
@@ -104,7 +104,7 @@ def liars(plan: Plan, like: list[Report], up: bool) -> list[Report]:
     made = []
     for place in range(LIARS):
         cohort = cohorts[place % len(cohorts)]
-        agrees = (hadamard_sign(rows.row(cohort), TARGET + 1) > 0) == up  # type: ignore[union-attr]
+        agrees = (hadamard_sign(rows.rows_of(cohort)[0], TARGET + 1) > 0) == up
         bits = [int(up), int(agrees), int(up), 0]
         made.append(replace(like[0], id=place.to_bytes(16, "big"), cohort=cohort, bits=pack_bits(bits)))
     return made
@@ -267,7 +267,7 @@ def test_lazy_liars_who_all_claim_one_cohort_are_seen_in_the_rows_too(
     """Nothing is won by it: whoever gathers on a row, or forgets to draw one, tells on itself."""
     clean = collected(False)
     rows = clean.plan.by_name["rows"]
-    (row,) = {rows.mechanism.row(cohort) for cohort in (17,)}  # type: ignore[union-attr]
+    (row,) = {rows.mechanism.rows_of(cohort)[0] for cohort in (17,)}
     reports = [*clean.counts["rows"].reports]
     reports[row] += 300
     found = balance(rows, replace(clean.counts["rows"], reports=tuple(reports)))

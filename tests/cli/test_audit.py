@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -72,6 +73,24 @@ def test_a_sound_plan_ends_with_0_and_a_picture(path: Path, tmp_path: Path) -> N
     assert "0.5695" in result.output  # 0.56944, rounded up
     assert "once in a million" in result.output
     assert {file.name for file in (tmp_path / "out").iterdir()} == {"audit.png", "audit.svg"}
+
+
+def test_no_figure_is_printed_on_the_wrong_side_of_itself(path: Path) -> None:
+    """Claims and the power are rounded up, bounds down: the same run as numbers and as text."""
+    arguments = (path, *SMALL, "--rounds", 2, "--seed", 1)
+    shown, answer = run(*arguments).output, json.loads(run(*arguments, "--json").stdout)
+    rows = {line.split("  ")[0]: line.split() for line in shown[shown.index("black box") :].splitlines()}
+    for attack in answer["attacks"]:
+        if "Device" not in attack["what"]:  # whole devices draw their own secrets
+            name = f"{attack['subject']}: {attack['what']}"
+            claim, lower = float(rows[name][len(name.split())]), float(rows[name][-3])
+            assert attack["claim"] * (1 - 1e-14) <= claim <= attack["claim"] + 1e-3
+            assert attack["lower"] - 1e-4 <= lower <= attack["lower"]
+    [excess] = re.findall(r"its claim; ([0-9.]+) % too much", shown)
+    assert answer["notices"] <= float(excess) / 100 <= answer["notices"] + 1.001e-3
+    for what, share in answer["faults"].items():
+        [part] = re.findall(rf"{what} +(\S+)", shown)
+        assert (part == "needs") if share is None else (share <= float(part) / 100 + 1e-12)
 
 
 def test_a_program_that_breaks_a_promise_ends_with_3(path: Path, tmp_path: Path) -> None:

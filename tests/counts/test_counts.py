@@ -134,8 +134,7 @@ def by_hand(reports: list[Report], plan: Plan) -> dict[str, Counts]:
             size = len(mechanism.buckets) if isinstance(mechanism, DBitFlip) else mechanism.size
             told, ones = [0] * size, [0] * size
             for each in reports:
-                hadamard = isinstance(mechanism, HadamardBit)
-                rows = [mechanism.row(each.cohort)] if hadamard else mechanism.window(each.cohort)
+                rows = mechanism.rows_of(each.cohort)
                 for position, row in enumerate(rows):
                     told[row] += 1
                     ones[row] += each.bit(place + position)

@@ -133,9 +133,9 @@ def test_a_tooltip_says_what_is_under_the_pointer(visit: Any, world: Any) -> Non
     page = visitor.go(f"{METRIC}/editor_seconds?by=os")
     hits = page.query_selector_all(".chart.wide.series .hit")
     hits[3].hover()
-    said = page.inner_text("#tip").split("\n")
-    assert said[0].endswith("UTC")
-    assert sorted(line.partition(":")[0] for line in said[1:]) == ["linux", "macos", "windows"]
+    lines = page.inner_text("#tip").split("\n")
+    assert lines[0].endswith("UTC")
+    assert sorted(line.partition(":")[0] for line in lines[1:]) == ["linux", "macos", "windows"]
     page.uncheck("input[value=macos]")
     hits[4].hover()
     assert "macos" not in page.inner_text("#tip")

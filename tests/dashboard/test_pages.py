@@ -441,7 +441,9 @@ def test_a_sampled_plan_is_shown_per_window_and_rounds_can_be_had(make_world: Ca
     overview = world.get("/").text
     assert "mean, 2 windows" in overview
     assert "spread, latest window" in overview
-    assert "A window" in world.get("/plans/small").text
+    plan = world.get("/plans/small").text
+    assert "A window" in plan
+    assert "Of 80 devices" in plan, "those of a window, not of a round"
 
 
 @pytest.mark.parametrize(("epsilon", "shown"), [("0.12341", "0.1235"), ("1.00001", "1.001"), ("2", "2.0")])

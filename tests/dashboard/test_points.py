@@ -39,11 +39,11 @@ def test_sealed_rounds_are_estimated_once_and_open_ones_each_time(
     fleet = SdkFleet(world.plan, 40, seed=3)
     for number in (now - 3, now - 2, now - 1):
         world.answer(fleet, number, {"minutes": [100] * 40}, seal=number < now - 1)
-    asked: list[int] = []
+    estimated: list[int] = []
     results = world.results.results
 
     def watched(period: Period, *rest: Any) -> Any:
-        asked.append(period.first)
+        estimated.append(period.first)
         return results(period, *rest)
 
     monkeypatch.setattr(world.results, "results", watched)
@@ -51,7 +51,7 @@ def test_sealed_rounds_are_estimated_once_and_open_ones_each_time(
     first = world.get(path).json()
     assert world.get(path).json() == first
     assert world.get(f"{path}?confidence=99").json() != first, "another confidence is another estimate"
-    assert asked == [now - 1, now - 2, now - 3, now - 1, now - 1, now - 2, now - 3]
+    assert estimated == [now - 1, now - 2, now - 3, now - 1, now - 1, now - 2, now - 3]
 
     world.store.seal(RoundKey("app-usage", 1, now - 1))
     after = world.get(path).json()["series"][0]["points"][0]
@@ -197,7 +197,7 @@ def test_the_pages_point_at_the_newest_uneven_round(make_world: Callable[..., Wo
         assert UNEVEN in answer.text
         assert "leave no trace" in answer.text
     twin = world.get(f"{METRIC}/starts.json").json()["histogram"]["balance"]
-    window = world.plan.by_name["starts"].mechanism.window(3)
+    window = world.plan.by_name["starts"].mechanism.rows_of(3)
     assert {row["row"] for row in twin["over"]} == set(window)
     assert UNEVEN not in world.get(f"{METRIC}/editor_seconds").text, "a mean cannot show it"
 

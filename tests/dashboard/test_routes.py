@@ -13,7 +13,7 @@ from reticent.lab.fleet import SdkFleet
 
 @pytest.mark.parametrize("suffix", ["", ".json"])
 @pytest.mark.parametrize(
-    ("path", "status", "said"),
+    ("path", "status", "message"),
     [
         ("/plans/nope", 404, "no plan called"),
         ("/plans/app-usage/metrics/nope", 404, "no metric called"),
@@ -33,12 +33,12 @@ from reticent.lab.fleet import SdkFleet
     ],
 )
 def test_what_is_not_there_is_said_in_words(
-    world: Any, path: str, status: int, said: str, suffix: str
+    world: Any, path: str, status: int, message: str, suffix: str
 ) -> None:
     place, mark, query = path.partition("?")
     answer = world.get(f"{place}{suffix}{mark}{query}")
     assert answer.status == status
-    assert said in answer.text
+    assert message in answer.text
     if suffix:
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json()["status"] == status
@@ -78,11 +78,11 @@ def test_the_log_says_where_a_page_failed_and_not_what_was_in_it(
     monkeypatch.setattr("reticent.collector.log.quiet", False)
     capsys.readouterr()
     assert [world.get(path).status for path in ("/", "/")] == [500, 503]
-    said = capsys.readouterr().err
-    internal, store = (json.loads(line) for line in said.splitlines())
+    logged = capsys.readouterr().err
+    internal, store = (json.loads(line) for line in logged.splitlines())
     assert (internal["event"], internal["kind"]) == ("internal-error", "KeyError")
     assert re.fullmatch(r"reticent/results\.py:\d+", internal["at"])
-    assert "what was asked" not in said
+    assert "what was asked" not in logged
     assert (store["event"], store["reason"]) == ("store-failed", "the disk is full")
 
 

@@ -76,7 +76,7 @@ def by_hand(plan: Plan, draws: SecretDraws, number: int, values: dict[str, int])
             memo = draws.memo(metric, int(cell))
         elif isinstance(mechanism, DBitFlip):
             bucket = min(value * 32 // 21_600, 31)
-            window = mechanism.window(draws.cohort())
+            window = mechanism.rows_of(draws.cohort())
             thresholds = [high if bucket == asked else low for asked in window]
             memo = draws.memo(metric, window.index(bucket) if bucket in window else 4)
         else:

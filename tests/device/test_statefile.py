@@ -109,6 +109,9 @@ READABLE = {"a table is missing"}
 """After which the row that sums up what was held can still be read."""
 
 
+READABLE_CHOICE = {"a table is missing", "no row", "a short secret", "a secret of zeros", "a secret of text"}
+
+
 @pytest.mark.parametrize("how", DAMAGE)
 def test_a_broken_file_is_quarantined_and_never_redrawn_in_silence(
     how: str, device_of: Make, state: Path, clock: ManualClock, plan: Plan
@@ -126,6 +129,10 @@ def test_a_broken_file_is_quarantined_and_never_redrawn_in_silence(
     transport = RecordingTransport()
     device = device_of(transport=transport)
     assert "state.db.quarantined-1" in names(state.parent)
+    assert device.consent == ("granted" if how in READABLE_CHOICE else "unset"), (
+        "a choice that is lost is asked again"
+    )
+    assert device.set_consent("granted")
     status, receipt = device.status(), device.receipt()
     assert status.epoch == 1
     assert status.notes["state-lost"] == 1
@@ -152,6 +159,7 @@ def test_each_quarantine_is_another_epoch(device_of: Make, state: Path, clock: M
         device_of().close()
         become_a_diary(state)
         device = device_of()
+        assert device.set_consent("granted")
         assert device.status().epoch == epoch
         assert {entry.epoch for entry in device.receipt().losses} == {epoch - 1, epoch}
         device.close()
@@ -197,6 +205,7 @@ def test_what_cannot_be_read_is_counted_as_all_that_the_policy_allowed(
     device_of(policy=policy).close()
     become_a_diary(state)
     device = device_of(policy=policy)
+    assert device.set_consent("granted")
     assert device.receipt().total_lifetime == device.receipt().total_loss == 30
     assert "what it held is unknown, so all that the policy allowed is counted" in str(device.receipt())
     [reason] = device.status().refused

@@ -189,6 +189,7 @@ def test_no_window_is_answered_that_began_before_a_new_secret(
         if number % 9 == 0:
             act(device, state)
             device = device_of(plan)
+            assert device.set_consent("granted")
             window = plan.window_of(device.current_round)
             assert window is not None
             spoiled.add(window.start)
@@ -370,3 +371,18 @@ def test_sampled_answers_ask_for_no_new_memory(device_of: Make, clock: ManualClo
     changed = Plan.from_toml(plan_of("7d", version=2).text.replace("epsilon = 1.0", "epsilon = 0.5"))
     status = device_of(changed, policy=Policy()).status()
     assert (status.refused, status.version) == ((), 2)
+
+
+def test_a_window_whose_report_is_lost_is_not_answered_again(
+    device_of: Make, clock: ManualClock, state: Path, plan: Plan
+) -> None:
+    """Its values are gone, so that a second report would have the id of the first and other bits."""
+    device = device_of(plan)
+    while not (reports := live(device, clock, 1)):
+        pass
+    with closing(sqlite3.connect(state)) as connection, connection:
+        connection.execute("DELETE FROM reports")
+    before = device.status().notes
+    assert device.report(reports[0].round) is None
+    device.flush()
+    assert device.status().notes == before  # nothing went wrong either: later rounds are answered

@@ -114,7 +114,7 @@ def test_do_not_track_leaves_no_trace(
         device.add("editor_seconds", 5)
         assert device.report(HERE) is None
         assert device.flush() == 0
-        assert device.status().do_not_track
+        assert device.status().silenced_by == ("DO_NOT_TRACK",)
         assert "DO_NOT_TRACK" in device.receipt().problem
         assert not device.pause()
     assert not state.exists()
@@ -158,7 +158,7 @@ def test_do_not_track_and_a_pause_end_on_their_own(
     monkeypatch.delenv("DO_NOT_TRACK")
     device = device_of()
     assert device.status().paused
-    assert not device.status().do_not_track
+    assert device.status().silenced_by == ()
     device.resume()
     clock.advance(2 * 21_600)
     assert device.report() is not None
@@ -192,4 +192,4 @@ def test_do_not_track_set_later_counts_too(device_of: Make, monkeypatch: pytest.
     device = device_of()
     monkeypatch.setenv("DO_NOT_TRACK", "1")
     assert device.report(HERE) is None
-    assert device.status().do_not_track
+    assert device.status().silenced_by == ("DO_NOT_TRACK",)

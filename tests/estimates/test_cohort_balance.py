@@ -109,11 +109,11 @@ def test_honest_fleets_set_it_off_as_seldom_as_it_says(metric: Metric, devices: 
 
 @pytest.mark.parametrize("metric", [WINDOWS, UNEVEN_WINDOWS])
 def test_shares_are_those_of_the_cohorts(metric: Metric) -> None:
-    asked = [0] * len(shares_of_rows(metric))
+    cohorts = [0] * len(shares_of_rows(metric))
     for cohort in range(COHORTS):
-        for bucket in metric.mechanism.window(cohort):  # type: ignore[union-attr]
-            asked[bucket] += 1
-    assert shares_of_rows(metric) == tuple(count / COHORTS for count in asked)
+        for bucket in metric.mechanism.rows_of(cohort):
+            cohorts[bucket] += 1
+    assert shares_of_rows(metric) == tuple(count / COHORTS for count in cohorts)
     assert len(set(shares_of_rows(UNEVEN_WINDOWS))) > 1, (
         "256 is no multiple of 9: shares differ, and are right"
     )
@@ -173,7 +173,7 @@ def test_broken_draws_are_seen_where_they_matter(draw: Any, seen: set[str]) -> N
 def test_the_pushed_rows_are_named_and_so_are_those_that_lack() -> None:
     counts = made_up(iter([*range(256)] * 8 + [0] * 400))
     against_chance = _of(WINDOWS, counts["windows"])
-    pushed = WINDOWS.mechanism.window(0)  # type: ignore[union-attr]
+    pushed = WINDOWS.mechanism.rows_of(0)
     assert {row.row for row in against_chance.over} == set(pushed)
     assert all(row.reports == 512 + 400 and row.expected == 612.0 for row in against_chance.over)
     assert against_chance.under == (), (
@@ -221,7 +221,7 @@ def seen(metric: Metric, devices: int, liars: int) -> bool:
     """Whether liars who gather on one window set off the alarm, were all other counts as expected."""
     mechanism = metric.mechanism
     assert isinstance(mechanism, DBitFlip)
-    window = mechanism.window(0)
+    window = mechanism.rows_of(0)
     counts = [
         round((devices - liars) * share) + (liars if bucket in window else 0)
         for bucket, share in enumerate(shares_of_rows(metric))

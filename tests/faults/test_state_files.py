@@ -78,6 +78,7 @@ def opened(original: Original, content: bytes, folder: Path) -> str:
         assert state.read_bytes() == content
         return "left alone"
     with closing(device):
+        assert device.set_consent("granted"), "asked again, where the choice could not be read"
         secret, epoch = identity(state)
         aside = folder / f"state.quarantined-{epoch}"
         if not aside.exists():

@@ -156,7 +156,7 @@ def _tallied(records: Any, plan: Plan) -> dict[Any, Any]:
         for place, tag in enumerate(plan.segments[1].tags):
             chosen = records[(records[:, 17] == os_place) & (records[:, 18] == place)]
             cohorts = chosen[:, 16].tolist()
-            rows = np.array([metric.mechanism.row(cohort) for cohort in cohorts])  # type: ignore[union-attr]
+            rows = np.array([metric.mechanism.rows_of(cohort)[0] for cohort in cohorts])
             reports = np.bincount(rows, minlength=size)
             ones = np.bincount(rows[chosen[:, 19] >= 128], minlength=size)
             expected[(os_tag, tag), metric.name] = tuple(reports.tolist()), tuple(ones.tolist())

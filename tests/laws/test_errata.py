@@ -47,7 +47,7 @@ def test_e16_a_top_cell_above_the_range_would_break_privacy():
 def test_e20_how_many_buckets_share_a_response(epsilon, sharers):
     """Expected others that answer as a sampled bucket typically does: not Ω(k/2^d) once ε is large."""
     mechanism = DBitFlip(epsilon, Buckets.even(32, 32), 4, "paper")
-    asked = mechanism.window(0)
+    asked = mechanism.rows_of(0)
     typical = [one > SCALE // 2 for one in mechanism.thresholds(asked[0], 0)]
     others = [bucket for bucket in range(32) if bucket not in asked]
     expected = sum(

@@ -40,7 +40,7 @@ def test_a_claim_slightly_too_small_is_refused(enumeration, attains):
 )
 def test_d_bit_flip(enumeration, attains, buckets, width, variant, flip):
     mechanism = DBitFlip(1, Buckets.even(buckets, buckets), width, variant)
-    for cohort in {mechanism.window(cohort): cohort for cohort in range(256)}.values():
+    for cohort in {mechanism.rows_of(cohort): cohort for cohort in range(256)}.values():
         laws = [enumeration.of_values(mechanism, flip, [value], cohort) for value in range(buckets)]
         assert attains(enumeration.worst(permutations(laws, 2)), loss_per_round(mechanism, flip))
 

@@ -48,7 +48,7 @@ def test_what_a_device_compares_with_is_its_probability(buckets, data):
     bucket = data.draw(st.integers(0, buckets - 1))
     thresholds = mechanism.thresholds(mechanism.memo_class(bucket, 0, cohort), cohort)
     assert len(thresholds) == mechanism.bits == width
-    for asked, threshold in zip(mechanism.window(cohort), thresholds, strict=True):
+    for asked, threshold in zip(mechanism.rows_of(cohort), thresholds, strict=True):
         assert threshold == (mechanism.response.high if asked == bucket else mechanism.response.low)
         assert mechanism.probability_of_one(bucket, asked) == pytest.approx(threshold / SCALE, abs=1e-15)
 
@@ -81,7 +81,7 @@ def test_tight_remembers_one_response_per_class():
     mechanism = of(32, 4)
     assert mechanism.classes == 5
     for cohort in range(COHORTS):
-        window = mechanism.window(cohort)
+        window = mechanism.rows_of(cohort)
         classes = [mechanism.memo_class(bucket, 0, cohort) for bucket in range(32)]
         assert [classes[bucket] for bucket in window] == [0, 1, 2, 3]
         assert {classes[bucket] for bucket in range(32) if bucket not in window} == {4}
@@ -98,7 +98,7 @@ def test_with_every_bucket_asked_the_variants_agree_and_need_no_cohort():
     for mechanism in (tight, paper):
         assert not mechanism.uses_cohort
         assert mechanism.classes == 6
-        assert mechanism.window(0) == mechanism.window(99) == tuple(range(6))
+        assert mechanism.rows_of(0) == mechanism.rows_of(99) == tuple(range(6))
         assert mechanism.coverage == (1.0,) * 6
     assert [tight.thresholds(c, 0) for c in range(6)] == [paper.thresholds(c, 99) for c in range(6)]
 
@@ -107,7 +107,7 @@ def test_with_every_bucket_asked_the_variants_agree_and_need_no_cohort():
 def test_erratum_20_few_buckets_share_a_response_at_large_epsilon(epsilon, sharers):
     """Buckets not asked about that draw exactly the likeliest response of a bucket that is: k = 32, d = 4."""
     mechanism = of(32, 4, "paper", epsilon)
-    window = mechanism.window(0)
+    window = mechanism.rows_of(0)
     likeliest = (1, 0, 0, 0)
     own = chance(mechanism.thresholds(window[0], 0), likeliest)
     assert all(own >= chance(mechanism.thresholds(window[0], 0), z) for z in product((0, 1), repeat=4))
@@ -133,7 +133,7 @@ def test_calibration():
 def test_coverage_depends_on_the_label_only_through_the_shuffle():
     one, other = of(24, 5, label="a"), of(24, 5, label="b")
     assert sorted(one.coverage) == sorted(other.coverage)
-    assert one.window(0) != other.window(0)
+    assert one.rows_of(0) != other.rows_of(0)
 
 
 def test_it_is_a_mechanism():

@@ -58,7 +58,7 @@ def test_what_a_device_compares_with_is_its_probability(mechanism, cohort, data)
     (threshold,) = mechanism.thresholds(memo_class, cohort)
     side = SYLVESTER[cohort % mechanism.size, bucket + 1]
     assert threshold == (mechanism.response.high if side == 1 else mechanism.response.low)
-    assert mechanism.probability_of_one(bucket, mechanism.row(cohort)) == pytest.approx(
+    assert mechanism.probability_of_one(bucket, mechanism.rows_of(cohort)[0]) == pytest.approx(
         threshold / SCALE, abs=1e-15
     )
 

@@ -172,8 +172,8 @@ def test_a_device_that_waits_by_its_values_is_caught(
 
     plain = outbox.put
 
-    def hasty(connection: Any, report: Any, epoch: int, send_at: float, closes: int, *, told: bool) -> None:
-        plain(connection, report, epoch, send_at + sum(report.bits), closes, told=told)
+    def hasty(connection: Any, report: Any, epoch: int, send_at: float, *rest: Any, **more: Any) -> None:
+        plain(connection, report, epoch, send_at + sum(report.bits), *rest, **more)
 
     monkeypatch.setattr(outbox, "put", hasty)
     first, second = (

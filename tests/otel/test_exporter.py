@@ -106,7 +106,7 @@ def test_do_not_track(
 ) -> None:
     if from_the_start:
         monkeypatch.setenv("DO_NOT_TRACK", "1")
-    with program(names={"a": "anything"} if from_the_start else None) as it:
+    with program() as it:
         monkeypatch.setenv("DO_NOT_TRACK", "1")
         it.meter.create_counter("files.saved").add(5)
         assert it.exporter.export(collected(it)) is SUCCESS

@@ -64,7 +64,7 @@ def _windows(
     low, high = _chances(metric)
     windows: dict[tuple[int, ...], int] = {}
     for cohort in range(256):
-        window = mechanism.window(cohort)
+        window = mechanism.rows_of(cohort)
         windows[window] = windows.get(window, 0) + 1
     weights = np.array([*windows.values()]) / 256
     covers = np.array([[bucket in window for window in windows] for bucket in range(len(devices))])

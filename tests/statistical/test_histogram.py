@@ -220,7 +220,7 @@ def test_covariances_of_d_bit_flip_exactly(width: int, gamma: object) -> None:
     mechanism = DBitFlip(1, Buckets.even(24, 5), width, label="plan/h")
     channel = flip.channel(mechanism.response)
     shares = [Fraction(part, 20) for part in (12, 4, 2, 1, 1)]
-    windows = [mechanism.window(cohort) for cohort in range(256)]
+    windows = [mechanism.rows_of(cohort) for cohort in range(256)]
     asked = [Fraction(sum(v in window for window in windows), 256) for v in range(5)]
 
     def left(v: int, value: int) -> Fraction:

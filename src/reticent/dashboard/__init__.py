@@ -13,7 +13,7 @@ try:
 except ImportError as missing:
     raise MissingExtraError("collector", (missing.name or "jinja2").partition(".")[0]) from missing
 
+from reticent.dashboard.endpoints import routes
 from reticent.dashboard.pages import assets, login_page
-from reticent.dashboard.routes import routes
 
 __all__ = ["assets", "login_page", "routes"]

@@ -24,7 +24,8 @@ from reticent import imported_when_used
 if TYPE_CHECKING:
     from reticent.device.answers import Answer, answer
     from reticent.device.clamp import clamped, in_range
-    from reticent.device.device import Consent, Device
+    from reticent.device.consent import Consent
+    from reticent.device.device import Device
     from reticent.device.ledger import Entry, Epoch
     from reticent.device.policy import Policy
     from reticent.device.prf import Draws, SecretDraws
@@ -61,7 +62,8 @@ __getattr__ = imported_when_used(
     {
         "answers": "Answer answer",
         "clamp": "clamped in_range",
-        "device": "Consent Device",
+        "consent": "Consent",
+        "device": "Device",
         "ledger": "Entry Epoch",
         "policy": "Policy",
         "prf": "Draws SecretDraws",

@@ -6,16 +6,19 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from math import floor
 from threading import Thread
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 from reticent.device import process
+from reticent.device.consent import CONSENTS, records
 from reticent.device.faults import Faults, kind_of
 from reticent.device.process import LONGEST_SLEEP, Sender, Writer
 from reticent.errors import ParameterError
 
 if TYPE_CHECKING:
     from reticent.device.clamp import Value
+    from reticent.device.consent import Consent
     from reticent.device.engine import Engine
     from reticent.device.policy import Policy
     from reticent.device.receipt import Receipt, Status
@@ -23,11 +26,6 @@ if TYPE_CHECKING:
     from reticent.device.transport import Transport
     from reticent.plan import Plan
     from reticent.reports import Report
-
-Consent = Literal["unset", "granted", "denied", "local"]
-"""Whether the person lets a device report: not asked yet, yes, no, or collect and show without sending."""
-
-CONSENTS: tuple[Consent, ...] = get_args(Consent)
 
 _LONGEST_CLOSE = 2.0
 """How long `close` and the end of the program wait for a locked file, s."""
@@ -68,6 +66,7 @@ class Device:
         state: str | os.PathLike[str],
         *,
         consent: Consent = "unset",
+        ask_again: bool = True,
         endpoint: str | None = None,
         key: str | None = None,
         segment: Mapping[str, object] | None = None,
@@ -85,7 +84,7 @@ class Device:
             from reticent.device.transport import HttpTransport
 
             transport = HttpTransport(endpoint, key)
-        self._set_up(asked, state, segment or {}, policy, clock, transport, consent)
+        self._set_up(asked, state, segment or {}, policy, clock, transport, consent, ask_again)
 
     @classmethod
     def open(cls, state: str | os.PathLike[str], *, clock: Callable[[], float] = time.time) -> Device:
@@ -99,7 +98,7 @@ class Device:
         device = cls.__new__(cls)
         # Where the program runs may not be where somebody looks at its file; the file knows what silences it.
         elsewhere = Policy(silent_in_ci=False, silent_in_containers=False)
-        device._set_up(None, state, {}, elsewhere, clock, None, "unset")
+        device._set_up(None, state, {}, elsewhere, clock, None, None, True)
         return device
 
     def _set_up(
@@ -110,11 +109,13 @@ class Device:
         policy: Policy | None,
         clock: Callable[[], float],
         transport: Transport | None,
-        consent: Consent,
+        consent: Consent | None,
+        ask_again: bool,
     ) -> None:
         from reticent.device.policy import Policy
 
         self._name = plan.name if plan else ""
+        self._plan, self._state, self._default = plan, state, consent
         self._policy = policy or Policy()
         self._clock = clock
         self._faults = Faults()
@@ -124,13 +125,21 @@ class Device:
         self._closed = False
         self._is_opened = plan is None
         self._start_over()
-        if plan is None or (consent in ("granted", "local") and not self._is_silenced()):
+        self._settings = segment, self._policy, clock, self._faults, consent, ask_again
+        silenced_by = self._policy.silenced_by()
+        if plan is None or not silenced_by:
+            self._find_engine(makes=consent in ("granted", "local"))
+        else:
+            _tell_rules(state, clock, silenced_by)
+
+    def _find_engine(self, *, makes: bool) -> Engine | None:
+        """The engine. Without consent there is none, and no file, until a file is there or is to be made."""
+        if self._engine is None and (makes or self._plan is None or os.path.exists(self._state)):
             from reticent.device.engine import Engine
 
-            self._engine = Engine(plan, state, segment, policy, clock, self._faults)
+            self._engine = Engine(self._plan, self._state, *self._settings)
             process.watch(self)
-        elif self._is_silenced():
-            _tell_do_not_track(state, clock)
+        return self._engine
 
     def __repr__(self) -> str:
         return f"Device(plan={self._name!r})"
@@ -138,13 +147,15 @@ class Device:
     @property
     def plan(self) -> Plan | None:
         """The plan this device was made with; from a state file alone, the newest plan in it."""
-        return self._engine.plans.newest if self._engine else None
+        return self._engine.plans.newest if self._engine else self._plan
 
     @property
     def current_round(self) -> int:
-        """The number of the round under way; -1 when the device is switched off by DO_NOT_TRACK."""
+        """The number of the round under way; -1 when the clock fails."""
         with self._faults:
-            return self._engine.current_round if self._engine else -1
+            if self._engine is not None:
+                return self._engine.current_round
+            return floor(self._clock() / self._plan.round_seconds) if self._plan else -1
         return -1
 
     # Values
@@ -173,14 +184,14 @@ class Device:
         """In memory only, and without a lock to wait for: the host may be in a signal handler."""
         engine = self._engine
         try:
-            if engine is None or not engine.plans.answers:
+            if engine is None or not engine.plans.answers or not records(engine.consent):
                 return
             if self._closed:
                 self._faults.add("closed")
                 return
-            if not engine.untracked:
+            if not engine.silenced_by:
                 engine.record(metric, amount, number, mode)
-            elif self._is_silenced():
+            elif self._policy.silenced_by():
                 return
             self._writer.wake()
         except Exception as error:
@@ -241,6 +252,7 @@ class Device:
         failed just now.
         """
         with self._faults:
+            self._look()
             engine = self._answering_engine()
             if engine is not None:
                 return engine.report(round)
@@ -270,7 +282,44 @@ class Device:
             worker.join(max(0.0, deadline - time.monotonic()))
         return sum(accepted)
 
-    # The person's wishes
+    # The person's choice
+
+    @property
+    def consent(self) -> Consent:
+        """Whether the person lets this device report: unset, granted, denied or local."""
+        with self._faults:
+            if not self._closed and self._look() is not None and self._engine is not None:
+                return self._engine.look()
+        return self._engine.consent if self._engine else self._default or "unset"
+
+    def set_consent(self, choice: Consent) -> bool:
+        """
+        Keep what the person chose; returns whether it is on the disk and holds.
+
+        It wins over the `consent` that the program was started with, in every process on this state file. After
+        "denied" nothing leaves any more: a report that is on its way is waited for, 12 s at most, and where
+        that is not enough False is returned, with the choice kept. What was not sent is wiped by "denied" and
+        "unset"; answers that were given under "local" are never sent.
+        """
+        with self._faults:
+            if choice not in CONSENTS or self._closed:
+                return False
+            engine = self._find_engine(makes=True)
+            if engine is not None:
+                engine.keep_rules(self._policy.silenced_by())
+                done = engine.set_consent(choice)
+                self._keep_running()
+                return done
+        return False
+
+    def _look(self) -> Engine | None:
+        """The engine, after a look at what another process may have chosen in the file."""
+        engine = None if self._closed else self._engine
+        if engine is None and not self._closed and not self._policy.silenced_by():
+            engine = self._find_engine(makes=False)
+        if engine is not None:
+            engine.look()
+        return engine
 
     def pause(self) -> bool:
         """
@@ -318,10 +367,11 @@ class Device:
         with self._faults:
             if self._engine is not None and not self._closed:
                 sends = None if self._is_opened else self._transport is not None
-                return self._engine.status(do_not_track=self._is_silenced(), sends=sends)
+                return self._engine.status(self._policy.silenced_by(), sends)
         return Status(
             self._name,
-            do_not_track=self._is_silenced(),
+            silenced_by=self._policy.silenced_by(),
+            consent=self._engine.consent if self._engine else self._default or "unset",
             refused=self._engine.plans.refused if self._engine else (),
             answers=self._engine is not None and self._engine.plans.answers,
             current_round=self.current_round,
@@ -335,7 +385,10 @@ class Device:
             return "the device is closed, and has values that it could not write: the state file is locked"
         if self._closed:
             return "the device is closed"
-        return "the state file cannot be read" if self._engine else "the state file is not read: see status()"
+        if self._engine is None:
+            why = ", ".join(self._policy.silenced_by()) or f"consent is {self._default}"
+            return f"nothing is kept, and no state file is read: {why}"
+        return "the state file cannot be read"
 
     # Life
 
@@ -395,18 +448,14 @@ class Device:
         """Called by `process`."""
         self.save(_LONGEST_CLOSE)
 
-    def _is_silenced(self) -> bool:
-        """Whether a rule of the policy keeps the device silent where this program runs."""
-        return bool(self._policy.silenced_by())
-
     def _answering_engine(self) -> Engine | None:
         """The engine, if values are taken and rounds answered, as far as can be told without the file."""
         engine = self._engine
         return engine if engine is not None and not self._closed and self._takes_values(engine) else None
 
     def _takes_values(self, engine: Engine) -> bool:
-        engine.heed_do_not_track(self._is_silenced())
-        return engine.plans.answers and not engine.untracked
+        engine.keep_rules(self._policy.silenced_by())
+        return records(engine.consent) and engine.plans.answers and not engine.silenced_by
 
     def _keep_running(self) -> None:
         """Start the background thread if there should be one."""
@@ -423,6 +472,7 @@ class Device:
 
     def _work_on_state(self) -> Engine | None:
         """Write what waits in memory, then answer what is due; None where nothing is answered."""
+        self._look()
         engine = self._answering_engine()
         if engine is not None:
             engine.write_pending()
@@ -430,9 +480,9 @@ class Device:
         return engine
 
 
-def _tell_do_not_track(state: str | os.PathLike[str], clock: Callable[[], float]) -> None:
+def _tell_rules(state: str | os.PathLike[str], clock: Callable[[], float], rules: tuple[str, ...]) -> None:
     """
-    Make a state file know that DO_NOT_TRACK is set: a round that overlaps it is never answered.
+    Make a state file know which rules silence the device: a round that overlaps one is never answered.
 
     Nothing is made where there is no state file, and one that cannot be used is left as it is.
     """
@@ -442,6 +492,6 @@ def _tell_do_not_track(state: str | os.PathLike[str], clock: Callable[[], float]
         with suppress(Exception):
             engine = Engine(None, state, {}, None, clock, Faults())
             try:
-                engine.heed_do_not_track(True)
+                engine.keep_rules(rules)
             finally:
                 engine.state.close()

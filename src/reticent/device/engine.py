@@ -12,9 +12,10 @@ from math import floor, inf
 from os import PathLike, fspath, urandom
 from typing import TYPE_CHECKING
 
-from reticent.device import ledger, outbox, plans, totals
+from reticent.device import consent, ledger, outbox, plans, totals
 from reticent.device.backlog import Backlog
 from reticent.device.clamp import Value, taken
+from reticent.device.consent import LONGEST_SEND, records
 from reticent.device.faults import Faults
 from reticent.device.plans import HeldPlans
 from reticent.device.policy import Policy
@@ -24,10 +25,12 @@ from reticent.device.rounds import Rounds
 from reticent.device.schema import device_row
 from reticent.device.statefile import Opened, StateFile
 from reticent.device.totals import Change, Mode, Place, then
+from reticent.errors import StateError
 
 if TYPE_CHECKING:
     import sqlite3
 
+    from reticent.device.consent import Choice, Consent
     from reticent.device.receipt import Receipt, Status
     from reticent.device.transport import Transport
     from reticent.plan import Plan
@@ -45,21 +48,29 @@ class Engine:
         policy: Policy | None,
         clock: Callable[[], float],
         faults: Faults,
+        default: Consent | None = None,
+        ask_again: bool = True,
     ) -> None:
-        self.plans = HeldPlans(plan, policy or Policy(), clock)
+        self.plans = HeldPlans(plan, policy or Policy(), clock, ask_again)
         self._rounds = Rounds(self.plans, segment, clock, faults)
         self._clock = clock
         self._faults = faults
         self._pending: Backlog[Place, Change] = Backlog(then)
         self.round_seconds = plan.round_seconds if plan else 0
-        self.untracked = False
-        """Whether DO_NOT_TRACK is set; the state file knows."""
+        self.silenced_by: tuple[str, ...] = ()
+        """The rules of the policy that silence the device; the state file knows."""
+        self._default = default
+        """What holds until the person chooses; None: what held last."""
+        self.consent: Consent = "unset"
+        """What is in force, as this process last saw it."""
+        self._choice: str | None = None
         self.state = StateFile(fspath(path), self._identity if plan else None, self._opened, self._forked)
 
     def _identity(self) -> Identity:
         """What a state file is made for, if one has to be."""
         name, most = self.plans.plan.name if self.plans.plan else "", self.plans.policy.max_lifetime
-        return Identity(name, self.round_seconds, self.current_round, inf if most is None else most)
+        held = inf if most is None else most
+        return Identity(name, self.round_seconds, self.current_round, held, self._choice)
 
     @property
     def current_round(self) -> int:
@@ -134,7 +145,7 @@ class Engine:
             return None
         with self._writing(durable=True, patience=2.0) as connection:
             me = device_row(connection)
-            if plans.is_paused(connection):
+            if self.consent != "granted" or plans.is_paused(connection):
                 return None
             absent = me.enrolled_from is None or number < me.enrolled_from
             if round_number is None and absent and not outbox.answered(connection, number, number):
@@ -195,31 +206,90 @@ class Engine:
         self._faults.add("report-damaged", sum(not kept.intact for kept in waiting))
         self._faults.add("state-lost", opened.replaces_another)
         if self.plans.plan is not None:
-            if self.untracked:
-                plans.pause(connection, self.current_round, "DO_NOT_TRACK")
-            else:  # rounds that began under it, in this program's last run for instance, stay unanswered
-                plans.resume(connection, self.current_round, "DO_NOT_TRACK")
-        self.plans.opened(connection)
+            self._keep_rules(connection, self.silenced_by)
+        self.consent = self._in_force(connection)
+        self._take_up(connection)
 
-    # The person's wishes
+    def _take_up(self, connection: sqlite3.Connection) -> None:
+        """Hold the plan, if there is consent to what it asks."""
+        self.plans.opened(connection, considers=records(self.consent))
+        if self.plans.asks_more:
+            consent.enter(connection, "unset", self._clock(), None)
+            self.consent = self._in_force(connection)
 
-    def pause(self, reason: plans.Reason = "asked") -> None:
+    # The person's choice
+
+    def set_consent(self, choice: Consent) -> bool:
+        """
+        Enter what the person chose; returns whether it holds everywhere.
+
+        It does not where a report that another thread or process has begun to send is not through in time.
+        """
+        plan = self.plans.newest
+        if records(choice) and plan is None:
+            raise StateError("there is no plan to agree to")
+        with self._writing(durable=True, patience=2.0) as connection:
+            consent.enter(connection, choice, self._clock(), plan)
+            self._agree(connection)
+        self.state.wipe_log()
+        # In this order: who begins to send after the commit sees the choice, who began before is waited for.
+        return choice == "granted" or consent.wait_for_senders(self.state.path, LONGEST_SEND + 2.0)
+
+    def look(self) -> Consent:
+        """What is in force now: another process may have entered a choice."""
+        with self.state.view() as connection:
+            now_holds = self._holds(consent.read(connection))
+        if now_holds != self.consent:
+            with self._writing(durable=True, patience=2.0):
+                pass
+            self.state.wipe_log()
+        return self.consent
+
+    def _holds(self, chosen: Choice) -> Consent:
+        return chosen.choice or self._default or chosen.in_force or "unset"
+
+    def _in_force(self, connection: sqlite3.Connection) -> Consent:
+        """What holds now, brought into force."""
+        chosen = consent.read(connection)
+        self._choice = chosen.choice
+        consent.bring_into_force(connection, self._holds(chosen), self.current_round)
+        return self._holds(chosen)
+
+    def _agree(self, connection: sqlite3.Connection) -> None:
+        """Go by the consent that the file has now."""
+        before, self.consent = self.consent, self._in_force(connection)
+        if self.consent != before:
+            self._pending = Backlog(then)  # what waits was recorded under another consent
+            self._take_up(connection)
+
+    def pause(self) -> None:
         """Record and send nothing; the round under way will not be answered, and its values go."""
         with self._writing(durable=True, patience=2.0) as connection:
-            plans.pause(connection, self.current_round, reason)
+            plans.pause(connection, self.current_round, plans.ASKED)
             totals.erase(connection, self.current_round, self.current_round)
         self.state.wipe_log()
 
-    def resume(self, reason: plans.Reason = "asked") -> None:
+    def resume(self) -> None:
         """Go on, from the next round."""
         with self._writing(durable=True, patience=2.0) as connection:
-            plans.resume(connection, self.current_round, reason)
+            plans.resume(connection, self.current_round, plans.ASKED)
 
-    def heed_do_not_track(self, is_set: bool) -> None:
-        """Make the state file know of DO_NOT_TRACK: a round that overlaps it is never answered."""
-        if is_set != self.untracked:
-            (self.pause if is_set else self.resume)("DO_NOT_TRACK")
-            self.untracked = is_set
+    def keep_rules(self, silenced_by: tuple[str, ...]) -> None:
+        """Make the state file know which rules silence the device: a round that overlaps one is never answered."""
+        if silenced_by != self.silenced_by:
+            with self._writing(durable=True, patience=2.0) as connection:
+                self._keep_rules(connection, silenced_by)
+            self.state.wipe_log()
+            self.silenced_by = silenced_by
+
+    def _keep_rules(self, connection: sqlite3.Connection, silenced_by: tuple[str, ...]) -> None:
+        current = self.current_round
+        for rule in plans.silenced_by(connection):
+            if rule not in silenced_by:  # rounds that began under it, in an earlier run too, stay unanswered
+                plans.resume(connection, current, rule)
+        for rule in silenced_by:
+            plans.pause(connection, current, rule)
+            totals.erase(connection, current, current)
 
     def forget(self) -> None:
         """A new secret: no remembered answer survives, and no round that had begun is answered any more."""
@@ -239,8 +309,7 @@ class Engine:
             connection.execute("DELETE FROM totals")
             outbox.drop_waiting(connection)
             connection.execute("INSERT INTO epochs VALUES (?, ?, 'forgotten')", (me.epoch + 1, current))
-            if self.plans.plan is not None:
-                self.plans.consider(connection, self.plans.plan)
+            self._take_up(connection)
         self.state.epoch = me.epoch + 1
         self.state.wipe_log()
 
@@ -253,7 +322,7 @@ class Engine:
         with self.state.view() as connection:
             return read_receipt(connection)
 
-    def status(self, *, do_not_track: bool, sends: bool | None) -> Status:
+    def status(self, silenced_by: tuple[str, ...], sends: bool | None) -> Status:
         """How things stand."""
         from reticent.device.receipt import Status
 
@@ -263,11 +332,14 @@ class Engine:
             last_outcome = next(iter(attempts), "")
             expires = self.plans.newest.expires if self.plans.newest else None
             has_expired = self.plans.newest is not None and self.plans.newest.has_expired(self._clock())
+            chosen = consent.read(connection)
             return Status(
                 plan=me.plan,
                 version=newest.version if newest else None,
-                paused=plans.is_paused(connection, "asked"),
-                do_not_track=do_not_track or plans.is_paused(connection, "DO_NOT_TRACK"),
+                consent=self._holds(chosen),
+                chosen_at=chosen.chosen_at,
+                paused=plans.is_paused(connection, plans.ASKED),
+                silenced_by=tuple(dict.fromkeys([*silenced_by, *plans.silenced_by(connection)])),
                 refused=self.plans.refused,
                 answers=self.plans.answers,
                 epoch=me.epoch,
@@ -303,6 +375,7 @@ class Engine:
         with self.state.transaction(
             durable=durable, patience=patience, committed=self._written
         ) as connection:
+            self._agree(connection)
             changes = self._pending.take()
             if plans.sample(connection):
                 self._rounds.hold_windows(connection)

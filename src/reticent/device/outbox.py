@@ -35,11 +35,18 @@ class Kept(NamedTuple):
 
 
 def put(
-    connection: sqlite3.Connection, report: Report, epoch: int, send_at: float, closes: int, *, told: bool
+    connection: sqlite3.Connection,
+    report: Report,
+    epoch: int,
+    send_at: float,
+    closes: int,
+    *,
+    told: bool,
+    state: str = "waiting",
 ) -> None:
-    """Keep a new report, to be sent at a time."""
+    """Keep a new report, to be sent at a time; with the state "local", to be shown and never sent."""
     connection.execute(
-        f"INSERT INTO reports (told, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', 0, ?, ?)",  # noqa: S608
+        f"INSERT INTO reports (told, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0, ?, ?)",  # noqa: S608
         (
             told,
             report.round,
@@ -51,6 +58,7 @@ def put(
             report.bits,
             json.dumps(dict(report.segment)),
             _checksum(report),
+            state,
             send_at,
             closes,
         ),
@@ -144,6 +152,12 @@ def attempts(connection: sqlite3.Connection) -> dict[str, tuple[int, float]]:
 def expire(connection: sqlite3.Connection, now: float) -> None:
     """Give up what no collector would take any more."""
     connection.execute("UPDATE reports SET state = 'expired' WHERE state = 'waiting' AND closes <= ?", (now,))
+
+
+def keep_here(connection: sqlite3.Connection) -> None:
+    """Never send what waits, and go on showing it. What may have left the device already is given up."""
+    connection.execute("UPDATE reports SET state = 'local' WHERE state = 'waiting' AND told = 0")
+    connection.execute("UPDATE reports SET state = 'expired' WHERE state = 'waiting'")
 
 
 def drop_waiting(connection: sqlite3.Connection) -> None:

@@ -12,9 +12,9 @@ import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import floor
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from reticent.device import ledger
+from reticent.device import consent, ledger
 from reticent.device.policy import Policy
 from reticent.device.schema import DeviceRow, device_row
 from reticent.errors import ReticentError
@@ -133,11 +133,11 @@ def _parse_layout(text: str) -> Layout:
     return tuple((str(name), int(bits), str(digest)) for name, bits, digest in json.loads(text))
 
 
-Reason = Literal["asked", "DO_NOT_TRACK"]
-"""Why nothing is recorded or answered: the person asked for a pause, or set DO_NOT_TRACK."""
+ASKED = "asked"
+"""The reason of a pause that the person asked for; others are the rules of the policy that silence a device."""
 
 
-def pause(connection: sqlite3.Connection, current_round: int, reason: Reason) -> None:
+def pause(connection: sqlite3.Connection, current_round: int, reason: str) -> None:
     """Pause, from the round under way on; a pause that lasts already goes on."""
     if not is_paused(connection, reason):
         connection.execute(
@@ -145,7 +145,7 @@ def pause(connection: sqlite3.Connection, current_round: int, reason: Reason) ->
         )
 
 
-def resume(connection: sqlite3.Connection, current_round: int, reason: Reason) -> None:
+def resume(connection: sqlite3.Connection, current_round: int, reason: str) -> None:
     """Go on, unless there is another reason to pause; the first round answered is the next one."""
     connection.execute(
         "UPDATE pauses SET through_round = max(from_round, ?) WHERE through_round IS NULL AND reason = ?",
@@ -153,7 +153,7 @@ def resume(connection: sqlite3.Connection, current_round: int, reason: Reason) -
     )
 
 
-def is_paused(connection: sqlite3.Connection, reason: Reason | None = None) -> bool:
+def is_paused(connection: sqlite3.Connection, reason: str | None = None) -> bool:
     """Whether a pause lasts, for some reason or for this one."""
     [(paused,)] = connection.execute(
         "SELECT EXISTS (SELECT 1 FROM pauses WHERE through_round IS NULL AND reason = coalesce(?, reason))",
@@ -162,14 +162,29 @@ def is_paused(connection: sqlite3.Connection, reason: Reason | None = None) -> b
     return bool(paused)
 
 
-def is_paused_in(
-    connection: sqlite3.Connection, first: int, last: int | None = None, reason: Reason | None = None
-) -> bool:
-    """Whether some pause, or one for this reason, overlaps a round; or several, from `first` to `last`."""
+def silenced_by(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """The rules of the policy for which a pause lasts."""
+    rows = connection.execute(
+        "SELECT reason FROM pauses WHERE through_round IS NULL AND reason != ? ORDER BY reason", (ASKED,)
+    )
+    return tuple(reason for (reason,) in rows)
+
+
+def is_paused_in(connection: sqlite3.Connection, round_number: int) -> bool:
+    """Whether some pause overlaps a round."""
+    return _overlaps(connection, round_number, round_number, "")
+
+
+def is_silenced_in(connection: sqlite3.Connection, first: int, last: int) -> bool:
+    """Whether a rule of the policy silenced the device in one of several rounds, or does."""
+    return _overlaps(connection, first, last, ASKED)
+
+
+def _overlaps(connection: sqlite3.Connection, first: int, last: int, other_than: str) -> bool:
     [(overlaps,)] = connection.execute(
-        "SELECT EXISTS (SELECT 1 FROM pauses WHERE from_round <= ? AND reason = coalesce(?, reason)"
+        "SELECT EXISTS (SELECT 1 FROM pauses WHERE from_round <= ? AND reason != ?"
         " AND (through_round IS NULL OR through_round >= ?))",
-        (first if last is None else last, reason, first),
+        (last, other_than, first),
     )
     return bool(overlaps)
 
@@ -177,8 +192,11 @@ def is_paused_in(
 class HeldPlans:
     """The plans of one state file: those it holds, and the one that the program came with."""
 
-    def __init__(self, plan: Plan | None, policy: Policy, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, plan: Plan | None, policy: Policy, clock: Callable[[], float], ask_again: bool
+    ) -> None:
         self.plan = plan
+        self._ask_again = ask_again
         self.policy = policy
         self._clock = clock
         self._newest: Plan | None = None
@@ -189,15 +207,18 @@ class HeldPlans:
         """Why the plan was not taken up."""
         self.answers = True
         """Whether some plan is held that the policy allows: a refused one changes nothing."""
+        self.asks_more = False
+        """Whether the plan asks for more than the person agreed to, and waits for a new choice."""
 
     @property
     def newest(self) -> Plan | None:
         """The plan that the program came with, or the newest that is held."""
         return self.plan or self._newest
 
-    def opened(self, connection: sqlite3.Connection) -> None:
-        """The state file was opened: take up the plan, or find out why not."""
-        if self.plan is not None:
+    def opened(self, connection: sqlite3.Connection, *, considers: bool = True) -> None:
+        """The state file was opened, or consent changed: take up the plan, or find out why not."""
+        self.asks_more = False
+        if self.plan is not None and considers:
             self.consider(connection, self.plan)
         rows = connection.execute("SELECT from_round FROM plans ORDER BY version DESC LIMIT 4").fetchall()
         held = [(first, plan) for (first,) in rows if (plan := self.plan_for(connection, first)) is not None]
@@ -247,9 +268,14 @@ class HeldPlans:
             window = newest.round_loss  # there must be room for the next one
         lifetime = ledger.lifetime(connection, None if is_counted else plan, me.epoch, window)
         problems = self.policy.problems(plan, newest.round_loss, lifetime)
-        if not problems and not is_counted:
+        if not problems and not is_counted and self._is_agreed(connection, plan, me.epoch):
             ledger.hold(connection, plan, me.epoch)
         return problems
+
+    def _is_agreed(self, connection: sqlite3.Connection, plan: Plan, epoch: int) -> bool:
+        """Whether a choice of consent that was made for other questions covers those of a plan."""
+        self.asks_more = self._ask_again and not consent.covers(consent.read(connection), plan, epoch)
+        return not self.asks_more
 
     def _take_over(self, connection: sqlite3.Connection, me: DeviceRow, plan: Plan) -> list[str]:
         """Hold a version that was not held before; returns what speaks against it instead."""
@@ -268,7 +294,7 @@ class HeldPlans:
             lifetime,
             first - me.changed_in if is_change and me.changed_in is not None else None,
         )
-        if not problems:
+        if not problems and self._is_agreed(connection, plan, me.epoch):
             # In one transaction: nothing is ever answered that the ledger does not count.
             take_up(connection, plan, first, round_loss)
             ledger.hold(connection, plan, me.epoch)

@@ -34,6 +34,8 @@ class Identity(NamedTuple):
     current_round: int
     most_held: float
     """The largest loss for life that the policy allows; infinite where it sets no limit."""
+    choice: str | None = None
+    """The person's choice of consent, as far as the program knows it from a file that is gone."""
 
 
 class _Remains(NamedTuple):
@@ -42,6 +44,8 @@ class _Remains(NamedTuple):
     epoch: int = 0
     held: float | None = None
     """None: it cannot be trusted."""
+    choice: str | None = "unset"
+    """The person's choice of consent. Where it cannot be read, the person has to be asked again."""
 
 
 def folder_of(path: str) -> str:
@@ -60,7 +64,7 @@ def make_file(path: str, identity: Identity, fault: str, lost_epoch: int | None)
     matches = (pattern.fullmatch(name) for name in os.listdir(folder_of(path)))
     aside = [int(match[1]) for match in matches if match]
     epoch = max([*aside, -1 if lost_epoch is None else lost_epoch + 1, 0])
-    remains = _Remains()
+    remains = _Remains(choice=identity.choice)
     if fault:
         remains = _read_remains(path)
         epoch = max(epoch, remains.epoch) + 1
@@ -70,31 +74,35 @@ def make_file(path: str, identity: Identity, fault: str, lost_epoch: int | None)
         reason = f"quarantined: {fault or 'the state file was lost'}"
         if remains.held is None:
             reason += "; what it held is unknown, so all that the policy allowed is counted"
-    _create(path, identity, epoch, reason, identity.most_held if remains.held is None else remains.held)
+    lost = identity.most_held if remains.held is None else remains.held
+    _create(path, identity, epoch, reason, lost, remains.choice)
     return epoch
 
 
 def _read_remains(path: str) -> _Remains:
-    """The epoch of a broken file as far as it can be read, and what it held if its checksum fits."""
+    """The epoch and the choice of a broken file as far as they can be read, and what it held if its checksum fits."""
     from urllib.parse import quote
 
+    choice: str | None = "unset"
     try:
         address = "file:" + quote(os.path.abspath(path)) + "?mode=ro"
         with closing(sqlite3.connect(address, uri=True, timeout=0)) as connection:
+            [(kept_choice,)] = connection.execute("SELECT choice FROM consent")
+            choice = kept_choice if kept_choice in (None, "granted", "denied", "local") else "unset"
             [(plan, round_seconds, secret, epoch, held, kept, latest)] = connection.execute(
                 "SELECT plan, round_seconds, secret, epoch, held, checksum, (SELECT max(epoch) FROM epochs)"
                 " FROM device"
             )
     except (sqlite3.Error, ValueError):
-        return _Remains()
+        return _Remains(choice=choice)
     try:
         if kept == checksum(secret, plan, round_seconds, epoch, held):
-            return _Remains(epoch, held)
+            return _Remains(epoch, held, choice)
     except (TypeError, ValueError, AttributeError):
         pass
     # A number that is damaged itself must not be a huge one.
     numbers = [number for number in (epoch, latest) if isinstance(number, int)]
-    return _Remains(min(numbers) if len(numbers) == 2 and 0 <= min(numbers) < 10**8 else 0)
+    return _Remains(min(numbers) if len(numbers) == 2 and 0 <= min(numbers) < 10**8 else 0, None, choice)
 
 
 def set_aside(path: str, epoch: int) -> None:
@@ -110,7 +118,7 @@ def set_aside(path: str, epoch: int) -> None:
     _sync_folder(folder_of(path))
 
 
-def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float) -> None:
+def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float, choice: str | None) -> None:
     """Write the whole file under another name, then give it its own: it is never seen half made."""
     draft = path + ".new"
     for suffix in ("", *COMPANIONS):
@@ -126,7 +134,7 @@ def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float)
         connection.execute(f"PRAGMA user_version = {LAYOUT}")
         for table in TABLES.values():
             connection.execute(table)
-        plan, round_seconds, now, _ = identity
+        plan, round_seconds, now, *_ = identity
         secret = os.urandom(SECRET_BYTES)
         connection.execute(
             "INSERT INTO device VALUES (1, ?, ?, ?, ?, 0.0, ?, ?, NULL, NULL)",
@@ -139,6 +147,7 @@ def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float)
                 now if epoch else -1,
             ),
         )
+        connection.execute("INSERT INTO consent VALUES (1, ?, NULL, '', NULL)", (choice,))
         connection.execute("INSERT INTO epochs VALUES (?, ?, ?)", (epoch, now, reason))
         if epoch:
             ledger.count_lost(connection, epoch - 1, lost)

@@ -200,6 +200,13 @@ def read_receipt(connection: sqlite3.Connection) -> Receipt:
     )
 
 
+_SILENCED = {
+    "DO_NOT_TRACK": "DO_NOT_TRACK is set (policy: do_not_track)",
+    "CI": "it runs on a build machine (policy: silent_in_ci)",
+    "container": "it runs in a container (policy: silent_in_containers)",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """How a device is doing. Nothing in it is a value or comes from one, except `notes`, which stay here."""
@@ -208,7 +215,12 @@ class Status:
     version: int | None = None
     """The newest version held."""
     paused: bool = False
-    do_not_track: bool = False
+    silenced_by: tuple[str, ...] = ()
+    """The rules of the policy that silence the device where it runs: DO_NOT_TRACK, CI, container."""
+    consent: str = "unset"
+    """unset, granted, denied or local."""
+    chosen_at: int | None = None
+    """When the person chose, unix seconds; None: they have not, and the program's default holds."""
     refused: tuple[str, ...] = ()
     """Why the plan it was given is not taken up, or not answered any more."""
     answers: bool = True
@@ -241,7 +253,9 @@ class Status:
     @property
     def active(self) -> bool:
         """Whether values are recorded and rounds answered."""
-        return self.answers and not (self.paused or self.do_not_track or self.plan_expired or self.problem)
+        agreed = self.consent in ("granted", "local")
+        silent = self.paused or self.silenced_by or self.plan_expired or self.problem
+        return self.answers and agreed and not silent
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -251,8 +265,9 @@ class Status:
     def __str__(self) -> str:
         mood = "active" if self.active else "silent"
         reasons = [
+            *([] if self.consent == "granted" else [f"consent is {self.consent}"]),
             *(["paused"] if self.paused else []),
-            *(["DO_NOT_TRACK is set"] if self.do_not_track else []),
+            *(_SILENCED.get(rule, rule) for rule in self.silenced_by),
             *(f"refused: {reason}" for reason in self.refused),
             *([f"the plan expired on {self.plan_expired}"] if self.plan_expired else []),
             *([self.problem] if self.problem else []),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from math import floor, inf
 from typing import TYPE_CHECKING
 
-from reticent.device import ledger, outbox, plans, totals
+from reticent.device import consent, ledger, outbox, plans, totals
 from reticent.device.faults import Faults
 from reticent.device.plans import HeldPlans
 from reticent.device.prf import SecretDraws
@@ -41,7 +41,7 @@ class Rounds:
 
     def due(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> list[int]:
         """The finished rounds that are to be answered now."""
-        if me.enrolled_from is None or plans.is_paused(connection):
+        if me.enrolled_from is None or plans.is_paused(connection) or not consent.allows(connection):
             return []
         last = floor(now / me.round_seconds) - 1
         first = max(
@@ -73,6 +73,8 @@ class Rounds:
         if kept is not None and not kept.intact:
             self._faults.add("report-damaged")
             return None
+        if kept is not None and kept.state == "local":
+            return None
         if kept is not None:
             if told:
                 outbox.mark_told(connection, number)
@@ -92,14 +94,17 @@ class Rounds:
             span.end + draws.delay(number) * (min(plan.round_seconds, plan.grace_seconds) * 3 // 4) / 2**64
         )
         # One transaction holds all three: the report, the end of its values, and what it may have told.
-        outbox.put(connection, report, me.epoch, send_at, span.closes, told=told)
+        is_local = consent.read(connection).in_force != "granted"
+        state = "local" if is_local else "waiting"
+        outbox.put(connection, report, me.epoch, send_at, span.closes, told=told, state=state)
         totals.erase(connection, number, number)
-        if window is None:
-            ledger.visit(connection, plan, me.epoch, visited)
-        else:
+        if window is not None:
             held = plans.for_round(connection, number)
-            ledger.answer_in(connection, window, number, held.round_loss if held else inf)
+            loss = 0.0 if is_local else held.round_loss if held else inf
+            ledger.answer_in(connection, window, number, loss)
             ledger.seal(connection)
+        elif not is_local:
+            ledger.visit(connection, plan, me.epoch, visited)
         return report
 
     def _draws_of(self, me: DeviceRow, window: int | None) -> SecretDraws:
@@ -134,7 +139,7 @@ class Rounds:
             or not ledger.is_window_open(connection, window)
         ):
             return None
-        if plans.is_paused_in(connection, window.first, number, "DO_NOT_TRACK"):
+        if plans.is_silenced_in(connection, window.first, number):
             return None
         draws = self._draws_of(me, window.start)
         return draws if draws.picked_round(window) == number else None
@@ -147,7 +152,7 @@ class Rounds:
         under one length of window; and the policy must have room for what it may lose.
         """
         me, now = device_row(connection), self._clock()
-        if me.enrolled_from is None or not self._held.answers:
+        if me.enrolled_from is None or not self._held.answers or not consent.allows(connection):
             return
         earliest = max(me.enrolled_from, me.silent_through + 1)
         current = floor(now / me.round_seconds)
@@ -165,10 +170,12 @@ class Rounds:
                 and window.start >= ledger.free_from(connection)
                 and first is not None
                 and first.answers.window == plan.answers.window
-                and not plans.is_paused_in(connection, window.first, current, "DO_NOT_TRACK")
+                and not plans.is_silenced_in(connection, window.first, current)
                 and (room is None or ledger.lifetime(connection, window=version.round_loss) <= room)
             ):
-                ledger.hold_window(connection, window, me.round_seconds, version.round_loss)
+                is_local = consent.read(connection).in_force == "local"  # then nothing of it is ever told
+                loss = 0.0 if is_local else version.round_loss
+                ledger.hold_window(connection, window, me.round_seconds, loss)
                 ledger.seal(connection)
             number = window.first + window.rounds
 

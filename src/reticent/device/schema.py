@@ -32,6 +32,14 @@ TABLES = {
             enrolled_from  INTEGER,             -- first full round after the first plan was taken up
             changed_in     INTEGER              -- round in which the remembered answers last changed by plan
         )""",
+    "consent": """
+        CREATE TABLE consent (                  -- one row
+            only        INTEGER PRIMARY KEY CHECK (only = 1),
+            choice      TEXT,                   -- the person's: unset, granted, denied or local; NULL: none yet
+            chosen_at   INTEGER,                -- when, unix seconds
+            questions   TEXT    NOT NULL,       -- JSON: what granted or local was chosen for, with its losses
+            in_force    TEXT                    -- what held last: the choice or the program's default
+        )""",
     "epochs": """
         CREATE TABLE epochs (
             epoch       INTEGER PRIMARY KEY,    -- its number
@@ -51,7 +59,7 @@ TABLES = {
     "pauses": """
         CREATE TABLE pauses (                   -- rounds that a pause overlapped are not answered
             from_round    INTEGER NOT NULL,     -- round under way when it began
-            reason        TEXT    NOT NULL,     -- "asked" by the person, or "DO_NOT_TRACK"
+            reason        TEXT    NOT NULL,     -- "asked" by the person, "DO_NOT_TRACK", "CI" or "container"
             through_round INTEGER,              -- round under way when it ended; NULL: still paused
             PRIMARY KEY (from_round, reason)
         ) WITHOUT ROWID""",
@@ -80,7 +88,7 @@ TABLES = {
             bits        BLOB    NOT NULL,       -- the answers in plan order, packed
             segment     TEXT    NOT NULL,       -- JSON: the public tags
             checksum    BLOB    NOT NULL,       -- of all above but the epoch: a flipped bit is not sent
-            state       TEXT    NOT NULL CHECK (state IN ('waiting', 'accepted', 'rejected', 'expired')),
+            state       TEXT    NOT NULL CHECK (state IN ('waiting', 'accepted', 'rejected', 'expired', 'local')),
             code        TEXT    NOT NULL,       -- why the collector rejected it, or empty
             told        INTEGER NOT NULL,       -- 1 once its bytes may have left: handed out, or sent
             attempts    INTEGER NOT NULL,       -- how often it was sent

@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from reticent.device import outbox, plans
+from reticent.device import consent, outbox, plans
+from reticent.device.consent import LONGEST_SEND
 from reticent.device.schema import device_row
 from reticent.device.transport import Accepted, Rejected, Retry
 from reticent.reports import to_json
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from reticent.device.faults import Faults
     from reticent.device.statefile import StateFile
     from reticent.device.transport import Outcome, Transport
-
-LONGEST_SEND = 10.0
-"""How long one attempt to send a report may take, s."""
 
 
 def send_due(
@@ -36,25 +36,27 @@ def send_due(
     """
     now = clock()
     with state.view() as connection:
-        paused, me = plans.is_paused(connection), device_row(connection)
-        waiting = [] if paused else outbox.due(connection, me.plan, now, early=early)
+        me = device_row(connection)
+        waiting = outbox.due(connection, me.plan, now, early=early) if _may_send(connection) else []
     accepted = 0
     for kept in waiting:
         timeout = min(deadline - time.monotonic(), LONGEST_SEND)
         if timeout <= 0:
             break
-        # Claimed on the disk before a byte leaves: no other process sends it now, and after a crash the
-        # receipt lists what may have been told.
-        with state.transaction(durable=True, patience=2.0) as connection:
-            until = now + 2 * LONGEST_SEND
-            claimed = not plans.is_paused(connection) and outbox.claim(connection, kept, until)
-        if not claimed:
-            continue
-        try:
-            outcome: Outcome = transport.send(to_json(kept.report), timeout)
-        except Exception:  # a transport of the host's own may raise anything
-            faults.add("transport")
-            outcome = Retry(fault="transport")
+        # From before the claim until the bytes are through: who takes consent back waits for it.
+        with consent.sending(state.path) as is_free:
+            # Claimed on the disk before a byte leaves: no other process sends it now, and after a crash the
+            # receipt lists what may have been told.
+            with state.transaction(durable=True, patience=2.0) as connection:
+                until = now + 2 * LONGEST_SEND
+                claimed = is_free and _may_send(connection) and outbox.claim(connection, kept, until)
+            if not claimed:
+                continue
+            try:
+                outcome: Outcome = transport.send(to_json(kept.report), timeout)
+            except Exception:  # a transport of the host's own may raise anything
+                faults.add("transport")
+                outcome = Retry(fault="transport")
         with state.transaction(patience=2.0) as connection:
             if isinstance(outcome, Retry):
                 wait = outbox.back_off(kept.attempts, me.round_seconds, outcome.after)
@@ -66,3 +68,7 @@ def send_due(
             outbox.note_attempt(connection, clock(), result)
         accepted += isinstance(outcome, Accepted)
     return accepted
+
+
+def _may_send(connection: sqlite3.Connection) -> bool:
+    return consent.read(connection).in_force == "granted" and not plans.is_paused(connection)

@@ -29,6 +29,7 @@ answers of its original, and the two can be compared.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import stat
@@ -38,7 +39,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from reticent.device import ledger, outbox, plans
+from reticent.device import consent, ledger, outbox, plans
 from reticent.device.backlog import BusyError
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.quarantine import COMPANIONS, Identity, folder_of, make_file
@@ -423,6 +424,10 @@ def _check_content(path: str, connection: sqlite3.Connection, identity: Identity
         ledger.entries(connection)
         ledger.epochs(connection)
         outbox.waiting(connection, plan)
+        chosen = consent.read(connection)
+        if not {chosen.choice, chosen.in_force} <= {None, *consent.CONSENTS}:
+            raise _BrokenError("corrupt")
+        json.loads(chosen.questions or "{}")
         if ledger.lifetime(connection) != held:
             raise _BrokenError("corrupt")
     except (ValueError, TypeError, ArithmeticError, LookupError, ReticentError):

@@ -21,7 +21,7 @@ except ImportError as missing:
     raise MissingExtraError("estimates", (missing.name or "numpy").partition(".")[0]) from missing
 
 from reticent.estimates.cohort_balance import ALARM, Balance, RowBalance, balance, shares_of_rows
-from reticent.estimates.cumulative import CumulativeEstimate, Quantile, cumulative
+from reticent.estimates.distribution import CumulativeEstimate, Quantile, cumulative
 from reticent.estimates.estimator import Estimate, HistogramEstimate, estimate
 from reticent.estimates.interval import (
     check_confidence,

@@ -12,6 +12,8 @@ import numpy as np
 from reticent.counts import Counts, HistogramCounts, MeanCounts, zero
 from reticent.errors import ParameterError
 from reticent.estimates.interval import Floats, Integers, clopper_pearson, decimals, paper_bound, reach
+from reticent.estimates.notebook import estimate_html, histogram_html, plot_estimate, plot_histogram
+from reticent.estimates.table import to_frame
 from reticent.plan import Metric, MetricKind
 
 if TYPE_CHECKING:
@@ -112,20 +114,14 @@ class Estimate:
         return f"{number}{unit} ({level}, n={self.reports:,})"
 
     def _repr_html_(self) -> str:
-        from reticent.estimates.notebook import estimate_html
-
         return estimate_html(self)
 
     def plot(self, axes: Axes | None = None, truth: float | None = None) -> Figure:
         """The value on its interval, with the truth beside it if that is known; needs matplotlib."""
-        from reticent.estimates.notebook import plot_estimate
-
         return plot_estimate(self, axes, truth)
 
     def to_frame(self, backend: str = "pyarrow") -> Any:
         """One row, as a frame of "pyarrow", "pandas" or "polars"."""
-        from reticent.estimates.table import to_frame
-
         return to_frame(self, backend)
 
     def to_dict(self) -> dict[str, Any]:
@@ -189,20 +185,14 @@ class HistogramEstimate:
         return "\n".join(f"{name}: {bucket}" for name, bucket in zip(self.names, self.buckets, strict=True))
 
     def _repr_html_(self) -> str:
-        from reticent.estimates.notebook import histogram_html
-
         return histogram_html(self)
 
     def plot(self, axes: Axes | None = None, truth: Sequence[float] | None = None) -> Figure:
         """A bar per bucket with its interval, and the true shares if they are known; needs matplotlib."""
-        from reticent.estimates.notebook import plot_histogram
-
         return plot_histogram(self, axes, truth)
 
     def to_frame(self, backend: str = "pyarrow") -> Any:
         """A row per bucket, as a frame of "pyarrow", "pandas" or "polars"."""
-        from reticent.estimates.table import to_frame
-
         return to_frame(self, backend)
 
     def to_dict(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from reticent.estimates.cumulative import CumulativeEstimate, Quantile
+    from reticent.estimates.distribution import CumulativeEstimate, Quantile
     from reticent.estimates.estimator import Estimate, HistogramEstimate
 
 LIARS = 0.01

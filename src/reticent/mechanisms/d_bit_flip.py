@@ -148,16 +148,7 @@ class DBitFlip(Mechanism):
         >>> DBitFlip(1, Buckets.even(24, 32), 4).title
         'd-bit-flip, 4 bits, tight'
         """
-        return f"{self.name}, {self._bits_in_words}, {self.variant}"
-
-    @property
-    def summary(self) -> str:
-        """How it answers, in a few words."""
-        return f"dBitFlip, {self._bits_in_words} about {len(self.buckets)} buckets"
-
-    @property
-    def _bits_in_words(self) -> str:
-        return f"{self.width} bit{'s' * (self.width > 1)}"
+        return f"{self.name}, {self.width} bit{'s' * (self.width > 1)}, {self.variant}"
 
     @property
     def bits(self) -> int:
@@ -176,8 +167,8 @@ class DBitFlip(Mechanism):
             return len(self.buckets)
         return self.width + 1
 
-    def window(self, cohort: int) -> tuple[int, ...]:
-        """The buckets a device of this cohort answers about, in the order of its bits."""
+    def rows_of(self, cohort: int) -> tuple[int, ...]:
+        """The window of buckets that a device of this cohort answers about, in the order of its bits."""
         if not self.uses_cohort:
             return tuple(range(len(self.buckets)))
         return bucket_window(self.label, len(self.buckets), self.width, cohort)
@@ -187,16 +178,12 @@ class DBitFlip(Mechanism):
         low = self.response.low / SCALE
         return low + (bucket == asked) * (1 - 2 * low)
 
-    def rows_of(self, cohort: int) -> tuple[int, ...]:
-        """The buckets of the window: one per bit."""
-        return self.window(cohort)
-
     def bucket_class(self, bucket: Any, cohort: Any) -> Any:
         """Which remembered response a bucket calls for: itself (paper), or its place in the window."""
         if self.variant == "paper" or not self.uses_cohort:
             return bucket
         if isinstance(bucket, int):
-            window = self.window(cohort)
+            window = self.rows_of(cohort)
             return window.index(bucket) if bucket in window else self.width
         import numpy as np
 
@@ -209,7 +196,7 @@ class DBitFlip(Mechanism):
         """What each answer bit's draw is compared with."""
         low, high = self.response.low, self.response.high
         if self.variant == "paper" and self.uses_cohort:
-            return tuple(high if asked == memo_class else low for asked in self.window(cohort))
+            return tuple(high if asked == memo_class else low for asked in self.rows_of(cohort))
         return tuple(high if position == memo_class else low for position in range(self.width))
 
     @property
@@ -223,7 +210,7 @@ class DBitFlip(Mechanism):
 
     def extremes(self, cohort: int) -> tuple[Value, Value] | None:
         """Two values: in the first two buckets of its window, or one inside and one outside."""
-        window = self.window(cohort)
+        window = self.rows_of(cohort)
         outside = next((bucket for bucket in range(len(self.buckets)) if bucket not in window), None)
         second = window[1] if len(window) > 1 else outside
         return None if second is None else (self.buckets.value_in(window[0]), self.buckets.value_in(second))

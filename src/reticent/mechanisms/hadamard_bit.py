@@ -120,11 +120,6 @@ class HadamardBit(Mechanism):
         rival: Mechanism = d_bit_flip(self.epsilon, self.buckets, 1)
         return rival
 
-    @property
-    def summary(self) -> str:
-        """How it answers, in a few words."""
-        return f"one Hadamard bit about {len(self.buckets)} buckets"
-
     def row_name(self, row: int) -> str:
         """A row is no bucket here."""
         return f"row {row} of the Hadamard matrix"
@@ -135,12 +130,8 @@ class HadamardBit(Mechanism):
         return self.size
 
     def rows_of(self, cohort: int) -> tuple[int, ...]:
-        """The one row that a device of this cohort answers about."""
-        return (self.row(cohort),)
-
-    def row(self, cohort: int) -> int:
-        """The row that a device of this cohort answers about; K divides 256, so rows are equally likely."""
-        return cohort % self.size
+        """The one row that a device of this cohort answers about; K divides 256, so rows are equally likely."""
+        return (cohort % self.size,)
 
     def probability_of_one(self, bucket: Any, row: Any) -> Any:
         """The chance of a 1 from a device of this row when the value is in `bucket` (numbers or arrays)."""

@@ -122,11 +122,6 @@ class Mechanism(ABC):
         """The name and what goes with it, for the privacy card."""
         return self.name
 
-    @property
-    def summary(self) -> str:
-        """How it answers, in a few words for people."""
-        return self.title
-
     def row_name(self, row: int) -> str:
         """What a row of the counts is called where it is no bucket."""
         return f"row {row}"

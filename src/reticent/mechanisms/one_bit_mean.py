@@ -57,7 +57,6 @@ class OneBitMean(Mechanism):
 
     name = "one-bit-mean"
     kind = "mean"
-    summary = "one bit about the mean"
     buckets = None
 
     @classmethod

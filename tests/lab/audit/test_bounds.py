@@ -12,6 +12,7 @@ from scipy.stats import binom
 from reticent.lab.audit import (
     Attack,
     Comparison,
+    Enumerated,
     Event,
     Fault,
     Mark,
@@ -119,7 +120,7 @@ def test_a_fault_is_noticed_in_the_share_of_devices_that_is_said(share: float) -
 def an_event(plan: Plan, devices: int, rounds: int) -> Event:
     attacks = attacks_on(plan, histories(plan, 10), enumerate_plan(plan, 10))
     what = f"constant, {rounds} rounds"
-    return Event(next(attack for attack in attacks if attack.what == what), devices, devices)
+    return Event(next(attack for attack in attacks if attack.loss.what == what), devices, devices)
 
 
 def excess_of(event: Event) -> float | None:
@@ -147,7 +148,7 @@ def chance_of_flag(event: Event, epsilon: float, gamma: float = 0.2) -> float:
     )  # the largest other count that still flags
     while (above - below > 1).any():
         other = (below + above) // 2
-        flags = ratio_bounds(hits, devices, other, devices, EVENTS)[1] > attack.claim
+        flags = ratio_bounds(hits, devices, other, devices, EVENTS)[1] > attack.loss.claim
         below, above = np.where(flags, other, below), np.where(flags, above, other)
     weights = binom.cdf(hits + step - 1, devices, first) - binom.cdf(hits - 1, devices, first)
     return float((weights * binom.cdf(below, devices, second)).sum())
@@ -175,7 +176,9 @@ def test_no_other_threshold_promises_more() -> None:
     """For a constant device the likelihood ratio rises with the ones: the best event is "so many or more"."""
     devices, memo = 50_000, 0.7310585786
     mark = Mark("m", 0, 1, 0.2, memo, 1 - memo)
-    [accepted] = Event(Attack("m", "w", 1.0, 1.0, 0, 1, 10, (mark,)), devices, devices).accepted
+    [accepted] = Event(
+        Attack(Enumerated("m", "w", 1.0, 1.0, False, ""), 0, 1, 10, (mark,)), devices, devices
+    ).accepted
     promised = []
     for ones in range(1, 11):
         here, there = (binom.sf(ones - 1, 10, rate) for rate in (0.8, 0.2))

@@ -166,7 +166,7 @@ def test_windows_have_the_law_of_cohorts_and_not_that_of_subsets():
         bucket: mixed(
             [
                 bits_about(asked, 4, answer_chances(mechanism.response, bucket, asked))
-                for asked in (mechanism.window(cohort) for cohort in range(256))
+                for asked in (mechanism.rows_of(cohort) for cohort in range(256))
             ]
         )
         for bucket in range(4)

@@ -245,14 +245,14 @@ def test_sampled_estimates_are_those_of_the_reports_that_devices_would_send() ->
 
 def test_sampled_intervals_hold_as_often_as_promised_and_a_false_promise_is_noticed() -> None:
     """
-    400 repetitions of two windows whose rounds differ: rounds and windows flagged once in a million if sound.
+    200 repetitions of two windows whose rounds differ: rounds and windows flagged once in a million if sound.
 
     Intervals cut to 60 % are noticed, and so is a mean over a window that is taken for its last round's.
     """
     values = table(600, 6, top=60)
     for name in values:
         values[name][2::3] //= 4
-    found = simulate(SAMPLED, values, repetitions=400, seed=2)
+    found = simulate(SAMPLED, values, repetitions=200, seed=2)
     for name, windows in found.windows.items():
         for figures in (found.metrics[name], windows):
             assert not figures.misses_too_often(1e-6)

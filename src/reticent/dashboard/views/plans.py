@@ -168,7 +168,8 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
     warnings = lint(plan, today=datetime.fromtimestamp(now, UTC).date())
     problems = hints(plan, rounds, now)
     asked = [_asked(plan, metric, card) for metric in plan.metrics]
-    matched = plan_tracking(plan, max((info["reports"] for info in rounds), default=0) or FLEET)
+    periods = reader.results.periods(plan.name, params.rounds)  # a device answers once in each
+    matched = plan_tracking(plan, max((period.reports for period in periods), default=0) or FLEET)
     return View(
         template="plan.html",
         title=plan.name,
@@ -244,7 +245,7 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
     shown = {
         "metric": metric,
         "path": f"/plans/{plan.name}/metrics/{metric.name}",
-        "mechanism": mechanism.summary,
+        "mechanism": mechanism.title,
         "range": metric.range_in_words(f"{labels.rounded(top, 6)} {labels.plural(metric.unit)}".strip()),
         "epsilon": printed(epsilon),
         "flip": labels.percent(flip),
@@ -258,7 +259,7 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
         "max_value": top,
         "labels": list(metric.labels),
         "absent": metric.absent,
-        "mechanism": mechanism.summary,
+        "mechanism": mechanism.title,
         "epsilon": epsilon,
         "flip": flip,
     }

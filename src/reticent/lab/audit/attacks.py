@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from reticent.lab.audit.bounds import SURE, Comparison, Fault, Floats, expected_lower
+from reticent.lab.audit.bounds import SURE, Comparison, Fault, Floats, compare, expected_lower
 from reticent.lab.audit.enumeration import (
     ALL_ROUNDS,
     ONE_ROUND,
@@ -74,17 +74,14 @@ class Attack:
     differ most.
     """
 
-    subject: str
-    what: str
-    claim: float
-    exact: float
+    loss: Enumerated
     first: int
     second: int
     rounds: int
     marks: tuple[Mark, ...]
 
 
-def attacks_on(plan: Plan, told: Histories, exact: Sequence[Enumerated]) -> Iterator[Attack]:
+def attacks_on(plan: Plan, scenarios: Histories, exact: Sequence[Enumerated]) -> Iterator[Attack]:
     """
     Every attack on devices that never change, in both directions.
 
@@ -92,25 +89,23 @@ def attacks_on(plan: Plan, told: Histories, exact: Sequence[Enumerated]) -> Iter
     devices that were asked about them all.
     """
     losses = {(loss.subject, loss.what): loss for loss in exact}
-    short, long = told.worlds[0].rounds, told.worlds[told.long].rounds
+    short, long = scenarios.worlds[0].rounds, scenarios.worlds[scenarios.long].rounds
     sampled = plan.answers.sampled
 
     def both(
         subject: str, what: str, metrics: Sequence[Metric], rounds: int, far: int = 0, columns: int = 1
     ) -> Iterator[Attack]:
         loss = losses[subject, what]
-        pair = told.of_metric(plan, metrics[0]) if subject in plan.by_name else told.joint
+        pair = scenarios.of_metric(plan, metrics[0]) if subject in plan.by_name else scenarios.joint
         for first, second in (pair, pair[::-1]):
-            here, there = told.worlds[first].states[0], told.worlds[second].states[0]
+            here, there = scenarios.worlds[first].states[0], scenarios.worlds[second].states[0]
             marks = [
                 mark
                 for column in range(columns)
                 for metric in metrics
                 for mark in marks_of(plan, metric, here[metric.name], there[metric.name], column)
             ]
-            yield Attack(
-                subject, what, loss.claim, loss.loss, first + far, second + far, rounds, tuple(marks)
-            )
+            yield Attack(loss, first + far, second + far, rounds, tuple(marks))
 
     subjects: dict[str, Sequence[Metric]] = {metric.name: [metric] for metric in plan.metrics}
     if plan.asked == len(plan.metrics):
@@ -126,11 +121,11 @@ def attacks_on(plan: Plan, told: Histories, exact: Sequence[Enumerated]) -> Iter
             continue
         yield from both(subject, ONE_ROUND, metrics, 1)
         if subject in plan.by_name:
-            for rounds, far in dict.fromkeys([(short, 0), (long, told.long)]):
+            for rounds, far in dict.fromkeys([(short, 0), (long, scenarios.long)]):
                 if rounds > 1:
                     yield from both(subject, constant_over(rounds), metrics, rounds, far)
         elif long > 1:
-            yield from both(subject, ALL_ROUNDS, metrics, long, told.long)
+            yield from both(subject, ALL_ROUNDS, metrics, long, scenarios.long)
 
 
 class Event:
@@ -153,14 +148,14 @@ class Event:
         best = promised if promised.max() > 0 else here - there
         self.accepted = tries[int(np.argmax(best))]
 
-    def hits(self, sample: Sample, informed: NDArray[np.bool_]) -> int:
-        """How many of the informed devices show the event."""
-        shown = informed.copy()
+    def shown(self, sample: Sample, informed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which of the informed devices show the event."""
+        shown = np.ones(sample.devices, np.bool_)
         for mark, accepted in zip(self.attack.marks, self.accepted, strict=True):
             looked_at = slice(mark.column, mark.column + self.attack.rounds)
             agrees = sample.answered(mark.position, mark.wanted)[:, looked_at]
             shown &= accepted[agrees.sum(axis=1)]
-        return int(shown.sum())
+        return shown[informed]
 
     def notices(self, excess: float, together: int) -> bool:
         """Whether a client whose every ε is larger by this share would be found out with chance 0.98."""
@@ -176,7 +171,7 @@ class Event:
         here = chance([mark.first for mark in self.attack.marks])
         there = chance([mark.second for mark in self.attack.marks])
         lower = expected_lower(here, self.devices, there, self.other_devices, together, luck=SURE)
-        return bool(lower > self.attack.claim)
+        return bool(lower > self.attack.loss.claim)
 
     def redrawn(self) -> Fault:
         """The chances of the event if each round had an answer of its own."""
@@ -224,11 +219,10 @@ def compare_steady(plan: Plan, attacks: Sequence[Attack], samples: Sequence[Samp
             np.logical_and.reduce([sample.informed(plan, mark.metric, mark.column) for mark in attack.marks])
             for sample in pair
         ]
-        devices, other_devices = (int(mask.sum()) for mask in masks)
-        event = Event(attack, devices, other_devices)
-        hits, other_hits = (event.hits(sample, mask) for sample, mask in zip(pair, masks, strict=True))
-        yield Comparison(
-            attack.subject, attack.what, attack.claim, attack.exact, hits, devices, other_hits, other_devices,
-            event.notices if math.isfinite(attack.claim) else None,
+        event = Event(attack, *(int(mask.sum()) for mask in masks))
+        shown, other = (event.shown(sample, mask) for sample, mask in zip(pair, masks, strict=True))
+        yield compare(
+            attack.loss.subject, attack.loss.what, attack.loss.claim, attack.loss.loss, shown, other,
+            event.notices if math.isfinite(attack.loss.claim) else None,
             event.redrawn() if attack.rounds > SHORT else None,
         )  # fmt: skip

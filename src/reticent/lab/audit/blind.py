@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from reticent.lab.audit.bounds import Comparison, Fault, expected_lower
+from reticent.lab.audit.bounds import Comparison, Fault, compare, expected_lower
 from reticent.lab.audit.enumeration import ALL_ROUNDS, TWO_WINDOWS
 from reticent.lab.audit.exact import Enumerated
 from reticent.lab.audit.scenarios import Histories, Sample
@@ -18,6 +18,8 @@ from reticent.mechanisms import SCALE
 from reticent.plan import Metric, Plan
 
 Shown = NDArray[np.bool_]
+NONE = 0.0, None
+"""The claim and the exact loss of what must not depend on values at all."""
 _Columns = tuple[str, NDArray[Any], NDArray[Any]]
 
 
@@ -34,7 +36,7 @@ def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Compari
         for here, there in ((first, second), (second, first)):
             rounds = min(here.silent.shape[1], there.silent.shape[1])
             silent, other = (np.asarray(sample.silent[:, :rounds].any(axis=1)) for sample in (here, there))
-            yield _compare("report", "silence", silent, other, Fault("is silent by its value"))
+            yield compare("report", "silence", *NONE, silent, other, fault=Fault("is silent by its value"))
             shown: list[tuple[str, NDArray[Any], NDArray[Any]]] = [
                 ("size of a report", here.sizes[:, 0], there.sizes[:, 0])
             ]
@@ -52,7 +54,7 @@ def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Compari
                 ]
                 judged, other_judged = np.isin(judge, commoner), np.isin(other_judge, commoner)
                 fault = Fault(f"chooses the {what} by its value")
-                yield _compare("report", what, judged, other_judged, fault)
+                yield compare("report", what, *NONE, judged, other_judged, fault=fault)
             (learn, judge), (other_learn, other_judge) = (
                 _split(np.unpackbits(sample.ids, axis=1)) for sample in (here, there)
             )
@@ -61,10 +63,10 @@ def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Compari
             wanted = gaps[place] > 0
             judged, other_judged = judge[:, place] == wanted, other_judge[:, place] == wanted
             fault = Fault("chooses a bit of the id by its value")
-            yield _compare("report", "bits of the id", judged, other_judged, fault)
+            yield compare("report", "bits of the id", *NONE, judged, other_judged, fault=fault)
 
 
-def compare_links(plan: Plan, told: Histories, samples: Sequence[Sample]) -> Iterator[Comparison]:
+def compare_links(plan: Plan, scenarios: Histories, samples: Sequence[Sample]) -> Iterator[Comparison]:
     """
     Claim: none. What a device sends in a window must not depend on what it sent in the one before.
 
@@ -72,7 +74,7 @@ def compare_links(plan: Plan, told: Histories, samples: Sequence[Sample]) -> Ite
     The others in pairs: is the second window of one device like the first of another? With draws that are fresh
     in each window, both are equally likely.
     """
-    for sample in samples[: told.steady] if plan.answers.sampled else ():
+    for sample in samples[: scenarios.steady] if plan.answers.sampled else ():
         columns: list[tuple[str, NDArray[Any]]] = [
             ("bits", sample.bits),
             ("round that is answered", sample.picks),
@@ -85,8 +87,8 @@ def compare_links(plan: Plan, told: Histories, samples: Sequence[Sample]) -> Ite
             even = len(others) // 2 * 2
             alike, alike_others = own == own_next, others[0:even:2] == others_next[1:even:2]
             repeats = Fault(f"repeats the {what} of the window before", 1.0, float(np.mean(alike_others)))
-            yield _compare("two windows", f"linked by {what}", alike, alike_others, repeats)
-            yield _compare("two windows", f"linked by {what}", ~alike, ~alike_others)
+            yield compare("two windows", f"linked by {what}", *NONE, alike, alike_others, fault=repeats)
+            yield compare("two windows", f"linked by {what}", *NONE, ~alike, ~alike_others)
 
 
 def _codes(columns: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
@@ -101,14 +103,7 @@ def _split(column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     return column[:middle], column[middle:]
 
 
-def _compare(subject: str, what: str, shown: Shown, other: Shown, fault: Fault | None = None) -> Comparison:
-    """How often an event came up here and there, under a claim of nothing."""
-    return Comparison(
-        subject, what, 0.0, None, int(shown.sum()), len(shown), int(other.sum()), len(other), fault=fault
-    )
-
-
-def compare_pairs(plan: Plan, told: Histories, samples: Sequence[Sample]) -> Iterator[Comparison]:
+def compare_pairs(plan: Plan, scenarios: Histories, samples: Sequence[Sample]) -> Iterator[Comparison]:
     """
     Claim: none. Given the values, what one bit of a report says must not depend on what another says.
 
@@ -118,9 +113,9 @@ def compare_pairs(plan: Plan, told: Histories, samples: Sequence[Sample]) -> Ite
     """
     joined = [(metric, metric) for metric in plan.metrics if metric.bits > 1]
     worlds = [(samples[0], 1)]
-    if told.middle is not None:
-        rounds = 1 if plan.answers.sampled else told.worlds[told.middle].rounds
-        worlds.append((samples[told.middle], rounds))
+    if scenarios.middle is not None:
+        rounds = 1 if plan.answers.sampled else scenarios.worlds[scenarios.middle].rounds
+        worlds.append((samples[scenarios.middle], rounds))
     for sample, length in worlds:
         mostly = {  # whether most rounds say 1, by the bit's place
             place: 2 * sample.answered(place, 1)[:, :length].sum(axis=1) > length
@@ -135,8 +130,8 @@ def compare_pairs(plan: Plan, told: Histories, samples: Sequence[Sample]) -> Ite
             fault: Fault | None = Fault("draws two answers of a report together")
             if sample is not samples[0]:
                 fault = _rounded_alike(a, b, length)
-            yield _compare(subject, "dependent answers", other[one], other[~one], fault)
-            yield _compare(subject, "dependent answers", other[~one], other[one])
+            yield compare(subject, "dependent answers", *NONE, other[one], other[~one], fault=fault)
+            yield compare(subject, "dependent answers", *NONE, other[~one], other[one])
 
 
 def _rounded_alike(a: Metric, b: Metric, rounds: int) -> Fault | None:
@@ -158,7 +153,7 @@ MOST_BITS = 12
 
 
 def compare_learned(
-    plan: Plan, told: Histories, samples: Sequence[Sample], exact: Sequence[Enumerated]
+    plan: Plan, scenarios: Histories, samples: Sequence[Sample], exact: Sequence[Enumerated]
 ) -> Iterator[Comparison]:
     """
     All bits of a device together: each by what most of its rounds say, or by what each of two windows says.
@@ -171,7 +166,7 @@ def compare_learned(
     sampled, places = plan.answers.sampled, range(min(plan.bits, MOST_BITS))
     claimed = TWO_WINDOWS if sampled else ALL_ROUNDS
     loss = next(claim for claim in exact if (claim.subject, claim.what) == ("whole plan", claimed))
-    pairs = list(dict.fromkeys([*pairwise(range(told.steady)), told.joint]))
+    pairs = list(dict.fromkeys([*pairwise(range(scenarios.steady)), scenarios.joint]))
     pairs += [(second, first) for first, second in pairs]
     if sampled:
         pairs = list(permutations(range(len(samples)), 2))
@@ -184,17 +179,14 @@ def compare_learned(
             for bit in bits:
                 code = code * 2 + bit
         codes.append(code)
-    for far in {0, told.long}:
+    for far in {0, scenarios.long}:
         for first, second in pairs:
             (learn, judge), (other_learn, other_judge) = (
                 _split(codes[place + far]) for place in (first, second)
             )
             event = learned_event(learn, other_learn, 1 << MOST_BITS)
-            shown, other = event[judge], event[other_judge]
-            yield Comparison(
-                "whole plan", f"{TWO_WINDOWS if sampled else 'constant'}, learned event", loss.claim, loss.loss,
-                int(shown.sum()), len(shown), int(other.sum()), len(other),
-            )  # fmt: skip
+            what = f"{TWO_WINDOWS if sampled else 'constant'}, learned event"
+            yield compare("whole plan", what, loss.claim, loss.loss, event[judge], event[other_judge])
 
 
 def learned_event(here: NDArray[np.int64], there: NDArray[np.int64], outcomes: int) -> Shown:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
@@ -156,6 +156,21 @@ class Comparison:
     """What else this event is there to notice."""
 
 
+def compare(
+    subject: str,
+    what: str,
+    claim: float,
+    exact: float | None,
+    shown: NDArray[np.bool_],
+    other: NDArray[np.bool_],
+    notices: Callable[[float, int], bool] | None = None,
+    fault: Fault | None = None,
+) -> Comparison:
+    """An event by who showed it in one history and in the other."""
+    counts = int(shown.sum()), len(shown), int(other.sum()), len(other)
+    return Comparison(subject, what, claim, exact, *counts, notices, fault)
+
+
 @dataclass(frozen=True, slots=True)
 class Attacked:
     """What an attack found: a loss of at least `lower`, at the audit's confidence."""
@@ -173,10 +188,6 @@ class Attacked:
     above: bool
     notice: float | None = None
     """The smallest excess of ε that so many devices show with chance 0.98, as a share of ε; None: none."""
-
-    def to_dict(self) -> dict[str, object]:
-        """Ready for JSON."""
-        return asdict(self)
 
 
 def judge(comparisons: Iterable[Comparison]) -> list[Attacked]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from reticent.lab.audit.attacks import chance_of_first
 from reticent.lab.audit.blind import learned_event
-from reticent.lab.audit.bounds import Comparison, Fault
+from reticent.lab.audit.bounds import Comparison, Fault, compare
 from reticent.lab.audit.enumeration import ONE_ROUND, SHORT, same_pattern, switched_over
 from reticent.lab.audit.exact import Enumerated
 from reticent.lab.audit.scenarios import Sample, World
@@ -65,23 +65,26 @@ def compare_changes(
             now, before = moves.changed[:, place - 1], place - 1
             for what, which, fault in ((AT_CHANGE, now, unflipped), (NO_CHANGE, ~now, None)):
                 shown, other = agree[which & ~moves.mirrored, place], disagree[which & moves.mirrored, place]
-                yield _compare(one_round, what, shown, other, fault if flip else None)
+                yield compare(
+                    metric.name,
+                    what,
+                    one_round.claim,
+                    one_round.loss,
+                    shown,
+                    other,
+                    fault=fault if flip else None,
+                )
             # Two rounds that tell values apart, against two rounds of either of them; then the other way round.
             followed = agree[:, before] & agree[:, place]
             first_only = agree[:, before] & disagree[:, place]
             second_only = disagree[:, before] & agree[:, place]
             for what, which, fault in zip(switched_over(SHORT), (now, ~now), (one_flip, None), strict=True):
-                for other in (first_only, second_only):
-                    loss = losses[metric.name, what]
-                    yield _compare(loss, what, followed[which], other[~which], fault if flip else None)
+                claimed = losses[metric.name, what].claim, losses[metric.name, what].loss
+                for other in (first_only[~which], second_only[~which]):
+                    yield compare(
+                        metric.name, what, *claimed, followed[which], other, fault=fault if flip else None
+                    )
         yield _compare_returns(metric, moves, losses.get((metric.name, same_pattern(2))))
-
-
-def _compare(loss: Enumerated, what: str, shown: Bools, other: Bools, fault: Fault | None) -> Comparison:
-    return Comparison(
-        loss.subject, what, loss.claim, loss.loss, int(shown.sum()), len(shown), int(other.sum()), len(other),
-        fault=fault,
-    )  # fmt: skip
 
 
 def _compare_returns(metric: Metric, moves: _Moves, loss: Enumerated | None) -> Comparison:
@@ -109,11 +112,9 @@ def _compare_returns(metric: Metric, moves: _Moves, loss: Enumerated | None) -> 
         float(event[counts].mean()) if len(counts) else 0.0 for counts in (spoke, event.size - 1 - spoke)
     ]
     claim = loss.claim if loss else loss_by_width(metric.mechanism, 2)
-    return Comparison(
-        metric.name, f"{same_pattern(2)}, returning", claim, loss.loss if loss else None,
-        int(shown.sum()), len(shown), int(other.sum()), len(other),
-        fault=Fault("draws its answer anew when a value returns", *chances),
-    )  # fmt: skip
+    fault = Fault("draws its answer anew when a value returns", *chances)
+    exact = loss.loss if loss else None
+    return compare(metric.name, f"{same_pattern(2)}, returning", claim, exact, shown, other, fault=fault)
 
 
 def _moves_of(plan: Plan, metric: Metric, world: World, sample: Sample) -> _Moves:

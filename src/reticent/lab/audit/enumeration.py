@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -40,10 +40,6 @@ class Check:
     holds: bool | None
     detail: str = ""
 
-    def to_dict(self) -> dict[str, object]:
-        """Ready for JSON."""
-        return asdict(self)
-
 
 def check_structure(plan: Plan) -> list[Check]:
     """
@@ -57,36 +53,27 @@ def check_structure(plan: Plan) -> list[Check]:
     """
     checks: list[Check] = []
     for metric in plan.metrics:
-        mechanism, flip = metric.mechanism, metric.flip
+        mechanism, flip, name = metric.mechanism, metric.flip, metric.name
         low = least_threshold(mechanism.response.epsilon)
         used = {one for rows in row_sets(mechanism) for row in rows for one in row}
+        private = low <= min(used) and max(used) <= SCALE - low
+        turned = flip.probability * SCALE <= flip.threshold < SCALE // 2
         checks += [
             Check(
-                metric.name,
+                name,
                 "every threshold lies on the private side",
-                low <= min(used) and max(used) <= SCALE - low,
+                private,
                 f"{len(used)} thresholds from {low}",
             ),
-            Check(
-                metric.name,
-                "the flip is rounded up, below one half",
-                flip.probability * SCALE <= flip.threshold < SCALE // 2,
-                f"{flip.threshold} of 2^64",
-            ),
+            Check(name, "the flip is rounded up, below one half", turned, f"{flip.threshold} of 2^64"),
         ]
         if mechanism.kind == "mean":
             cells = [row[0] for row in rows_of(mechanism)]
-            checks.append(
-                Check(
-                    metric.name,
-                    "thresholds rise from cell to cell",
-                    all(a <= b for a, b in pairwise(cells)) and cells[0] + cells[-1] == SCALE,
-                    f"{len(cells)} cells",
-                )
-            )
+            rise = all(a <= b for a, b in pairwise(cells)) and cells[0] + cells[-1] == SCALE
+            checks.append(Check(name, "thresholds rise from cell to cell", rise, f"{len(cells)} cells"))
         else:
             kinds = len(row_sets(mechanism))
-            checks.append(Check(metric.name, "every cohort is asked alike", kinds == 1, f"{kinds} kind(s)"))
+            checks.append(Check(name, "every cohort is asked alike", kinds == 1, f"{kinds} kind(s)"))
     return checks
 
 

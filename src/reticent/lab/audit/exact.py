@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -78,10 +78,6 @@ class Enumerated:
     """Whether the loss is larger than the claim: no chance is involved."""
     over: str
     """What was gone through to find it."""
-
-    def to_dict(self) -> dict[str, object]:
-        """Ready for JSON."""
-        return asdict(self)
 
 
 def enumerated(

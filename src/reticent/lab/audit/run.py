@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import os
 import signal
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from multiprocessing import get_context
@@ -71,10 +70,6 @@ _START = 1_700_000_000
 
 Progress = Callable[[float, float], None]
 _Call = tuple[Client | None, Plan, World, int, int, tuple[int, int]]
-
-
-def quiet(done: float, total: float) -> None:
-    """Tell nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,24 +156,8 @@ class Audit:
 
     def to_dict(self) -> dict[str, object]:
         """Ready for JSON."""
-        return {
-            "plan": self.plan,
-            "version": self.version,
-            "verdict": self.verdict,
-            "sound": self.sound,
-            "problems": self.problems,
-            "notices": self.notices,
-            "power": self.power,
-            "faults": dict(self.faults),
-            "clients": list(self.clients),
-            "rounds": self.rounds,
-            "reports": self.reports,
-            "false_alarm": self.false_alarm,
-            "exact": [loss.to_dict() for loss in self.exact],
-            "attacks": [attack.to_dict() for attack in self.attacks],
-            "checks": [check.to_dict() for check in self.checks],
-            "seconds": self.seconds,
-        }
+        judged = {"verdict": self.verdict, "sound": self.sound, "problems": self.problems}
+        return judged | {"notices": self.notices, "power": self.power} | asdict(self)
 
 
 def audit(
@@ -190,7 +169,7 @@ def audit(
     sdk_devices: int = SDK_DEVICES,
     seed: int | None = None,
     workers: int = 1,
-    progress: Progress = quiet,
+    progress: Progress = lambda done, total: None,
 ) -> Audit:
     """
     Audit a plan, and a client that answers it: the SDK unless another is given.
@@ -210,18 +189,18 @@ def audit(
     if sampled:
         exact, independence = enumerate_windows(plan, rounds)
         checks += independence
-        told = whole = window_histories(plan)
-        sdk_devices = max(2 * len(told.worlds), sdk_devices // whole.worlds[0].rounds)
+        scenarios = whole = window_histories(plan)
+        sdk_devices = max(2 * len(scenarios.worlds), sdk_devices // whole.worlds[0].rounds)
     else:
         exact = enumerate_plan(plan, rounds)
-        told, whole = histories(plan, rounds), steady_histories(plan, 1)
+        scenarios, whole = histories(plan, rounds), steady_histories(plan, 1)
     first_round = first_round_of(plan, rounds)
     subject = client or CoreClient(None if seed is None else str(seed))
-    counts = _devices(plan, told.worlds, reports)
+    counts = _devices(plan, scenarios.worlds, reports)
     sdk_counts = []
     if client is None:
         sdk_counts = _devices(plan, whole.worlds, sdk_devices * (2 if sampled else 1 + plan.uses_cohort))
-    total = sum(count * world.rounds for count, world in zip(counts, told.worlds, strict=True))
+    total = sum(count * world.rounds for count, world in zip(counts, scenarios.worlds, strict=True))
     total, done = total + _SDK_EFFORT * sum(sdk_counts), 0.0
 
     def tell(more: float) -> None:
@@ -229,19 +208,31 @@ def audit(
         done += more
         progress(done, total)
 
-    with _executor(subject, workers) as executor:
+    with ExitStack() as stack:
+        executor = None  # processes for the SDK's core; any other client answers in this one
+        if workers > 1 and isinstance(subject, CoreClient):
+            pool = ProcessPoolExecutor(
+                min(workers, os.cpu_count() or 1),
+                get_context("spawn"),
+                initializer=signal.signal,  # an interrupt is for this process, which ends the others
+                initargs=(signal.SIGINT, signal.SIG_IGN),
+            )
+            executor = stack.enter_context(pool)
+            stack.callback(pool.shutdown, cancel_futures=True)
         play = partial(_play, plan, first_round, executor, tell)
-        samples = play(subject, told.worlds, counts)
+        samples = play(subject, scenarios.worlds, counts)
         sdk_samples = play(None, whole.worlds, sdk_counts) if client is None else []
     comparisons = [
-        *compare_steady(plan, list(attacks_on(plan, told, exact)), samples),
-        *compare_learned(plan, told, samples, exact),
-        *compare_pairs(plan, told, samples),
+        *compare_steady(plan, list(attacks_on(plan, scenarios, exact)), samples),
+        *compare_learned(plan, scenarios, samples, exact),
+        *compare_pairs(plan, scenarios, samples),
         *compare_envelopes(plan, samples),
-        *compare_links(plan, told, samples),
+        *compare_links(plan, scenarios, samples),
     ]
-    if told.moving is not None:
-        comparisons += compare_changes(plan, told.worlds[told.moving], samples[told.moving], exact)
+    if scenarios.moving is not None:
+        comparisons += compare_changes(
+            plan, scenarios.worlds[scenarios.moving], samples[scenarios.moving], exact
+        )
     checks += check_conduct(subject, plan, first_round, CONDUCT_DEVICES) + _faults(subject.name, samples)
     if client is None:
         of_sdk = [
@@ -284,33 +275,6 @@ def _devices(plan: Plan, worlds: Sequence[World], reports: int) -> list[int]:
     return [max(2, 2 * round(reports / sum(costs) * world.weight / 2)) for world in worlds]
 
 
-@contextmanager
-def _executor(client: Client, workers: int) -> Iterator[Executor | None]:
-    """Processes for the SDK's core; any other client answers in this one."""
-    if workers <= 1 or not isinstance(client, CoreClient):
-        yield None
-        return
-    with ProcessPoolExecutor(min(workers, os.cpu_count() or 1), get_context("spawn")) as executor:
-        try:
-            yield executor
-        except BaseException:
-            executor.shutdown(cancel_futures=True)
-            raise
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes that are started meanwhile stay so: who is interrupted is the audit, and it ends them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def _play(
     plan: Plan,
     first_round: int,
@@ -339,12 +303,7 @@ def _play(
         for place, start, devices in chunks
     ]
     parts: list[list[Sample]] = [[] for _ in worlds]
-    samples: Iterator[Sample]
-    if executor is None:
-        samples = map(_collected, calls)
-    else:
-        with _deaf_to_interrupts():  # the processes start here
-            samples = executor.map(_collected, calls)
+    samples = executor.map(_collected, calls) if executor else map(_collected, calls)
     for (place, _, devices), sample in zip(chunks, samples, strict=True):
         parts[place].append(sample)
         tell(devices * (worlds[place].rounds if client else _SDK_EFFORT))

@@ -42,7 +42,6 @@ class World:
     histories of a pair are mirror images, with changes in every place and many returns.
     """
 
-    name: str
     states: tuple[Mapping[str, Aim], ...]
     rounds: int
     weight: float = 1.0
@@ -98,8 +97,8 @@ def informative(mechanism: Mechanism, *, cohort_known: bool) -> NDArray[np.bool_
         [mechanism.thresholds(mechanism.memo_class(value, 0, cohort), cohort)[:2] for value in pair]
         for cohort in range(COHORTS)
     ]
-    told = next((cohort for cohort in range(COHORTS) if mechanism.extremes(cohort)), None)
-    return np.array([told is not None and answer == answers[told] for answer in answers])
+    reference = next((cohort for cohort in range(COHORTS) if mechanism.extremes(cohort)), None)
+    return np.array([reference is not None and answer == answers[reference] for answer in answers])
 
 
 @dataclass(frozen=True)
@@ -144,11 +143,11 @@ def steady_histories(plan: Plan, rounds: int) -> Histories:
             second |= dict(zip(group.metrics, pair.rarer, strict=True))
         sides.append((first, second))
     joint = next((pair for pair in sides if all(aims in states for aims in pair)), sides[0])
-    worlds = [World(f"steady {number}", (aims,), rounds) for number, aims in enumerate(states)]
+    worlds = [World((aims,), rounds) for aims in states]
     for aims in joint:
         if aims not in states:
             states.append(aims)
-            worlds.append(World("joint", (aims,), rounds, weight=0.5))
+            worlds.append(World((aims,), rounds, weight=0.5))
     return Histories(worlds, count, (states.index(joint[0]), states.index(joint[1])))
 
 
@@ -165,18 +164,15 @@ def histories(plan: Plan, rounds: int) -> Histories:
     long = 0
     if rounds > SHORT:
         long = len(worlds)
-        worlds += [
-            replace(world, name=f"{world.name}, long", rounds=rounds, weight=world.weight * LONG)
-            for world in short.worlds
-        ]
+        worlds += [replace(world, rounds=rounds, weight=world.weight * LONG) for world in short.worlds]
     moving = middle = None
     if rounds > 1:
         moving = len(worlds)
         states = tuple(world.states[0] for world in short.worlds[: short.steady])
-        worlds.append(World("moving", states, rounds, weight=MOVING))
+        worlds.append(World(states, rounds, weight=MOVING))
     if sum(metric.bits for metric in plan.metrics) > 1:
         middle = len(worlds)
-        worlds.append(World("middle", (_middle(plan),), min(rounds, 3), weight=MIDDLE))
+        worlds.append(World((_middle(plan),), min(rounds, 3), weight=MIDDLE))
     return replace(short, worlds=worlds, long=long, moving=moving, middle=middle)
 
 
@@ -192,9 +188,9 @@ def window_histories(plan: Plan) -> Histories:
     alternating, switched = (0, 1) * window, (0,) * window + (1,) * window
     worlds = [
         *steady.worlds,
-        World("alternating", states, 2 * window, 0.5, alternating),
-        World("switched", states, 2 * window, 0.5, switched),
-        World("middle", (_middle(plan),), 2 * window, MIDDLE),
+        World(states, 2 * window, 0.5, alternating),
+        World(states, 2 * window, 0.5, switched),
+        World((_middle(plan),), 2 * window, MIDDLE),
     ]
     return replace(steady, worlds=worlds, middle=len(worlds) - 1)
 

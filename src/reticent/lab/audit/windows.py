@@ -33,7 +33,7 @@ Outputs = Sequence[tuple[int, bytes]]
 """The outputs that an input of the hash may have, each with its weight."""
 
 _LATE = 10**6
-"""In so many windows, the first window of any plan is over."""
+"""A round with this number or a later one is in a window, whatever the plan."""
 
 
 def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[Check]]:

@@ -15,6 +15,7 @@ from reticent.counts import Counts, HistogramCounts
 from reticent.errors import ParameterError
 from reticent.estimates.estimator import estimate
 from reticent.estimates.interval import Floats, Integers, binomial_limits
+from reticent.estimates.notebook import cumulative_html, plot_cumulative, quantile_html
 from reticent.mechanisms import Flip, Mechanism
 from reticent.plan import Metric
 
@@ -46,8 +47,6 @@ class Quantile:
         return f"{self.value:g}{unit} in [{self.lower:g}, {self.upper:g}] ({100 * self.confidence:g}%)"
 
     def _repr_html_(self) -> str:
-        from reticent.estimates.notebook import quantile_html
-
         return quantile_html(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,14 +93,10 @@ class CumulativeEstimate:
         )
 
     def _repr_html_(self) -> str:
-        from reticent.estimates.notebook import cumulative_html
-
         return cumulative_html(self)
 
     def plot(self, axes: Axes | None = None, truth: Sequence[float] | None = None) -> Figure:
         """The band, and the true share below each edge if that is known; needs matplotlib."""
-        from reticent.estimates.notebook import plot_cumulative
-
         return plot_cumulative(self, axes, truth)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,0 +1,240 @@
+"""
+Whether a device may record and report: what the person chose, or what the program says until then.
+
+    unset, denied   nothing is recorded, answered or sent, and what was not sent is wiped
+    local           rounds are answered and shown, and those answers are never sent
+    granted         rounds that begin and end under it are answered and sent
+
+The choice stands in the state file and wins over the program's default. A choice of granted or local holds for
+the questions it was made for: it lapses to unset when a plan asks for more. No decision here depends on a value.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+from reticent.device import ledger, outbox
+from reticent.device.prf import SECRET_BYTES, checksum
+from reticent.device.schema import device_row
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from reticent.plan import Plan
+
+Consent = Literal["unset", "granted", "denied", "local"]
+"""Not asked yet; yes; no; collect and show, but send nothing."""
+
+CONSENTS: tuple[Consent, ...] = get_args(Consent)
+
+LONGEST_SEND = 10.0
+"""How long one attempt to send a report may take, s; who takes consent back waits for it."""
+
+
+def records(consent: Consent) -> bool:
+    """Whether values are recorded and rounds answered."""
+    return consent in ("granted", "local")
+
+
+class Choice(NamedTuple):
+    """What the state file knows about consent."""
+
+    choice: Consent | None
+    """None: the person has not chosen."""
+    chosen_at: int | None
+    """Unix seconds."""
+    questions: str
+    """JSON: what a choice of granted or local was made for (`questions_of`)."""
+    in_force: Consent | None
+    """What held last: the choice, or the default of the program that opened the file; None: a new file."""
+
+
+def read(connection: sqlite3.Connection) -> Choice:
+    """The choice, and what is in force."""
+    row = connection.execute("SELECT choice, chosen_at, questions, in_force FROM consent").fetchone()
+    return Choice(*row)
+
+
+def allows(connection: sqlite3.Connection) -> bool:
+    """Whether values are recorded and rounds answered, as things stand in the file."""
+    in_force = read(connection).in_force
+    return in_force is not None and records(in_force)
+
+
+def enter(connection: sqlite3.Connection, choice: Consent, now: float, plan: Plan | None) -> None:
+    """Keep a choice, with the questions that granted or local is said to."""
+    questions = ""
+    if records(choice) and plan is not None:
+        questions = json.dumps(questions_of(plan, device_row(connection).epoch))
+    connection.execute(
+        "UPDATE consent SET choice = ?, chosen_at = ?, questions = ?", (choice, int(now), questions)
+    )
+
+
+def bring_into_force(connection: sqlite3.Connection, consent: Consent, current_round: int) -> None:
+    """
+    From now on this holds; nothing happens where it held already.
+
+    A round that has begun is not answered any more, unless under local: it is not wholly under one consent.
+    """
+    before = read(connection).in_force
+    if before == consent:
+        return
+    connection.execute("UPDATE consent SET in_force = ?", (consent,))
+    if consent == "local":
+        outbox.keep_here(connection)
+    elif before is not None:
+        connection.execute("DELETE FROM totals")
+        connection.execute("UPDATE device SET silent_through = max(silent_through, ?)", (current_round,))
+    if not records(consent):
+        _wipe(connection)
+
+
+def _wipe(connection: sqlite3.Connection) -> None:
+    """
+    Keep the choice, and of the rest only what was sent and what that takes.
+
+    What has left the device stays on the receipt and in the ledger. Its secret stays too: without it the same
+    questions would be answered from new draws, which tells more. Where nothing has left, nothing stays.
+    """
+    unsent = "SELECT round FROM reports WHERE told = 0"
+    connection.execute(f"DELETE FROM windows WHERE round IS NULL OR round IN ({unsent})")  # noqa: S608
+    outbox.drop_waiting(connection)
+    connection.execute("DELETE FROM reports WHERE told = 0")
+    connection.execute("DELETE FROM totals")
+    connection.execute("DELETE FROM notes")
+    connection.execute("DELETE FROM attempts")
+    connection.execute("DELETE FROM pauses WHERE through_round IS NOT NULL")  # `silent_through` covers them
+    [(has_told,)] = connection.execute("SELECT EXISTS (SELECT 1 FROM reports WHERE told = 1)")
+    if not has_told:
+        connection.execute("DELETE FROM ledger WHERE lost = 0")
+        connection.execute("DELETE FROM plans")
+        me, secret = device_row(connection), os.urandom(SECRET_BYTES)
+        connection.execute(
+            "UPDATE device SET secret = ?, checksum = ?, enrolled_from = NULL, changed_in = NULL",
+            (secret, checksum(secret, me.plan, me.round_seconds, me.epoch, me.held)),
+        )
+    ledger.seal(connection)
+
+
+# The questions that a choice is made for
+
+
+def questions_of(plan: Plan, epoch: int) -> dict[str, object]:
+    """What a plan asks in an epoch, and what that costs: each metric, the whole plan, and how it is answered."""
+    from reticent.plan import privacy_card
+
+    card = privacy_card(plan)
+    return {
+        "fingerprint": plan.fingerprint.hex(),
+        "epoch": epoch,
+        "answers": "sampled" if plan.answers.sampled else "remembered",
+        "metrics": {
+            metric.name: [metric.digest.hex(), *astuple(card.metrics[metric.name])] for metric in plan.metrics
+        },
+        "plan": list(astuple(card.loss)),
+    }
+
+
+def covers(chosen: Choice, plan: Plan, epoch: int) -> bool:
+    """
+    Whether what was chosen holds for a plan as well: it asks nothing more, and nothing that costs more.
+
+    More is: another metric, or one with other privacy parameters, whose remembered answers are new; a higher
+    loss, of a metric or of the plan; sampled instead of remembered answers or the reverse; a new epoch. Where
+    nothing was chosen, the program's default holds for every plan.
+    """
+    if chosen.choice is None or not records(chosen.choice):
+        return True
+    agreed = json.loads(chosen.questions or "{}")
+    if agreed.get("epoch") != epoch:
+        return False
+    if agreed["fingerprint"] == plan.fingerprint.hex():
+        return True
+    asked = questions_of(plan, epoch)
+    known: dict[str, list[float]] = agreed["metrics"]
+    metrics: dict[str, list[float]] = asked["metrics"]  # type: ignore[assignment]
+    totals: list[float] = asked["plan"]  # type: ignore[assignment]
+    return (
+        asked["answers"] == agreed["answers"]
+        and all(name in known and known[name][0] == figures[0] for name, figures in metrics.items())
+        and all(_none_higher(figures[1:], known[name][1:]) for name, figures in metrics.items())
+        and _none_higher(totals, agreed["plan"])
+    )
+
+
+def _none_higher(asked: list[float], agreed: list[float]) -> bool:
+    return all(one <= other for one, other in zip(asked, agreed, strict=True))
+
+
+# After "denied" nothing leaves, not even what is on its way in another thread or process
+
+
+@contextmanager
+def sending(state: str) -> Iterator[bool]:
+    """
+    Held by a sender from before its claim until its bytes are through; False: not now, a choice is being made.
+
+    A lock of the operating system on a file beside the state file, so that it ends with the process that holds it.
+    """
+    descriptor = _open_lock(state)
+    if descriptor is None:
+        yield True
+        return
+    try:
+        yield _try_lock(descriptor, shared=True)
+    finally:
+        # A child forked meanwhile has the descriptor too: without this its copy would keep the lock.
+        with suppress(OSError):
+            _unlock(descriptor)
+        os.close(descriptor)
+
+
+def wait_for_senders(state: str, seconds: float) -> bool:
+    """Wait until nobody is sending who might have begun before now; returns whether that was in time."""
+    descriptor = _open_lock(state)
+    if descriptor is None:
+        return True
+    deadline = time.monotonic() + seconds
+    try:
+        while not _try_lock(descriptor, shared=False):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.005)
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _open_lock(state: str) -> int | None:
+    """None where files cannot be locked (Windows, some network disks): then only a claim is waited for by nobody."""
+    try:
+        import fcntl  # noqa: F401
+
+        return os.open(f"{state}-sending", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except (ImportError, OSError):
+        return None
+
+
+def _try_lock(descriptor: int, *, shared: bool) -> bool:
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # this file system has no locks
+        return True
+    return True
+
+
+def _unlock(descriptor: int) -> None:
+    import fcntl
+
+    fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -26,6 +26,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("plan", "diff", "plan.toml", "nope.toml"), 2, "'nope.toml' does not exist"),
     (("audit", "nope.toml"), 2, "'nope.toml' does not exist"),
     (("simulate", "nope.toml"), 2, "'nope.toml' does not exist"),
+    (("agent", "nope.toml", "--state", "x.db"), 2, "'nope.toml' does not exist"),
     (("simulate", "plan.toml", "--values", "nope.csv"), 1, "nope.csv: No such file"),
     (("serve", "nope.toml", *STORE), 2, "'nope.toml' does not exist"),
     (("device", "status", "nope.db"), 2, "'nope.db' does not exist"),
@@ -59,6 +60,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("serve", "plan.toml", *STORE, "--listen", "0.0.0.0:{port}"), 1, "nothing can listen there"),
     (("demo", "--once", "--port", "{port}"), 1, "--port; 0 takes any that is free"),
     (("serve", "plan.toml", "--store", "sqlite:///new.db", "--listen", "0.0.0.0:0"), 1, "reticent keys create"),
+    (("serve", "plan.toml", "--store", "sqlite:///new.db", "--listen", "[::]:0"), 1, "reticent keys create"),
     # names
     (("estimate", *STORE, "--metric", "editor_second"), 1, "Hint: --metric editor_seconds?"),
     (("estimate", "--counts", "counts.parquet", "--metric", "editor_second"), 1, "--metric editor_seconds?"),

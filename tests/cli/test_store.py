@@ -94,21 +94,6 @@ def test_estimates_are_those_of_the_reports(url: str) -> None:
     assert "±" in shown
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--metric", "nope"], "metric: expected one of"),
-        (["--by", "nope"], "by: expected one of os"),
-        (["--segment", "os:nope"], "segment os: expected one of"),
-        (["--plan", "nope"], "plan: expected"),
-    ],
-)
-def test_what_is_not_there_is_one_line_and_exit_code_1(url: str, options: list[str], message: str) -> None:
-    result = run("estimate", "--store", url, *options)
-    assert result.exit_code == 1
-    assert message in result.output
-
-
 def test_exports_have_a_row_per_number(url: str, tmp_path: Path) -> None:
     assert run("export", tmp_path / "all.csv", "--store", url).exit_code == 0
     with (tmp_path / "all.csv").open() as file:

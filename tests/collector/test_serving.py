@@ -38,20 +38,13 @@ def plan_file(tmp_path: Path, tools: Any) -> str:
 
 
 def refused(*arguments: str) -> str:
-    """What `reticent serve` says when it does not start."""
+    """What `reticent serve` says when it does not start; tests/cli/test_errors.py has more such cases."""
     done = CliRunner().invoke(command(), ["serve", *arguments])
-    assert done.exit_code in (1, 2)
-    assert isinstance(done.exception, SystemExit)  # and no traceback
+    assert done.exit_code == 1
     return done.stderr
 
 
 # Starting
-
-
-@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0"])
-def test_listening_beyond_this_machine_needs_keys(plan_file: str, tmp_path: Path, listen: str) -> None:
-    told = refused(plan_file, "--store", f"sqlite:///{tmp_path}/s.db", "--listen", listen)
-    assert "reticent keys create" in told
 
 
 def test_an_expired_plan_is_warned_about(plan_file: str, tmp_path: Path) -> None:
@@ -75,26 +68,6 @@ def test_with_keys_it_may_listen_anywhere(start: Callable[..., Any], tools: Any,
     process.terminate()
     assert process.wait(30) == 0
     process.stderr.close()
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--listen", "8000"),
-        ("--listen", ":x"),
-        ("--store", "mysql://x"),
-        ("--tls-cert", "{plan}"),
-        ("--rate", "-1"),
-    ],
-)
-def test_what_cannot_be_used_is_said_in_a_line(plan_file: str, arguments: tuple[str, str]) -> None:
-    name, value = arguments
-    assert refused(plan_file, "--store", "memory:", name, value.format(plan=plan_file))
-
-
-def test_a_port_that_is_taken(collector: Any, plan_file: str) -> None:
-    told = refused(plan_file, "--store", "memory:", "--listen", f"127.0.0.1:{collector.port}")
-    assert "nothing can listen there" in told
 
 
 def test_another_plan_of_the_same_version_is_refused(plan_file: str, tmp_path: Path) -> None:

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 EXPLANATION = ROOT / "docs" / "explanation"
-
-
-@pytest.mark.parametrize("name", ["how-it-works", "why-one-bit"])
-def test_sessions_run_as_printed(name: str) -> None:
-    done = doctest.testfile(str(EXPLANATION / f"{name}.md"), module_relative=False)
-    assert done.attempted > 0
-    assert done.failed == 0
 
 
 def test_the_tables_of_why_one_bit_are_what_its_sessions_print() -> None:

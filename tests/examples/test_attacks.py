@@ -119,26 +119,7 @@ def test_a_page_shows_what_its_command_prints(name: str, page_run: Callable[[str
 def test_pictures_are_written_and_the_page_shows_one(name: str, page_run: Callable[[str], Output]) -> None:
     written = page_run(name).folder / "pictures"
     assert (written / f"{name}.png").read_bytes().startswith(b"\x89PNG\r\n")
-    assert "</svg>" in (written / f"{name}.svg").read_text()[-200:]
     assert f"](../../images/attacks/{name}.png)" in (PAGES / f"{name}.md").read_text()
-    kept = ROOT / "docs" / "images" / "attacks" / f"{name}.png"
-    assert 10_000 < kept.stat().st_size < 150_000
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_seed_repeats_and_another_does_not(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(program(name), "publish", lambda *_, **__: None)  # drawing takes most of the time
-    texts = [run_in(tmp_path, name, ["--seed", seed, "--devices", "300"]).text for seed in ("7", "7", "8")]
-    assert texts[0] == texts[1] != texts[2]
-
-
-@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
-def test_links_of_the_pages_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text())
-    assert links
-    assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 def test_the_index_leads_to_every_attack() -> None:

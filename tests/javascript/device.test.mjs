@@ -403,7 +403,7 @@ test("a state is one plan's", async () => {
 });
 
 test("a damaged state is counted in full: silence until the host raises the limit", async () => {
-  for (const damage of [(text) => text.replace("granted", "grantee"), (text) => text.slice(0, 200), () => "x", (text) => text.replace(/"secret":"./, '"secret":"0')]) {
+  for (const damage of [(text) => text.replace("granted", "grantee"), (text) => text.slice(0, 200), () => "x", (text) => text.replace(/"secret":"(.)/, (_, digit) => `"secret":"${digit === "0" ? 1 : 0}`)]) {
     const here = await world();
     here.next(2);
     await here.device.flush();

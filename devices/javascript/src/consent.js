@@ -7,17 +7,14 @@ import { lifetimeLoss, lossOfReport, lossOfRound } from "./losses.js";
 /** @typedef {import("./plan.js").Metric} Metric */
 /** @typedef {import("./plan.js").Plan} Plan */
 
-/** @type {WeakMap<Plan, Costs>} */
-const computed = new WeakMap();
-
 /** What a plan costs a device, question by question. @param {Plan} plan @returns {Costs} */
 export function costsOf(plan) {
-  const before = computed.get(plan);
-  if (before) return before;
-  const metrics = plan.metrics.map((/** @type {Metric} */ metric) => [metric.name, { digest: toHex(metric.digest), round: lossOfRound(metric), lifetime: lifetimeLoss(metric) }]);
-  const costs = { answers: plan.sampled ? `sampled, ${plan.window} rounds` : "remembered", report: lossOfReport(plan), metrics: Object.fromEntries(metrics) };
-  computed.set(plan, costs);
-  return costs;
+  const metrics = plan.metrics.map((/** @type {Metric} */ metric) => [
+    metric.name,
+    { digest: toHex(metric.digest), round: lossOfRound(metric), lifetime: lifetimeLoss(metric) },
+  ]);
+  const answers = plan.sampled ? `sampled, ${plan.window} rounds` : "remembered";
+  return { answers, report: lossOfReport(plan), metrics: Object.fromEntries(metrics) };
 }
 
 /** Whether a plan asks more than what the person agreed to: a question more, new answers to an old one, a higher loss. @param {Costs} agreed @param {Plan} plan */

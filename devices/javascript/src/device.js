@@ -17,8 +17,9 @@ import { httpTransport } from "./transport.js";
 /** @typedef {import("./plan.js").Metric} Metric */
 
 const CONSENTS = ["unset", "granted", "denied", "local"];
-const LONGEST_SLEEP = 300;
-const WRITE_WITHIN = 1; // s
+const LONGEST_SLEEP = 300; // s, as those below
+const SLEEP_IN_TROUBLE = 30;
+const WRITE_WITHIN = 1;
 
 /** Answers a plan on behalf of one device: values in, at most one report per round out. See the README. */
 export class Device {
@@ -289,17 +290,17 @@ export class Device {
   /** Answer what is due, then send. @param {boolean} early */
   async #work(early) {
     let accepted = 0;
-    let next = 30; // s, in trouble
+    let wakeAt = this.#settings.clock() + SLEEP_IN_TROUBLE;
     try {
       const waiting = await this.#update((engine) => {
         engine.answerDue();
+        wakeAt = nextDue(engine);
         return this.#transport ? due(engine, early) : [];
       });
       for (const kept of waiting) accepted += Number(await this.#send(kept));
-      const at = await this.#update(nextDue);
-      next = Math.min(Math.max(at - this.#settings.clock(), 0.05), LONGEST_SLEEP);
+      if (waiting.length) wakeAt = await this.#update(nextDue);
     } finally {
-      if (this.#started) this.#wake(next);
+      if (this.#started) this.#wake(Math.min(Math.max(wakeAt - this.#settings.clock(), 0.05), LONGEST_SLEEP));
     }
     return accepted;
   }

@@ -408,8 +408,8 @@ export function changed(total, { how, amount, most }) {
   return how === "set" ? amount : plusUpTo(total ?? ZERO, amount, most);
 }
 
-/** @param {Plan} plan @param {number} now */
-export const isExpired = (plan, now) => plan.expires !== null && new Date(now * 1000).toISOString().slice(0, 10) > plan.expires;
+/** Whether devices have stopped answering: they do at 00:00 UTC of the day `expires`. @param {Plan} plan @param {number} now */
+export const isExpired = (plan, now) => plan.expires !== null && new Date(now * 1000).toISOString().slice(0, 10) >= plan.expires;
 
 /** @param {HeldPlan} held */
 function planOf({ fingerprint, table }) {

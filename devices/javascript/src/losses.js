@@ -45,6 +45,17 @@ const times = (factor, loss) => loss.times(new Fraction(BigInt(factor)));
 export const compose = (losses) =>
   losses.includes(Infinity) ? Infinity : sum(losses.map((loss) => Fraction.fromNumber(loss))).upward();
 
+/** A function of a plan or a metric whose results are kept: logarithms of 200 bits take milliseconds. @template {object} Of @param {(of: Of) => number} compute */
+function kept(compute) {
+  /** @type {WeakMap<Of, number>} */
+  const results = new WeakMap();
+  return (/** @type {Of} */ of) => {
+    const result = results.get(of) ?? compute(of);
+    results.set(of, result);
+    return result;
+  };
+}
+
 /** How much likelier one answer bit can be from one truth than from another, after the flip. @param {Metric} metric @param {bigint} flip */
 function bitRatio({ mechanism: { low } }, flip) {
   const high = WHOLE - low;
@@ -52,13 +63,13 @@ function bitRatio({ mechanism: { low } }, flip) {
 }
 
 /** ε of a metric: what one remembered answer tells; the paper's variant is counted as it is printed. @param {Metric} metric */
-export function epsilon(metric) {
+export const epsilon = kept((/** @type {Metric} */ metric) => {
   const paper = "variant" in metric.mechanism && metric.mechanism.variant === "paper";
   return times(paper ? 2 : metric.mechanism.changedBits(1), ln(bitRatio(metric, 0n))).upward();
-}
+});
 
 /** Between any two values, in one round. @param {Metric} metric */
-export const lossOfRound = (metric) => ofRound(metric, metric.flip).upward();
+export const lossOfRound = kept((/** @type {Metric} */ metric) => ofRound(metric, metric.flip).upward());
 
 /** @param {Metric} metric @param {bigint} flip */
 const ofRound = (metric, flip) => times(metric.mechanism.changedBits(1), ln(bitRatio(metric, flip)));
@@ -78,7 +89,7 @@ export function lossByWidth(metric, width) {
 }
 
 /** However long it goes on. @param {Metric} metric */
-export const lifetimeLoss = (metric) => lossByWidth(metric, metric.mechanism.classes);
+export const lifetimeLoss = kept((/** @type {Metric} */ metric) => lossByWidth(metric, metric.mechanism.classes));
 
 /**
  * What t means lose together in one round when their values add up to `limit` at most: section 4 of the maths,
@@ -120,7 +131,7 @@ function jointLoss(members, limit, flipped) {
  *
  * @param {Plan} plan
  */
-export function lossOfReport(plan) {
+export const lossOfReport = kept((/** @type {Plan} */ plan) => {
   const flipOf = (/** @type {Metric} */ metric) => (plan.sampled ? 0n : metric.flip);
   const alone = plan.metrics.filter((/** @type {Metric} */ metric) => !metric.group);
   /** The largest loss of exactly so many metrics. @type {Fraction[]} */
@@ -138,7 +149,7 @@ export function lossOfReport(plan) {
     best = joined;
   }
   return best.slice(0, plan.asked + 1).reduce(larger).upward();
-}
+});
 
 /** The sums of the largest 0, 1, 2, … of some losses. @param {Fraction[]} losses */
 function sums(losses) {

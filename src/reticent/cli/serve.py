@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import sys
 import time
@@ -22,6 +23,15 @@ def _listen(context: click.Context, parameter: click.Parameter, text: str) -> tu
         return parse_listen(text)
     except ParameterError as error:
         raise click.BadParameter(f"expected {error.expected}, {error.hint}; got {text}.") from None
+
+
+def _origins(context: click.Context, parameter: click.Parameter, origins: tuple[str, ...]) -> tuple[str, ...]:
+    for origin in origins:
+        if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?", origin):
+            raise click.BadParameter(
+                f"expected an origin such as https://app.example.org, without a path; got {origin}."
+            )
+    return origins
 
 
 @click.command(short_help="Take reports, seal rounds, show estimates.")
@@ -55,6 +65,8 @@ def _listen(context: click.Context, parameter: click.Parameter, text: str) -> tu
 @click.option("--clock-skew", envvar="RETICENT_CLOCK_SKEW", type=click.FloatRange(0), default=300.0,
               show_default=True, metavar="SECONDS",
               help="Seconds that a device's clock may run fast.")  # fmt: skip
+@click.option("--allow-origin", "origins", envvar="RETICENT_ALLOW_ORIGIN", multiple=True, metavar="ORIGIN",
+              callback=_origins, help="Pages of this origin may send reports; several times for several.")  # fmt: skip
 def serve(
     plans: tuple[Path, ...],
     store: str,
@@ -69,6 +81,7 @@ def serve(
     rate: float,
     queue: int,
     clock_skew: float,
+    origins: tuple[str, ...],
 ) -> None:
     """
     Take reports, seal rounds, and show estimates: the collector, for each PLAN.
@@ -116,6 +129,7 @@ def serve(
             skew=clock_skew,
             secure_cookies=tls is not None or behind_proxy,
             pages=dashboard,
+            allowed_origins=origins,
         )
         if collector.access.is_open and not is_loopback(host):
             raise ReticentError(

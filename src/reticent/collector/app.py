@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from starlette.types import Receive, Scope, Send
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reticent.collector.access import Access, Pages
 from reticent.collector.api import Api
@@ -48,6 +49,7 @@ class Collector:
         clock: Callable[[], float] | None = None,
         seal_every: float = 2.0,
         pages: Pages | None = None,
+        allowed_origins: Sequence[str] = (),
     ) -> None:
         self.store = store
         self.limits = limits or Limits()
@@ -67,15 +69,33 @@ class Collector:
         self._refreshing: asyncio.Task[None] | None = None
         self._api = Api(self.results, store.ping, self.access, self.health, secure_cookies, pages)
 
+        self.cross_origin: ASGIApp | None = None
+        """The way of requests from pages of other origins, which may send reports and nothing else."""
+        if allowed_origins:
+            self.cross_origin = CORSMiddleware(
+                self._answer,
+                allow_origins=allowed_origins,
+                allow_methods=["POST"],
+                allow_headers=["authorization", "content-type"],
+                expose_headers=["retry-after"],
+                max_age=86_400,
+            )
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or start and stop."""
         if scope["type"] == "http":
-            if scope["path"] == "/v1/reports" and scope["method"] == "POST" and self.ingest is not None:
-                await _answer(self.ingest, scope, receive, send)
+            if self.cross_origin is not None and scope["path"] == "/v1/reports":
+                await self.cross_origin(scope, receive, send)
             else:
-                await self._api(scope, receive, send)
+                await self._answer(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/v1/reports" and scope["method"] == "POST" and self.ingest is not None:
+            await _take(self.ingest, scope, receive, send)
+        else:
+            await self._api(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -140,7 +160,7 @@ def _quantile(ordered: list[float], level: float) -> float:
     return ordered[min(len(ordered) - 1, int(level * len(ordered)))] if ordered else 0.0
 
 
-async def _answer(ingest: Ingest, scope: Scope, receive: Receive, send: Send) -> None:
+async def _take(ingest: Ingest, scope: Scope, receive: Receive, send: Send) -> None:
     """The ingest path for any ASGI server; reticent's own server goes a shorter way, see `protocol`."""
     waiting: asyncio.Future[Accepted | ProblemError] = asyncio.get_running_loop().create_future()
 

@@ -81,6 +81,11 @@ class CollectorProtocol(HttpToolsProtocol):
         return ingest
 
     @property
+    def is_cross_origin(self) -> bool:
+        """Whether pages of other origins may send reports; their requests go uvicorn's way."""
+        return getattr(self.config.loaded_app, "cross_origin", None) is not None
+
+    @property
     def limits(self) -> Limits:
         """What a request may bring."""
         return self.ingest.limits if self.ingest else Limits()
@@ -149,6 +154,7 @@ class CollectorProtocol(HttpToolsProtocol):
             or self.parser.get_method() != b"POST"
             or self.expect_100_continue
             or self.parser.should_upgrade()
+            or (self.is_cross_origin and any(name == b"origin" for name, _ in self.headers))
             or (self.cycle is not None and not self.cycle.response_complete)
         ):
             self._go_the_long_way()

@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from reticent.device import ledger, outbox, plans, windows
-from reticent.device.ledger import Entry, Epoch
+from reticent.device import ledger, outbox, plans
+from reticent.device.ledger import Entry, Epoch, HeldWindow
 from reticent.device.schema import device_row
-from reticent.device.windows import HeldWindow
 from reticent.device.words import question, round_in_words
 from reticent.privacy import CLAIMS, NOT_COVERED, compose, printed
 
@@ -274,7 +273,7 @@ def read_receipt(connection: sqlite3.Connection) -> Receipt:
         tuple(reports),
         tuple(ledger.entries(connection)),
         tuple(ledger.epochs(connection)),
-        windows=tuple(windows.held(connection)),
+        windows=tuple(ledger.windows(connection)),
         owner=asked.owner if asked else "",
         questions={metric.name: question(metric) for metric in asked.metrics} if asked else {},
     )

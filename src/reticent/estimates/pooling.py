@@ -35,8 +35,8 @@ population's change. Different devices, such as two segments of one round, are i
 averages do.
 
 Averaging the ends of the rounds' own intervals, or subtracting them crosswise, would be narrower by a sixth
-where there is no flip. It holds for ever more devices, since sd(a + b) ≤ sd(a) + sd(b), but quantiles do not
-add like that and few devices that change can break it; so it is not offered.
+where there is no flip. It holds in the limit of many devices, since sd(a + b) ≤ sd(a) + sd(b); but quantiles do
+not add like that, and for few devices that change it has no proof. So it is not offered.
 
 **Sampled answers** are fresh draws: the *counts* of all rounds add up and Clopper-Pearson is exact for them
 (*clopper-pearson*). The figure is the mean over reports, so a round with more reports weighs more. The

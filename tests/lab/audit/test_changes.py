@@ -7,7 +7,16 @@ from itertools import product
 import numpy as np
 import pytest
 
-from reticent.lab.audit import Comparison, Sample, World, compare_changes, enumerate_plan, histories, judge
+from reticent.lab.audit import (
+    Comparison,
+    Sample,
+    World,
+    compare_changes,
+    compare_envelopes,
+    enumerate_plan,
+    histories,
+    judge,
+)
 from reticent.plan import Plan
 
 WORLD = World(({"m": 0}, {"m": 1}, {"m": 2}), rounds=10)
@@ -86,3 +95,23 @@ def test_what_is_learned_is_judged_on_other_devices(plans: dict[str, Plan]) -> N
 def test_how_much_is_compared_does_not_depend_on_answers(plans: dict[str, Plan]) -> None:
     sizes = {len(compared(plans["mean"], share, share)) for share in (0.0, 0.5, 1.0)}
     assert sizes == {9 * 6 + 1}  # in each place but the first: two single rounds, four pairs; and all rounds
+
+
+def test_sizes_are_learned_and_judged_on_different_devices(plans: dict[str, Plan]) -> None:
+    """Sizes that are all chance, of many kinds: what was commoner among some devices is not so among others."""
+    shape, coins = (2_000, 1), np.random.default_rng(6)
+    samples = [
+        Sample(
+            states=np.zeros(shape, np.int16),
+            bits=np.zeros((*shape, 1), np.uint8),
+            silent=np.zeros(shape, np.bool_),
+            sizes=coins.integers(1, 500, shape).astype(np.int32),
+            cohorts=np.zeros(shape, np.uint8),
+            asked=np.zeros((*shape, 0), np.uint8),
+            picks=np.zeros(shape, np.int32),
+            ids=coins.integers(0, 256, (shape[0], 16)).astype(np.uint8),
+            faults={},
+        )
+        for _ in range(2)
+    ]
+    assert [attack.what for attack in judge(compare_envelopes(plans["mean"], samples)) if attack.above] == []

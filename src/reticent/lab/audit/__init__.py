@@ -29,6 +29,7 @@ if find_spec("scipy") is None:
     raise MissingExtraError("estimates", "scipy")
 
 from reticent.lab.audit.attacks import Attack, Event, Mark, attacks_on
+from reticent.lab.audit.blind import compare_envelopes
 from reticent.lab.audit.bounds import (
     Attacked,
     Comparison,
@@ -90,6 +91,7 @@ __all__ = [
     "check_conduct",
     "check_structure",
     "compare_changes",
+    "compare_envelopes",
     "draw",
     "enumerate_plan",
     "expected_lower",

@@ -1,0 +1,226 @@
+"""A page in a real Chromium: beside a Node program and a Python device, closed in the middle, in two tabs."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.javascript.test_processes import run
+from tests.javascript.test_units import HEAD, METRIC
+from tests.shared.browsers import chromium, needs_chromium
+from tests.shared.collectors import in_thread, make_keys
+
+from reticent.collector import Collector
+from reticent.device import Device, Policy
+from reticent.plan import Plan, export_plan
+from reticent.reports import from_json, to_json
+from reticent.stores import RoundKey, open_store
+
+pytestmark = needs_chromium
+
+ROOT = Path(__file__).parents[2]
+HOUR = 3600
+TEXT = (
+    HEAD.format(name="usage", version=1)
+    + METRIC.format(name="minutes", top=360)
+    + '[metrics.crashed]\nkind = "flag"\nepsilon = 1.0\nflip = 0.2\n'
+    + '[metrics.command]\nkind = "choice"\nlabels = ["build", "test", "run"]\nmechanism = "hadamard-bit"\n'
+    + "epsilon = 1.0\nflip = 0.2\n"
+    + '[segments]\nplatform = ["browser", "node", "python"]\n'
+)
+PLAN = Plan.from_toml(TEXT)
+EXPORT: Any = export_plan(PLAN)
+FIRST = 500_000
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *given: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def origin() -> Iterator[str]:
+    """The repository as a web site."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(ROOT)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def tab(browser: Any, origin: str) -> Iterator[Callable[..., Any]]:
+    """Open tabs of one person, with a device each on one state, at a time."""
+    context = browser.new_context()
+
+    def open_tab(now: float, **settings: Any) -> Any:
+        page = context.new_page()
+        page.goto(f"{origin}/tests/javascript/page.html")
+        page.wait_for_function("window.ready")
+        page.evaluate("now => { window.clock = now }", now)
+        page.evaluate("settings => openDevice(settings)", {"plan": EXPORT, **settings})
+        return page
+
+    yield open_tab
+    context.close()
+
+
+def at(page: Any, now: float) -> None:
+    page.evaluate("now => { window.clock = now }", now)
+
+
+def test_a_page_a_node_program_and_a_python_device_are_counted_together(
+    node: str, tab: Callable[..., Any], origin: str, tmp_path: Path
+) -> None:
+    """Four reports of a round from three languages, one collector behind a key, and counts that are exact."""
+    now = time.time()
+    current = PLAN.round_at(now)
+    store = open_store(f"sqlite:///{tmp_path / 'store.db'}")
+    [key] = make_keys(store.url, "ingest").values()
+    moments = [now - 2 * HOUR, now - HOUR, now]
+    seen: list[dict[str, Any]] = []
+    with in_thread(Collector([PLAN], store, allowed_origins=[origin], seal_every=3600)) as service:
+        endpoint = f"http://127.0.0.1:{service.port}"
+        page = tab(moments[0], endpoint=endpoint, key=key, segment={"platform": "browser"})
+        at(page, moments[1])
+        page.evaluate(
+            "device.add('minutes', 90), device.set('crashed', true), device.choose('command', 'test')"
+        )
+        page.evaluate("device.status()")
+        at(page, now)
+        assert page.evaluate("device.flush()") == 1
+        seen.append(json.loads(page.evaluate(f"device.report({current - 1})")))
+
+        (tmp_path / "plan.json").write_text(json.dumps(EXPORT))
+        for number in range(2):
+            program = {"plan": str(tmp_path / "plan.json"), "folder": str(tmp_path / f"state-{number}")}
+            program |= {"endpoint": endpoint, "key": key, "segment": {"platform": "node"}, "now": moments}
+            answer = run(node, program | {"values": {"minutes": 200}, "round": current - 1})
+            assert (answer["accepted"], answer["status"]["lastAttempt"]["outcome"]) == (1, "accepted")
+            seen.append(json.loads(answer["body"]))
+
+        clock = [moments[0]]
+        device = Device(
+            PLAN, tmp_path / "python.db", consent="granted", endpoint=endpoint, key=key,
+            segment={"platform": "python"}, policy=Policy(), clock=lambda: clock[0],
+        )  # fmt: skip
+        clock[0] = moments[1]
+        device.add("minutes", 5)
+        clock[0] = now
+        assert device.flush() == 1
+        report = device.report(current - 1)
+        assert report is not None
+        device.close()
+
+        # A wrong key is a retry, and the page says so.
+        stranger = tab(moments[0], endpoint=endpoint, key="wrong", database="other")
+        at(stranger, now)
+        assert stranger.evaluate("device.flush()") == 0
+        assert stranger.evaluate("device.status()")["lastAttempt"]["outcome"] == "unauthorized"
+
+        counts = store.counts(RoundKey(PLAN.name, PLAN.version, current - 1))
+        ones: dict[tuple[str, ...], int] = Counter()
+        for sent in [*seen, json.loads(to_json(report))]:
+            ones[(sent["segment"]["platform"],)] += from_json(json.dumps(sent).encode()).bit(0)
+        assert {tags: (each["minutes"].reports, each["minutes"].ones) for tags, each in counts.items()} == {
+            ("browser",): (1, ones[("browser",)]),
+            ("node",): (2, ones[("node",)]),
+            ("python",): (1, ones[("python",)]),
+        }
+
+
+def test_a_page_that_is_closed_and_opened_again_goes_on_with_the_same_answers(
+    tab: Callable[..., Any],
+) -> None:
+    """Closed without a word in the middle of a round, and after the answer but before it was sent."""
+    page = tab(FIRST * HOUR)
+    at(page, (FIRST + 1) * HOUR)
+    page.evaluate("device.add('minutes', 100)")
+    page.evaluate("device.status()")
+    preview = page.evaluate("device.preview().then(({ body }) => body)")
+    page.close()
+    page = tab((FIRST + 1) * HOUR + 60)
+    assert page.evaluate("device.preview().then(({ body }) => body)") == preview
+    page.evaluate("device.add('minutes', 100)")
+    page.evaluate("device.status()")
+    at(page, (FIRST + 2) * HOUR)
+    body = page.evaluate("device.report()")
+    page.close()
+    page = tab((FIRST + 2) * HOUR + 1)
+    page.evaluate("device.set('minutes', 0)")
+    assert page.evaluate(f"device.report({FIRST + 1})") == body
+    assert page.evaluate("device.flush()") == 1
+    assert page.evaluate("sent") == [body]
+
+
+def test_values_reach_the_state_when_a_page_is_hidden(tab: Callable[..., Any]) -> None:
+    page = tab(FIRST * HOUR)
+    at(page, (FIRST + 1) * HOUR)
+    page.evaluate(
+        """() => {
+            device.add('minutes', 30);
+            Object.defineProperty(document, 'visibilityState', { value: 'hidden' });
+            document.dispatchEvent(new Event('visibilitychange'));
+        }"""
+    )
+    page.close()
+    assert tab((FIRST + 1) * HOUR).evaluate("totals()") == {str(FIRST + 1): {"minutes": "30"}}
+
+
+def test_two_tabs_share_their_values_answer_once_and_send_once(tab: Callable[..., Any]) -> None:
+    tabs = [tab(FIRST * HOUR) for _ in range(2)]
+    for page in tabs:
+        at(page, (FIRST + 1) * HOUR)
+        page.evaluate("() => { for (let time = 0; time < 50; time++) device.add('minutes', 1) }")
+        page.evaluate("device.status()")
+    assert tabs[0].evaluate("totals()") == {str(FIRST + 1): {"minutes": "100"}}
+    for page in tabs:
+        at(page, (FIRST + 2) * HOUR)
+        page.evaluate("() => { window.flushed = Promise.all([device.flush(), device.report()]) }")
+    results = [page.evaluate("flushed") for page in tabs]
+    assert len({body for _, body in results}) == 1
+    assert sum(accepted for accepted, _ in results) == 1
+    assert [body for page in tabs for body in page.evaluate("sent")] == [results[0][1]]
+
+
+def test_a_choice_in_one_tab_holds_in_the_other(tab: Callable[..., Any]) -> None:
+    first, second = tab(FIRST * HOUR), tab(FIRST * HOUR)
+    for page in (first, second):
+        at(page, (FIRST + 1) * HOUR)
+        page.evaluate("device.add('minutes', 5)")
+    assert first.evaluate("device.setConsent('denied')")
+    at(second, (FIRST + 2) * HOUR)
+    assert second.evaluate("device.flush()") == 0
+    assert second.evaluate("device.consent") == "denied"
+    assert second.evaluate("sent") == []
+
+
+def test_a_browser_that_says_do_not_track_is_left_alone(browser: Any, origin: str) -> None:
+    context = browser.new_context()
+    context.add_init_script("Object.defineProperty(navigator, 'globalPrivacyControl', { value: true })")
+    page = context.new_page()
+    page.goto(f"{origin}/tests/javascript/page.html")
+    page.wait_for_function("window.ready")
+    page.evaluate("settings => openDevice(settings)", {"plan": EXPORT})
+    page.evaluate("device.add('minutes', 5)")
+    status = page.evaluate("device.status()")
+    assert status["active"] is False
+    assert status["reasons"] == ["Global Privacy Control is set"]
+    assert page.evaluate("device.report()") is None
+    context.close()

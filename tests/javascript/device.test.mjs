@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Fraction, memoryState, PlanError, Policy, readPlan } from "../../devices/javascript/src/index.js";
+import { fromText, toText } from "../../devices/javascript/src/data.js";
 import { backOff } from "../../devices/javascript/src/outbox.js";
 import { outcomeOf, httpTransport } from "../../devices/javascript/src/transport.js";
 import { readEnvironment } from "../../devices/javascript/src/policy.js";
@@ -285,6 +286,30 @@ test("a choice lapses when the questions cost more, unless the host says otherwi
   await here.device.setConsent("denied");
   await here.device.close();
   assert.equal((await here.open({ plan: plan("more-metrics") })).consent, "denied");
+});
+
+test("a choice lapses with the answers it was given for", async () => {
+  const here = await world({ policy: { maxLifetime: 100 } });
+  await here.device.setConsent("granted");
+  await here.device.forget();
+  await here.device.flush();
+  assert.equal(here.device.consent, "unset");
+});
+
+test("once a person has said no, a report that was on its way is through", async () => {
+  const here = await world();
+  here.next(2);
+  let [arrive, arrived] = [null, false];
+  const gate = new Promise((resolve) => (arrive = resolve));
+  const transport = { send: () => gate.then(() => ((arrived = true), { kind: "accepted", reason: "accepted" })) };
+  await here.open({ transport });
+  const flushing = here.device.flush();
+  while (!here.data().reports[0]?.attempts) await new Promise((resolve) => setTimeout(resolve, 1));
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  const denying = here.device.setConsent("denied").then((done) => [done, arrived]);
+  setTimeout(arrive, 20);
+  assert.deepEqual(await denying, [true, true]);
+  await flushing;
 });
 
 // The environment
@@ -609,6 +634,19 @@ test("one report per window, in the round that is picked; values of other rounds
   const receipt = await here.device.receipt();
   assert.equal(receipt.totalLifetime, windows.length);
   assert.match(receipt.meaning, /^This state answered \d+ of the \d+ windows it held\. All their reports together/);
+});
+
+test("windows that were answered stay counted after a no, also when their reports are not listed any more", async () => {
+  const here = await world({ plan: plan("sampled") });
+  for (let round = 0; round < 28 * 4; round++) {
+    here.next();
+    await here.device.flush();
+  }
+  const { windows } = here.data();
+  await here.state.update((text) => toText({ ...fromText(text), reports: [], earlier: { accepted: here.bodies.length } }));
+  await here.device.setConsent("denied");
+  assert.deepEqual(here.data().windows, windows.filter(({ round }) => round !== null));
+  assert.equal((await here.device.receipt()).totalLoss, here.bodies.length);
 });
 
 test("a window is held only while the policy has room for it", async () => {

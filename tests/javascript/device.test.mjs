@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Fraction, memoryState, PlanError, Policy, readPlan } from "../../devices/javascript/src/index.js";
+import { answer } from "../../devices/javascript/src/answer.js";
 import { fromText, toText } from "../../devices/javascript/src/data.js";
 import { backOff } from "../../devices/javascript/src/outbox.js";
 import { outcomeOf, httpTransport } from "../../devices/javascript/src/transport.js";
@@ -84,6 +85,19 @@ test("debug raises what would be counted", async () => {
   await assert.rejects(here.open({ ...usage, policy: { maxEpsilon: 0.5 } }), /refused: metrics.minutes.epsilon is 1; the policy allows 0.5/);
 });
 
+// Answers
+
+test("a draw that equals its threshold gives 0 and turns nothing over", async () => {
+  const asked = await readPlan(plan());
+  const [metric] = asked.metrics;
+  const [threshold] = metric.mechanism.thresholds(0);
+  for (const [memo, flip, bit] of [[threshold, metric.flip, "0"], [threshold - 1n, metric.flip, "1"], [threshold, metric.flip - 1n, "1"], [threshold - 1n, metric.flip - 1n, "0"]]) {
+    const words = (_name, _digest, purpose, _index, count = 1) => Array(count).fill({ alpha: 0n, memo, flip }[purpose]);
+    const draws = { words, asked: (metrics) => Array(metrics).fill(true), cohort: () => 0, reportId: () => new Uint8Array(16) };
+    assert.equal(answer(draws, asked, 1, new Map(), {}).bits[0], bit);
+  }
+});
+
 // Rounds
 
 test("every round is answered from the first full one on, also without values", async () => {
@@ -122,10 +136,14 @@ test("values reach the state with each change, survive a state that fails, and a
   here.device.set("size", 4);
   assert.equal(await here.device.pause(), false);
   here.device.add("size", 1);
+  const failing = here.device.pause();
+  here.device.add("minutes", 4); // while the change is under way
+  here.device.set("size", 1);
+  await failing;
   here.broken = false;
   await here.device.status();
-  assert.deepEqual(here.data().totals[first], { minutes: "3", size: "5" });
-  assert.equal((await here.device.status()).notes.state, 2);
+  assert.deepEqual(here.data().totals[first], { minutes: "7", size: "1" });
+  assert.equal((await here.device.status()).notes.state, 3);
 });
 
 test("rounds that the collector no longer takes are not answered, and their values go", async () => {

@@ -112,7 +112,7 @@ def puts_a_value_into_a_tag(patch: Patch) -> None:
         tag = str(next(iter(values.values()), "linux"))
         return honest._replace(report=replace(honest.report, segment={"os": tag}))
 
-    patch.setattr("reticent.device.rounds.answer", telling)
+    patch.setattr("reticent.device.answers.answer", telling)
 
 
 def corrects_sealed_rounds(patch: Patch) -> None:

@@ -101,7 +101,7 @@ def test_a_program_that_breaks_a_promise_ends_with_3(path: Path, tmp_path: Path)
     assert result.exit_code == 3
     assert (answer["verdict"], answer["sound"]) == ("above claim", False)
     assert any(problem.startswith("report, silence") for problem in answer["problems"])
-    silence = next(each for each in answer["attacks"] if each["what"] == "silence")
+    silence = next(attack for attack in answer["attacks"] if attack["what"] == "silence")
     assert silence["above"] is True
     assert silence["lower"] > 1
     assert {check["what"] for check in answer["checks"] if check["holds"] is None} >= {
@@ -113,7 +113,7 @@ def test_the_json_twin_has_every_figure(path: Path) -> None:
     result = run(path, *SMALL, "--rounds", 3, "--json")
     answer = json.loads(result.stdout)
     assert result.exit_code == 0
-    assert {(each["subject"], each["what"]) for each in answer["exact"]} >= {
+    assert {(loss["subject"], loss["what"]) for loss in answer["exact"]} >= {
         ("saves", "one round"), ("saves", "constant, 3 rounds"), ("saves", "same pattern, width 2"),
     }  # fmt: skip
     assert answer["false_alarm"] == 1e-6

@@ -28,7 +28,7 @@ from tests.faults.crash.scenarios import SCENARIOS
 from tests.faults.crash.world import ONE
 from tests.shared.devices import identity
 
-from reticent.device import Device, quarantine, threads
+from reticent.device import Device, process, quarantine
 from reticent.reports import Report
 
 
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--stride", type=int, default=1)
     parser.add_argument("--sabotage", choices=SABOTAGE)
     options = parser.parse_args()
-    threads.WRITE_AFTER = 3600.0  # values are written by calls of the scenario only: always the same calls
+    process.WRITE_AFTER = 3600.0  # values are written by calls of the scenario only: always the same calls
     if options.sabotage:
         SABOTAGE[options.sabotage]()
     laboratory = Laboratory(SCENARIOS[options.scenario], options.folder)

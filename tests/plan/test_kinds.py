@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -131,6 +133,17 @@ def test_a_device_keeps_the_choice_that_the_plan_picks() -> None:
     calls = [("command", "test"), ("command", "run"), ("command", "build")]
     assert recorded(PLAN, *calls) == {"command": 0}
     assert recorded(PLAN, *calls, pick="first") == {"command": 1}
+
+
+@pytest.mark.parametrize(("pick", "label"), [("first", "test"), ("last", "run")])
+def test_it_counts_across_restarts_of_the_program(pick: Literal["first", "last"], label: str) -> None:
+    with sandbox(
+        Plan.from_toml(PLAN.replace("flip", f'pick = "{pick}"\nflip', 1)), policy=Policy.unlimited()
+    ) as box:
+        for choice in ("test", "run"):
+            box.device.choose("command", choice)
+            assert box.values()  # which brings it into the file
+        assert box.values() == {"command": ("build", "test", "run").index(label)}
 
 
 @pytest.mark.parametrize("wrong", ["fmt", "Build", "absent", "", 1, None, True, ["build"]])

@@ -9,7 +9,7 @@ From values to reports, in somebody else's program. Standard library only.
     policy, receipt                what the host allows; what the person can see
     rounds                         which rounds are answered
     sending, transport, exchange   the way to the collector
-    threads, process               when it works, and what a fork and the end of the program mean
+    process                        its threads; what a fork and the end of the program mean
     engine, device                 all of it together, and the quiet shell around it
 
 Importing this loads nothing until a name is used: a guest does not slow down its host's start.

@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from reticent.device import ledger, outbox
@@ -178,7 +177,7 @@ def _none_higher(asked: list[float], agreed: list[float]) -> bool:
 
 
 @contextmanager
-def sending(state: Path) -> Iterator[bool]:
+def sending(state: str) -> Iterator[bool]:
     """
     Held by a sender from before its claim until its bytes are through; False: not now, a choice is being made.
 
@@ -197,7 +196,7 @@ def sending(state: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def wait_for_senders(state: Path, seconds: float) -> bool:
+def wait_for_senders(state: str, seconds: float) -> bool:
     """Wait until nobody is sending who might have begun before now; returns whether that was in time."""
     descriptor = _open_lock(state)
     if descriptor is None:
@@ -213,12 +212,12 @@ def wait_for_senders(state: Path, seconds: float) -> bool:
         os.close(descriptor)
 
 
-def _open_lock(state: Path) -> int | None:
+def _open_lock(state: str) -> int | None:
     """None where files cannot be locked (Windows, some network disks): then only a claim is waited for by nobody."""
     try:
         import fcntl  # noqa: F401
 
-        return os.open(state.with_name(state.name + "-sending"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return os.open(f"{state}-sending", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except (ImportError, OSError):
         return None
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from reticent.device import process
 from reticent.device.consent import CONSENTS, records
 from reticent.device.faults import Faults, kind_of
-from reticent.device.threads import LONGEST_SLEEP, Sender, Writer
+from reticent.device.process import LONGEST_SLEEP, Sender, Writer
 from reticent.errors import ParameterError
 
 if TYPE_CHECKING:

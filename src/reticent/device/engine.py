@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import floor, inf
-from os import PathLike, urandom
-from pathlib import Path
+from os import PathLike, fspath, urandom
 from typing import TYPE_CHECKING
 
-from reticent.device import consent, outbox, plans, totals, windows
+from reticent.device import consent, ledger, outbox, plans, totals
 from reticent.device.backlog import Backlog
 from reticent.device.clamp import Value, taken
 from reticent.device.consent import LONGEST_SEND, records
@@ -65,7 +64,10 @@ class Engine:
         self.consent: Consent = "unset"
         """What is in force, as this process last saw it."""
         self._choice: str | None = None
-        self.state = StateFile(Path(path), self._identity if plan else None, self._opened, self._forked)
+        self.state = StateFile(fspath(path), self._identity if plan else None, self._opened, self._forked)
+        known = {tag.name for tag in plan.segments} if plan else set(segment)
+        for name in sorted(map(str, segment.keys() - known)):
+            faults.add("unknown-segment", name=name)
 
     def _identity(self) -> Identity:
         """What a state file is made for, if one has to be."""
@@ -170,7 +172,7 @@ class Engine:
             [(is_stale,)] = connection.execute(expired, (now,))
             [(oldest,)] = connection.execute("SELECT min(round) FROM totals")
             is_left = oldest is not None and oldest <= self._rounds.last_closed(connection, me, now)
-            is_free = plans.sample(connection) and windows.free_from(connection) <= now
+            is_free = plans.sample(connection) and ledger.free_from(connection) <= now
             if not (is_stale or is_left or is_free or self._rounds.due(connection, me, now)):
                 return
         with self._writing(durable=True, patience=2.0) as connection:

@@ -7,10 +7,10 @@ import os
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from reticent.reports import Report, to_json
-
 if TYPE_CHECKING:
     import sqlite3
+
+    from reticent.reports import Report
 
 _COLUMNS = "round, version, epoch, id, cohort, asked, bits, segment, checksum, state, code, attempts, next_try, closes"
 
@@ -175,6 +175,8 @@ def _select(connection: sqlite3.Connection, plan: str, clause: str, *parameters:
     rows = connection.execute(f"SELECT {_COLUMNS} FROM reports {clause} ORDER BY round", parameters)  # noqa: S608
     selected = []
     for number, version, epoch, name, cohort, asked, bits, segment, checksum, *rest in rows:
+        from reticent.reports import Report  # loaded when there is one: a host waits for the first start
+
         tags = json.loads(segment)
         report = Report(plan, version, number, bytes(name), bytes(bits), cohort, tags, asked)
         state, code, attempts, next_try, closes = rest
@@ -184,6 +186,8 @@ def _select(connection: sqlite3.Connection, plan: str, clause: str, *parameters:
 
 
 def _checksum(report: Report) -> bytes:
+    from reticent.reports import to_json
+
     return blake2b(to_json(report), digest_size=8).digest()
 
 

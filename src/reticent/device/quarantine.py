@@ -16,7 +16,6 @@ import os
 import re
 import sqlite3
 from contextlib import closing, suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from reticent.device import ledger
@@ -49,20 +48,20 @@ class _Remains(NamedTuple):
     """The person's choice of consent. Where it cannot be read, the person has to be asked again."""
 
 
-def beside(path: Path, suffix: str) -> Path:
-    """A file beside another, by what its name has in addition."""
-    return path.with_name(path.name + suffix)
+def folder_of(path: str) -> str:
+    """The folder that a file is in."""
+    return os.path.dirname(path) or "."
 
 
-def make_file(path: Path, identity: Identity, fault: str, lost_epoch: int | None) -> int:
+def make_file(path: str, identity: Identity, fault: str, lost_epoch: int | None) -> int:
     """
     Make a file with a new secret; with a `fault`, what was there before is set aside. Returns its epoch.
 
     The epoch is later than every one that is known to be lost: those of the files set aside, that of the
     broken file as far as it can be read, and `lost_epoch`.
     """
-    pattern = re.compile(re.escape(path.name) + r"\.quarantined-(\d{1,9})")
-    matches = (pattern.fullmatch(name) for name in os.listdir(path.parent))
+    pattern = re.compile(re.escape(os.path.basename(path)) + r"\.quarantined-(\d{1,9})")
+    matches = (pattern.fullmatch(name) for name in os.listdir(folder_of(path)))
     aside = [int(match[1]) for match in matches if match]
     epoch = max([*aside, -1 if lost_epoch is None else lost_epoch + 1, 0])
     remains = _Remains(choice=identity.choice)
@@ -80,13 +79,14 @@ def make_file(path: Path, identity: Identity, fault: str, lost_epoch: int | None
     return epoch
 
 
-def _read_remains(path: Path) -> _Remains:
+def _read_remains(path: str) -> _Remains:
     """The epoch and the choice of a broken file as far as they can be read, and what it held if its checksum fits."""
+    from urllib.parse import quote
+
     choice: str | None = "unset"
     try:
-        with closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
-        ) as connection:
+        address = "file:" + quote(os.path.abspath(path)) + "?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=0)) as connection:
             [(kept_choice,)] = connection.execute("SELECT choice FROM consent")
             choice = kept_choice if kept_choice in (None, "granted", "denied", "local") else "unset"
             [(plan, round_seconds, secret, epoch, held, kept, latest)] = connection.execute(
@@ -105,25 +105,25 @@ def _read_remains(path: Path) -> _Remains:
     return _Remains(min(numbers) if len(numbers) == 2 and 0 <= min(numbers) < 10**8 else 0, None, choice)
 
 
-def set_aside(path: Path, epoch: int) -> None:
+def set_aside(path: str, epoch: int) -> None:
     """Rename a broken file and its companions, the file first."""
-    aside = beside(path, f".quarantined-{epoch}")
-    if not path.exists():
-        path.touch(0o600)
-    path.rename(aside)
+    aside = f"{path}.quarantined-{epoch}"
+    os.close(os.open(path, os.O_CREAT | os.O_RDONLY, 0o600))  # its log may be all there is
+    os.rename(path, aside)
     # Cut off here, the next start finds a log without its database, and quarantines that too.
     for suffix in COMPANIONS:
         with suppress(FileNotFoundError):
-            beside(path, suffix).rename(beside(aside, suffix))
+            os.rename(path + suffix, aside + suffix)
     # On the disk before the new file is: without the old name, nothing would tell of the first secret.
-    _sync_folder(path.parent)
+    _sync_folder(folder_of(path))
 
 
-def _create(path: Path, identity: Identity, epoch: int, reason: str, lost: float, choice: str | None) -> None:
+def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float, choice: str | None) -> None:
     """Write the whole file under another name, then give it its own: it is never seen half made."""
-    draft = beside(path, ".new")
+    draft = path + ".new"
     for suffix in ("", *COMPANIONS):
-        beside(draft, suffix).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(draft + suffix)
     # Made with mode 0600 before SQLite opens it, whatever the umask is.
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
@@ -153,11 +153,11 @@ def _create(path: Path, identity: Identity, epoch: int, reason: str, lost: float
             ledger.count_lost(connection, epoch - 1, lost)
         connection.execute("COMMIT")
     # The connection is closed, so that the log is in the file; only then may the file take its name.
-    draft.replace(path)
-    _sync_folder(path.parent)
+    os.replace(draft, path)
+    _sync_folder(folder_of(path))
 
 
-def _sync_folder(folder: Path) -> None:
+def _sync_folder(folder: str) -> None:
     """Names are durable only once their folder is."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

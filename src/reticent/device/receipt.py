@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from reticent.device import ledger, outbox, plans, windows
-from reticent.device.ledger import Entry, Epoch
+from reticent.device import ledger, outbox, plans
+from reticent.device.ledger import Entry, Epoch, HeldWindow
 from reticent.device.schema import device_row
-from reticent.device.windows import HeldWindow
 from reticent.privacy import CLAIMS, compose, printed
 
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ def read_receipt(connection: sqlite3.Connection) -> Receipt:
         tuple(reports),
         tuple(ledger.entries(connection)),
         tuple(ledger.epochs(connection)),
-        windows=tuple(windows.held(connection)),
+        windows=tuple(ledger.windows(connection)),
     )
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from math import floor, inf
 from typing import TYPE_CHECKING
 
-from reticent.device import consent, ledger, outbox, plans, totals, windows
-from reticent.device.answers import answer
+from reticent.device import consent, ledger, outbox, plans, totals
 from reticent.device.faults import Faults
 from reticent.device.plans import HeldPlans
 from reticent.device.prf import SecretDraws
@@ -87,6 +86,8 @@ class Rounds:
         if plan is None or draws is None:
             self._faults.add("plan-unreadable", plan is None)
             return None
+        from reticent.device.answers import answer
+
         report, visited = answer(draws, plan, number, totals.read(connection, number), self._segment)
         span, window = plan.round(number), plan.window_of(number)
         send_at = (
@@ -100,7 +101,7 @@ class Rounds:
         if window is not None:
             held = plans.for_round(connection, number)
             loss = 0.0 if is_local else held.round_loss if held else inf
-            windows.answer_in(connection, window, number, loss)
+            ledger.answer_in(connection, window, number, loss)
             ledger.seal(connection)
         elif not is_local:
             ledger.visit(connection, plan, me.epoch, visited)
@@ -132,7 +133,11 @@ class Rounds:
     ) -> SecretDraws | None:
         """The draws of a round's window, if this is the round that is answered in it and none was yet."""
         window = plan.window_of(number)
-        if window is None or window.first <= me.silent_through or not windows.is_open(connection, window):
+        if (
+            window is None
+            or window.first <= me.silent_through
+            or not ledger.is_window_open(connection, window)
+        ):
             return None
         if plans.is_silenced_in(connection, window.first, number):
             return None
@@ -162,14 +167,15 @@ class Rounds:
             room = self._held.policy.max_lifetime
             if (
                 window.first >= earliest
-                and window.start >= windows.free_from(connection)
+                and window.start >= ledger.free_from(connection)
                 and first is not None
                 and first.answers.window == plan.answers.window
                 and not plans.is_silenced_in(connection, window.first, current)
                 and (room is None or ledger.lifetime(connection, window=version.round_loss) <= room)
             ):
                 is_local = consent.read(connection).in_force == "local"  # then nothing of it is ever told
-                windows.hold(connection, window, me.round_seconds, 0.0 if is_local else version.round_loss)
+                loss = 0.0 if is_local else version.round_loss
+                ledger.hold_window(connection, window, me.round_seconds, loss)
                 ledger.seal(connection)
             number = window.first + window.rounds
 

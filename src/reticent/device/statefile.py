@@ -37,13 +37,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from reticent.device import consent, ledger, outbox, plans
 from reticent.device.backlog import BusyError
 from reticent.device.prf import SECRET_BYTES, checksum
-from reticent.device.quarantine import COMPANIONS, Identity, beside, make_file
+from reticent.device.quarantine import COMPANIONS, Identity, folder_of, make_file
 from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES, device_row, has_misfits
 from reticent.errors import ReticentError, StateError
 
@@ -82,7 +81,7 @@ class StateFile:
 
     def __init__(
         self,
-        path: Path,
+        path: str,
         identity: Callable[[], Identity] | None,
         opened: Callable[[Opened], None],
         forked: Callable[[], None],
@@ -109,7 +108,7 @@ class StateFile:
             raise _momentary(path, error) or unreadable from None
 
     @staticmethod
-    def connect(path: Path, patience: float) -> sqlite3.Connection:
+    def connect(path: str, patience: float) -> sqlite3.Connection:
         """A connection set up as every connection to a state file must be."""
         connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
         try:
@@ -139,8 +138,8 @@ class StateFile:
             connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
             # Before BEGIN: within a transaction SQLite does not change it.
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            connection.execute("BEGIN IMMEDIATE")
-            try:
+            try:  # BEGIN too: interrupted, it may have begun
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -153,8 +152,8 @@ class StateFile:
         """A consistent picture, for reading."""
         with self._hold(patience) as connection:
             connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
-            connection.execute("BEGIN")
             try:
+                connection.execute("BEGIN")
                 yield connection
             finally:
                 self._roll_back(connection)
@@ -229,7 +228,7 @@ class StateFile:
         if self._inode is not None and self._inode == _inode(self.path):
             return self.connect(self.path, patience)
         identity = self._identity() if self._identity else None
-        with _folder_lock(self.path.parent, patience):
+        with _folder_lock(folder_of(self.path), patience):
             opened = self._open(identity, patience)
         try:
             opened.connection.execute("BEGIN IMMEDIATE")
@@ -303,17 +302,17 @@ class StateFile:
             connection.close()
 
 
-def _inode(path: Path) -> tuple[int, int] | None:
+def _inode(path: str) -> tuple[int, int] | None:
     """Which file is at a path, as far as the file system can tell one from another."""
     try:
-        status = path.stat()
+        status = os.stat(path)
     except OSError:
         return None
     return status.st_dev, status.st_ino
 
 
 @contextmanager
-def _folder_lock(folder: Path, patience: float) -> Iterator[None]:
+def _folder_lock(folder: str, patience: float) -> Iterator[None]:
     """One opener at a time. Where folders cannot be locked (Windows, some network disks), without."""
     try:
         import fcntl
@@ -341,50 +340,50 @@ def _folder_lock(folder: Path, patience: float) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _check_place(path: Path) -> None:
-    if path.is_symlink() or path.exists():
+def _check_place(path: str) -> None:
+    if os.path.lexists(path):
         try:
-            mode = path.stat().st_mode
+            mode = os.stat(path).st_mode
         except OSError as error:
             raise StateError(f"{path}: cannot be reached: {error.strerror}.") from None
         if not stat.S_ISREG(mode):
             raise StateError(f"{path}: expected a file, or nothing yet; this is something else.")
         if not os.access(path, os.R_OK | os.W_OK):
             raise StateError(f"{path}: expected a file that this program may read and write.")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise StateError(f"{path.parent}: expected a folder that this program may write in.")
+    if not os.access(folder_of(path), os.W_OK | os.X_OK):
+        raise StateError(f"{folder_of(path)}: expected a folder that this program may write in.")
 
 
-def _tighten(path: Path) -> bool:
+def _tighten(path: str) -> bool:
     """Take group's and others' rights away; returns whether they had any."""
     tightened = False
-    for name in (path, *(beside(path, suffix) for suffix in COMPANIONS)) if os.name == "posix" else ():
+    for name in (path, *(path + suffix for suffix in COMPANIONS)) if os.name == "posix" else ():
         with suppress(OSError):
-            if name.stat().st_mode & 0o077:
-                name.chmod(0o600)
+            if os.stat(name).st_mode & 0o077:
+                os.chmod(name, 0o600)
                 tightened = True
     return tightened
 
 
-def _is_absent(path: Path) -> bool:
+def _is_absent(path: str) -> bool:
     """Absent, or empty; but an empty file with a log beside it has lost something."""
 
-    def size(file: Path) -> int:
+    def size(file: str) -> int:
         try:
-            return file.stat().st_size
+            return os.stat(file).st_size
         except FileNotFoundError:
             return 0
 
     if size(path):
         return False
-    if any(size(beside(path, suffix)) for suffix in ("-wal", "-journal")):
+    if any(size(path + suffix) for suffix in ("-wal", "-journal")):
         raise _BrokenError("the database is gone, its log is not")
     return True
 
 
-def _check_header(path: Path, *, known_as_ours: bool) -> None:
+def _check_header(path: str, *, known_as_ours: bool) -> None:
     """Tell ours from others'."""
-    with path.open("rb") as file:
+    with open(path, "rb") as file:
         header = file.read(100)
         is_whole = len(header) == 100 and header[:16] == b"SQLite format 3\x00"
         is_ours = int.from_bytes(header[68:72], "big") == APPLICATION_ID or known_as_ours
@@ -401,7 +400,7 @@ def _check_header(path: Path, *, known_as_ours: bool) -> None:
         raise _BrokenError("corrupt")
 
 
-def _check_content(path: Path, connection: sqlite3.Connection, identity: Identity | None) -> None:
+def _check_content(path: str, connection: sqlite3.Connection, identity: Identity | None) -> None:
     [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
     if verdict != "ok":
         raise _BrokenError("corrupt")
@@ -447,7 +446,7 @@ def _check_content(path: Path, connection: sqlite3.Connection, identity: Identit
         )
 
 
-def _momentary(path: Path, error: Exception) -> StateError | None:
+def _momentary(path: str, error: Exception) -> StateError | None:
     """A fault of the moment, the caller's to solve; None for one of the content, which is quarantined."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

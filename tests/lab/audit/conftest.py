@@ -50,7 +50,7 @@ def plans() -> Mapping[str, Plan]:
         "group": a_plan(*counters, groups=(Group("apps", ("app0", "app1", "app2"), 100),)),
         "group of two": a_plan(*counters[:2], groups=(Group("apps", ("app0", "app1"), 100),)),
         "group without flips": a_plan(
-            *(replace(each, flip=Flip(0)) for each in counters),
+            *(replace(counter, flip=Flip(0)) for counter in counters),
             groups=(Group("apps", ("app0", "app1", "app2"), 100),),
         ),
         "sampled": in_windows(Metric("a", OneBitMean(1, 100))),
@@ -145,8 +145,8 @@ def a_tenth_too_much(device: Crooked, number: int, values: Mapping[str, object])
 def louder(plan: Plan) -> Plan:
     """The same plan of means with ε larger by a tenth."""
     metrics = [
-        replace(each, mechanism=OneBitMean(each.mechanism.epsilon * 11 / 10, each.max_value))
-        for each in plan.metrics
+        replace(metric, mechanism=OneBitMean(metric.mechanism.epsilon * 11 / 10, metric.max_value))
+        for metric in plan.metrics
     ]
     return replace(plan, metrics=tuple(metrics))
 

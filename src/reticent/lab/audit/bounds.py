@@ -200,17 +200,19 @@ def judge(comparisons: Iterable[Comparison]) -> list[Attacked]:
     counts = [(seen.hits, seen.devices, seen.other_hits, seen.other_devices) for seen in every]
     hits, devices, other_hits, other_devices = np.array(counts, np.float64).T
     bounds = np.stack(ratio_bounds(hits, devices, other_hits, other_devices, len(every)), axis=1)
-    best: dict[tuple[str, str], Attacked] = {}
+    best: dict[tuple[str, str], tuple[float, float, float, Comparison]] = {}
     for seen, (estimate, lower, upper) in zip(every, bounds.tolist(), strict=True):
-        result = Attacked(
+        known = best.get((seen.subject, seen.what))
+        if known is None or (lower, estimate) > known[:2]:
+            best[seen.subject, seen.what] = lower, estimate, upper, seen
+    return [
+        Attacked(
             seen.subject, seen.what, seen.claim, seen.exact, estimate, lower, upper,
             min(seen.devices, seen.other_devices), lower > seen.claim,
             None if seen.notices is None else smallest_excess(seen.notices, len(every)),
-        )  # fmt: skip
-        known = best.get((seen.subject, seen.what))
-        if known is None or (result.lower, result.estimate) > (known.lower, known.estimate):
-            best[seen.subject, seen.what] = result
-    return list(best.values())
+        )
+        for lower, estimate, upper, seen in best.values()
+    ]  # fmt: skip
 
 
 def noticed_faults(comparisons: Iterable[Comparison]) -> dict[str, float | None]:

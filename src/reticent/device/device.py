@@ -14,7 +14,7 @@ from reticent.device import process
 from reticent.device.consent import CONSENTS, records
 from reticent.device.faults import Faults, kind_of
 from reticent.device.process import LONGEST_SLEEP, Sender, Writer
-from reticent.errors import ParameterError
+from reticent.errors import ParameterError, StateError
 
 if TYPE_CHECKING:
     from reticent.device.clamp import Value
@@ -79,6 +79,12 @@ class Device:
         if consent not in CONSENTS:
             raise ParameterError("consent", "unset, granted, denied or local", consent)
 
+        try:
+            tells_time = abs(floor(clock())) < 2**53
+        except Exception:
+            tells_time = False
+        if not tells_time:
+            raise ParameterError("clock", "a function that returns unix seconds", "something else")
         asked = plan if isinstance(plan, Plan) else Plan.load(plan)
         if transport is None and endpoint is not None:
             from reticent.device.transport import HttpTransport
@@ -115,7 +121,7 @@ class Device:
         from reticent.device.policy import Policy
 
         self._name = plan.name if plan else ""
-        self._plan, self._state, self._default = plan, state, consent
+        self._plan, self._state, self._default = plan, _absolute(state), consent
         self._policy = policy or Policy()
         self._clock = clock
         self._faults = Faults()
@@ -130,7 +136,7 @@ class Device:
         if plan is None or not silenced_by:
             self._find_engine(makes=consent in ("granted", "local"))
         else:
-            _tell_rules(state, clock, silenced_by)
+            _tell_rules(self._state, clock, silenced_by)
 
     def _find_engine(self, *, makes: bool) -> Engine | None:
         """The engine. Without consent there is none, and no file, until a file is there or is to be made."""
@@ -480,7 +486,18 @@ class Device:
         return engine
 
 
-def _tell_rules(state: str | os.PathLike[str], clock: Callable[[], float], rules: tuple[str, ...]) -> None:
+def _absolute(state: str | os.PathLike[str]) -> str:
+    """Where the state file is, also after the program has gone to another folder."""
+    try:
+        path = os.fsdecode(state)
+        return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    except TypeError:
+        raise ParameterError("state", "the path of a file", type(state).__name__) from None
+    except OSError:
+        raise StateError(f"{path}: the current folder is gone; give an absolute path.") from None
+
+
+def _tell_rules(state: str, clock: Callable[[], float], rules: tuple[str, ...]) -> None:
     """
     Make a state file know which rules silence the device: a round that overlaps one is never answered.
 

@@ -25,6 +25,9 @@ from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES
 COMPANIONS = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside a database."""
 
+DRAFT = ".reticent-new"
+"""A new file has this name until it is whole. What is left of an earlier one is removed: nobody else uses it."""
+
 
 class Identity(NamedTuple):
     """What a fresh state file is for."""
@@ -120,7 +123,7 @@ def set_aside(path: str, epoch: int) -> None:
 
 def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float, choice: str | None) -> None:
     """Write the whole file under another name, then give it its own: it is never seen half made."""
-    draft = path + ".new"
+    draft = path + DRAFT
     for suffix in ("", *COMPANIONS):
         with suppress(FileNotFoundError):
             os.unlink(draft + suffix)

@@ -9,8 +9,8 @@ The state file: how it is opened, and how threads, processes and forks share it.
     ours and broken (corrupt, truncated,  quarantined: renamed beside, a new secret, a new epoch
     tables missing), or nothing but zeros
 
-A file is ours by its header, by the text of our tables in any of its pages, or because this process had it
-open. What cannot be told from another program's file is treated as one.
+A file is ours by its header, or by the text of our tables in any of its pages. What cannot be told from another
+program's file is treated as one, also where it takes the place of ours while a device is running.
 
 Whoever opens holds a lock on the folder meanwhile, so that two processes agree on one secret.
 
@@ -33,6 +33,7 @@ import json
 import os
 import sqlite3
 import stat
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -51,6 +52,13 @@ _CHECKPOINT_PAGES = 48
 
 _LARGEST_SEARCHED = 1 << 24
 """Of a file that is no database so many bytes are searched for what makes it ours."""
+
+_LOG_BEGINS = {
+    "-wal": (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", bytes(4)),
+    "-journal": (b"\xd9\xd5\x05\xf9", bytes(4)),
+    "-shm": ((3_007_000).to_bytes(4, sys.byteorder), bytes(4)),
+}
+"""How what SQLite keeps beside a database begins, by suffix."""
 
 _abandoned: list[object] = []
 """Connections of a parent process: closing them here would undo the parent's log."""
@@ -250,7 +258,7 @@ class StateFile:
         try:
             if not _is_absent(path):
                 # Before anything touches the file, SQLite included.
-                _check_header(path, known_as_ours=self.epoch is not None)
+                _check_header(path)
                 tightened = _tighten(path)
                 connection = self.connect(path, patience)
                 try:
@@ -341,15 +349,19 @@ def _folder_lock(folder: str, patience: float) -> Iterator[None]:
 
 
 def _check_place(path: str) -> None:
-    if os.path.lexists(path):
+    for name in (path, *(path + suffix for suffix in COMPANIONS)):
         try:
-            mode = os.stat(path).st_mode
-        except OSError as error:
-            raise StateError(f"{path}: cannot be reached: {error.strerror}.") from None
+            mode = os.stat(name).st_mode
+        except FileNotFoundError:
+            if os.path.islink(name):
+                raise StateError(f"{name}: cannot be reached: it is a link to nowhere.") from None
+            continue
+        except (OSError, ValueError) as error:
+            raise StateError(f"{name}: cannot be reached: {getattr(error, 'strerror', error)}.") from None
         if not stat.S_ISREG(mode):
-            raise StateError(f"{path}: expected a file, or nothing yet; this is something else.")
-        if not os.access(path, os.R_OK | os.W_OK):
-            raise StateError(f"{path}: expected a file that this program may read and write.")
+            raise StateError(f"{name}: expected a file, or nothing yet; this is something else.")
+        if not os.access(name, os.R_OK | os.W_OK):
+            raise StateError(f"{name}: expected a file that this program may read and write.")
     if not os.access(folder_of(path), os.W_OK | os.X_OK):
         raise StateError(f"{folder_of(path)}: expected a folder that this program may write in.")
 
@@ -367,29 +379,39 @@ def _tighten(path: str) -> bool:
 
 def _is_absent(path: str) -> bool:
     """Absent, or empty; but an empty file with a log beside it has lost something."""
-
-    def size(file: str) -> int:
-        try:
-            return os.stat(file).st_size
-        except FileNotFoundError:
-            return 0
-
-    if size(path):
+    if _first_bytes(path):
         return False
-    if any(size(path + suffix) for suffix in ("-wal", "-journal")):
+    logs = {suffix: _first_bytes(path + suffix) for suffix in COMPANIONS}
+    for suffix, content in logs.items():
+        if content and content[:4] not in _LOG_BEGINS[suffix]:
+            raise StateError(
+                f"{path}{suffix}: this is another program's file, with a name that SQLite would use.\n"
+                "  Hint: give the device a file with another name."
+            )
+    if logs["-wal"] or logs["-journal"]:
         raise _BrokenError("the database is gone, its log is not")
     return True
 
 
-def _check_header(path: str, *, known_as_ours: bool) -> None:
+def _first_bytes(path: str) -> bytes:
+    """How a file begins; nothing where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(8)
+    except FileNotFoundError:
+        return b""
+
+
+def _check_header(path: str) -> None:
     """Tell ours from others'."""
     with open(path, "rb") as file:
         header = file.read(100)
         is_whole = len(header) == 100 and header[:16] == b"SQLite format 3\x00"
-        is_ours = int.from_bytes(header[68:72], "big") == APPLICATION_ID or known_as_ours
+        is_ours = int.from_bytes(header[68:72], "big") == APPLICATION_ID
         if not is_ours and not is_whole:
             content = header + file.read(_LARGEST_SEARCHED)
-            is_ours = not any(content) or b"CREATE TABLE device (" in content
+            # A page of a database has zeros in it; a text that quotes our tables has none.
+            is_ours = not any(content) or (b"CREATE TABLE device (" in content and b"\0" in content)
     if not is_ours:
         raise StateError(f"{path}: this is another program's file; give the device a file of its own.")
     if not is_whole or int.from_bytes(header[68:72], "big") != APPLICATION_ID:

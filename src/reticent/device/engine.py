@@ -65,6 +65,9 @@ class Engine:
         """What is in force, as this process last saw it."""
         self._choice: str | None = None
         self.state = StateFile(fspath(path), self._identity if plan else None, self._opened, self._forked)
+        known = {tag.name for tag in plan.segments} if plan else set(segment)
+        for name in sorted(map(str, segment.keys() - known)):
+            faults.add("unknown-segment", name=name)
 
     def _identity(self) -> Identity:
         """What a state file is made for, if one has to be."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from reticent.plan import Plan
     from reticent.reports import Report
 
+_LONGEST_FLUSH = 86_400.0
+"""What `flush` waits at most, s; Python's threads cannot wait for ever."""
 _LONGEST_CLOSE = 2.0
 """How long `close` and the end of the program wait for a locked file, s."""
 
@@ -74,6 +76,7 @@ class Device:
         clock: Callable[[], float] = time.time,
         transport: Transport | None = None,
     ) -> None:
+        from reticent.device.policy import Policy
         from reticent.plan import Plan
 
         if consent not in CONSENTS:
@@ -85,6 +88,12 @@ class Device:
             tells_time = False
         if not tells_time:
             raise ParameterError("clock", "a function that returns unix seconds", "something else")
+        if not isinstance(plan, Plan | str | os.PathLike):  # a number would be an open file of the host's
+            raise ParameterError("plan", "a Plan, or the path of a plan.toml", type(plan).__name__)
+        if segment is not None and not isinstance(segment, Mapping):
+            raise ParameterError("segment", "a mapping such as {'os': 'linux'}", type(segment).__name__)
+        if policy is not None and not isinstance(policy, Policy):
+            raise ParameterError("policy", "a Policy", type(policy).__name__)
         asked = plan if isinstance(plan, Plan) else Plan.load(plan)
         if transport is None and endpoint is not None:
             from reticent.device.transport import HttpTransport
@@ -272,8 +281,8 @@ class Device:
         waits for its time.
         """
         accepted: list[int] = []
-        deadline = time.monotonic() + max(0.0, timeout)
         with self._faults:
+            deadline = time.monotonic() + min(max(0.0, timeout), _LONGEST_FLUSH)
             engine, transport = self._work_on_state(), self._transport
             if engine is None or transport is None:
                 return 0

@@ -43,7 +43,7 @@ def post(
         response = connection.getresponse()
         content = b"" if response.status == 202 else response.read(_LARGEST_ANSWER)
         return Answer(response.status, response.getheader("Retry-After"), content)
-    except (OSError, HTTPException, UnicodeError) as error:
+    except (OSError, HTTPException, ValueError) as error:  # a chunk of negative length is a `ValueError`
         return _fault(error)
     finally:
         if line is not None:

@@ -272,6 +272,8 @@ class StateFile:
                 return Opened(connection, False, tightened)
         except _BrokenError as broken:
             fault = str(broken)
+        except OSError as error:
+            raise StateError(f"{path}: cannot be read: {error.strerror}.") from None
         except (sqlite3.Error, ValueError) as error:
             # A `ValueError`: SQLite quotes damaged text in its messages, which Python then cannot decode.
             momentary = _momentary(path, error)

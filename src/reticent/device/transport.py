@@ -87,10 +87,10 @@ class HttpTransport:
             parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
             host, port = parts.hostname or "", parts.port
         except (ValueError, TypeError):
-            parts, host, port = urlsplit(""), "", None
+            parts, host, port = urlsplit(""), "?", None
         # Neither what may hold a password or a key, nor anything else of an address that is not understood.
         shown = f"{parts.scheme}://{host}" if parts.scheme else f"{host or 'nothing'} without https://"
-        if not _is_host(host):
+        if host and not _is_host(host):
             shown = "no name of a host that can be read"
         if (
             not _is_host(host)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from reticent.device import ledger, outbox, plans
 from reticent.device.ledger import Entry, Epoch, HeldWindow
+from reticent.device.outbox import Past
 from reticent.device.schema import device_row
 from reticent.privacy import CLAIMS, compose, printed
 
@@ -53,6 +54,8 @@ class Receipt:
     """Why this receipt is empty although the device may have told something."""
     windows: tuple[HeldWindow, ...] = ()
     """The windows of sampled answers that were held, answered or not."""
+    earlier: tuple[Past, ...] = ()
+    """Reports that are no longer listed one by one; what they may have told is in `losses` and `windows`."""
 
     @property
     def total_loss(self) -> float:
@@ -78,6 +81,7 @@ class Receipt:
             "losses": [{**asdict(entry), "digest": entry.digest.hex()} for entry in self.losses],
             "epochs": [epoch._asdict() for epoch in self.epochs],
             "windows": [window._asdict() for window in self.windows],
+            "earlier": [past._asdict() for past in self.earlier],
             "total_loss": self.total_loss,
             "total_lifetime": self.total_lifetime,
             "problem": self.problem,
@@ -85,7 +89,7 @@ class Receipt:
 
     @property
     def _title(self) -> str:
-        count = len(self.reports)
+        count = len(self.reports) + sum(past.reports for past in self.earlier)
         return f"Receipt for plan {self.plan}: {count} report{'s' * (count != 1)}"
 
     @property
@@ -102,6 +106,7 @@ class Receipt:
         lines = [self._title]
         if self.problem:
             lines.append(f"  {self.problem}")
+        lines += [f"  {words}" for words in map(_past, self.earlier)]
         for told in self.reports:
             bits = " ".join(f"{name}={bits}" for name, bits in told.bits.items())
             code = f" ({told.code})" if told.code else ""
@@ -140,6 +145,7 @@ class Receipt:
         )
         return page(
             *([note(self.problem)] if self.problem else []),
+            *(note(words) for words in map(_past, self.earlier)),
             table(self._title, *_columns(latest)),
             *([folded(unfolding, table(unfolding, *_columns(earlier)))] if earlier else []),
             table(
@@ -154,6 +160,13 @@ class Receipt:
                 for epoch in self.epochs
             ),
         )
+
+
+def _past(past: Past) -> str:
+    rounds = f"rounds {past.first_round} to {past.last_round}"
+    return (
+        f"earlier, not listed: {past.reports:,} {past.state}, {rounds}, v{past.version}, epoch {past.epoch}"
+    )
 
 
 def _subject(entry: Entry) -> str:
@@ -197,6 +210,7 @@ def read_receipt(connection: sqlite3.Connection) -> Receipt:
         tuple(ledger.entries(connection)),
         tuple(ledger.epochs(connection)),
         windows=tuple(ledger.windows(connection)),
+        earlier=tuple(outbox.summed_up(connection)),
     )
 
 

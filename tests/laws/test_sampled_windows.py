@@ -202,7 +202,7 @@ def test_the_pick_is_the_same_in_each_version_and_uniform() -> None:
     ]
     assert set(picks) == set(range(window.first, window.first + 28))
     # chi-squared of 27 degrees: above 75.0 with probability 2e-6 (the secrets are fixed)
-    assert sum((picks.count(each) - 100) ** 2 / 100 for each in set(picks)) < 75
+    assert sum((picks.count(pick) - 100) ** 2 / 100 for pick in set(picks)) < 75
 
 
 @pytest.mark.parametrize("wrong", ["window", "round", "remembered", "before the first window"])
@@ -217,7 +217,7 @@ def test_a_device_answers_its_picked_round_with_the_draws_of_its_window_only(wro
     elif wrong == "remembered":
         draws = SecretDraws(SECRET, "p", 0)
     elif wrong == "round":
-        number = next(each for each in range(window.first, window.first + 4) if each != number)
+        number = next(other for other in range(window.first, window.first + 4) if other != number)
     else:
         draws, number = SecretDraws(SECRET, "p", 0), 3
     with pytest.raises(ValueError, match="window"):

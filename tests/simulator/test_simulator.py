@@ -99,7 +99,7 @@ def sends_before_it_is_durable(patch: Patch) -> None:
     patch.setattr(
         StateFile,
         "transaction",
-        lambda self, *, durable=False, patience=0.25: transaction(self, durable=False, patience=patience),
+        lambda self, **how: transaction(self, **{**how, "durable": False}),
     )
     patch.setattr(StateFile, "wipe_log", lambda _: None)
 

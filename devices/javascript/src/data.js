@@ -26,7 +26,7 @@
  */
 /**
  * @typedef {object} Data
- * @property {{ said: Consent, costs: Costs } | null} choice what the person chose, and for which questions
+ * @property {{ said: Consent, costs: Costs, epoch: number } | null} choice what the person chose, and for which questions
  * @property {Consent} inForce the consent that was last applied
  * @property {number | null} grantedFrom first round wholly under "granted"
  * @property {string} plan a state serves one plan

@@ -45,6 +45,8 @@ export class Device {
   #wakesAt = Infinity;
   /** @type {Promise<unknown>} */
   #working = Promise.resolve();
+  /** @type {Promise<unknown>} the attempt under way; it never rejects */
+  #sending = Promise.resolve();
   #onHide = () => void (globalThis.document?.visibilityState === "hidden" && this.#quietly(() => this.#update(() => {})));
 
   /** Use `Device.open`. @param {import("./plan.js").Plan} plan @param {import("../index.js").Settings} settings */
@@ -193,7 +195,9 @@ export class Device {
 
   /** @param {(engine: Engine) => unknown} step */
   async #do(step) {
-    return (await this.#quietly(() => this.#update((engine) => (step(engine), true)))) ?? false;
+    const done = await this.#quietly(() => this.#update((engine) => (step(engine), true)));
+    await this.#sending; // a report that was on its way: once this resolves, nothing more leaves
+    return done ?? false;
   }
 
   /** The exact bytes that would be sent next, and what each bit means in words. */
@@ -312,7 +316,9 @@ export class Device {
     /** @type {import("./transport.js").Outcome} */
     let outcome = { kind: "retry", reason: "transport" };
     try {
-      outcome = await this.#transport.send(kept.body, LONGEST_SEND);
+      const attempt = this.#transport.send(kept.body, LONGEST_SEND);
+      this.#sending = attempt.catch(() => {});
+      outcome = await attempt;
     } catch {
       this.#count("transport"); // one of the host's own may reject with anything
     }

@@ -69,8 +69,8 @@ export class Engine {
       throw new Error(`this state belongs to plan ${data.plan} with rounds of ${data.roundSeconds} s; plan ${setting.plan.name} needs a state of its own`);
     }
     const { choice } = data;
-    const lapses = choice && ["granted", "local"].includes(choice.said) && setting.askAgain && costMore(choice.costs, setting.plan);
-    if (lapses) choice.said = "unset";
+    const isYes = choice?.said === "granted" || choice?.said === "local";
+    if (isYes && setting.askAgain && (choice.epoch !== data.epoch || costMore(choice.costs, setting.plan))) choice.said = "unset";
     this.#apply(choice?.said ?? setting.consent);
     if (!setting.silenced.length) this.resume("environment");
     else if (data.secret) this.pause("environment");
@@ -83,7 +83,7 @@ export class Engine {
 
   /** What the person chose. @param {Consent} said */
   choose(said) {
-    this.data.choice = { said, costs: costsOf(this.setting.plan) };
+    this.data.choice = { said, costs: costsOf(this.setting.plan), epoch: this.data.epoch };
     this.verdict = null;
     this.begin();
   }
@@ -101,10 +101,13 @@ export class Engine {
     // From or to a time without consent: no round that touches it is answered.
     data.silentThrough = Math.max(data.silentThrough, this.current);
     data.totals = {};
+    const untold = data.reports.filter((kept) => !kept.told).map(({ round }) => round);
     data.reports = data.reports.filter((kept) => kept.told);
     if (consent === "granted" || consent === "local") return;
-    // What was told stays counted, and the secret with it, so that the same answers come if the person changes their
-    // mind. Where nothing was told, nothing but the choice is kept.
+    // What was told stays listed and counted, and the secret with it, so that the same answers come if the person
+    // changes their mind. Where nothing was told, nothing but the choice is kept.
+    data.windows = data.windows.filter(({ round }) => round !== null && !untold.includes(round));
+    Object.assign(data, { notes: {}, lastAttempt: null });
     if (!data.told) Object.assign(data, emptyData(), { choice: data.choice, inForce: consent });
   }
 
@@ -392,7 +395,7 @@ export function afterDamage({ policy, plan, now }) {
   const data = emptyData();
   const held = policy.maxLifetime ?? Infinity;
   const beganIn = Math.floor(now / plan.roundSeconds);
-  data.choice = { said: "unset", costs: costsOf(plan) };
+  data.choice = { said: "unset", costs: costsOf(plan), epoch: 1 };
   data.told = true;
   data.epoch = 1;
   data.silentThrough = beganIn;

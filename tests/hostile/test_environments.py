@@ -39,28 +39,23 @@ SCRIPTS = {
         device().close()
         shutil.copy(sys.argv[1], "copy")
         made = device()
-        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-        held = []
-        def use_all():
-            try:
-                while True:
-                    held.append(os.open("/dev/null", os.O_RDONLY))
-            except OSError:
-                pass
-        use_all()
-        for left in range(3):  # the last ones that something could be opened with
+        made.status()  # loads its code, which needs a descriptor too
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        lowest = os.dup(0)
+        os.close(lowest)
+        for left in range(3):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + left, most))
             try:
                 device().close()
                 assert False, left
             except StateError:
-                os.close(held.pop())
-        use_all()
+                pass
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, most))
         os.replace("copy", sys.argv[1])  # it has to be opened again
         made.add("saves", 7)
         assert not made.save()
         assert made.status().problem
-        for descriptor in held:
-            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
         assert made.save()
         assert made.status().notes.keys() == {"state-broken"}
         assert not [name for name in os.listdir(".") if "quarantined" in name]

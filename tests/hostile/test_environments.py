@@ -233,7 +233,8 @@ def test_a_clock_that_stands(make: Make, now: float) -> None:
     assert (status.accepted, status.notes) == (1, {})
     assert "accepted" in str(status)
     assert str(device.receipt())
-    assert device.receipt()._repr_html_()
+    assert device.receipt().html()
+    assert str(device.preview())
 
 
 def test_a_clock_before_1970(make: Make) -> None:

@@ -68,7 +68,7 @@ REFUSED: dict[str, tuple[Callable[[str], str], str]] = {
     "lower version than held": (replaced("version = 1", "version = 1"), "older than version 2"),
     "other questions, same version": (
         lambda text: text.replace("version = 1", "version = 2").replace("max_value = 10", "max_value = 11"),
-        "is not the version 2",
+        "something else than the version 2",
     ),
 }
 

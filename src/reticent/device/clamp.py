@@ -114,12 +114,12 @@ def in_range(plan: Plan, values: Mapping[str, object]) -> dict[str, Value | None
     Where the values of a group sum to more than its limit, each is scaled by max_total / sum, exactly.
     """
     result: dict[str, Value | None] = {}
-    for metric in plan.metrics:
-        value = values.get(metric.name)
-        if type(value) is int and 0 <= value <= metric.max_value:
-            result[metric.name] = value
+    for name, max_value in plan.max_values.items():
+        value = values.get(name)
+        if type(value) is int and 0 <= value <= max_value:
+            result[name] = value
         else:
-            result[metric.name] = taken(metric, value)[0]
+            result[name] = taken(plan.by_name[name], value)[0]
     for group in plan.groups:
         members = {name: result[name] or 0 for name in group.metrics}
         total = sum(members.values())

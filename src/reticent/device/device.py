@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from reticent.device.consent import Consent
     from reticent.device.engine import Engine
     from reticent.device.policy import Policy
+    from reticent.device.preview import Preview
     from reticent.device.receipt import Receipt, Status
     from reticent.device.totals import Mode
     from reticent.device.transport import Transport
@@ -359,6 +360,33 @@ class Device:
             if self._engine is not None and not self._closed:
                 return self._engine.receipt()
         return Receipt(self._name, problem=self._problem())
+
+    def preview(self) -> Preview | None:
+        """
+        The report that would be sent next: its exact bytes, and what each bit means in words.
+
+        Where nothing is kept, an example of one. None: nothing is to be sent in the window under way any more, or
+        the state file cannot be read.
+        """
+        from dataclasses import replace
+
+        from reticent.device.preview import example, previewed
+
+        with self._faults:
+            self._look()
+            self.save()
+            status = self.status()
+            engine, plan = self._engine, self.plan
+            if plan is None:
+                return None
+            if engine is None or not records(engine.consent) or not engine.plans.answers:
+                return example(plan, self._clock(), dict(self._settings[0]), status.reasons)
+            following = engine.next_report()
+            if following is None:
+                return None
+            shown = previewed(*following, status.reasons)
+            return replace(shown, tags_unknown=self._is_opened and shown.state == "under way")
+        return None
 
     def status(self) -> Status:
         """How the device is doing: what it answers, why not, what waits, what went wrong."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import floor, inf
 from os import PathLike, fspath, urandom
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from reticent.device import consent, ledger, outbox, plans, totals
 from reticent.device.backlog import Backlog
@@ -25,7 +25,6 @@ from reticent.device.rounds import Rounds
 from reticent.device.schema import device_row
 from reticent.device.statefile import Opened, StateFile
 from reticent.device.totals import Change, Mode, Place, then
-from reticent.errors import StateError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -230,7 +229,7 @@ class Engine:
         """
         plan = self.plans.newest
         if records(choice) and plan is None:
-            raise StateError("there is no plan to agree to")
+            return False  # there is nothing to agree to
         with self._writing(durable=True, patience=2.0) as connection:
             consent.enter(connection, choice, self._clock(), plan)
             self._agree(connection)
@@ -324,6 +323,17 @@ class Engine:
 
         with self.state.view() as connection:
             return read_receipt(connection)
+
+    def next_report(self) -> tuple[Plan, Report, Literal["waiting", "under way"]] | None:
+        """What would be sent next: the oldest report that waits, or that of the round under way as it stands."""
+        with self.state.view() as connection:
+            me = device_row(connection)
+            waiting = [kept.report for kept in outbox.waiting(connection, me.plan) if kept.intact]
+            report = waiting[0] if waiting else self._rounds.next_report(connection, me, self._clock())
+            plan = self.plans.plan_for(connection, report.round) if report else None
+            if report is None or plan is None:
+                return None
+            return plan, report, "waiting" if waiting else "under way"
 
     def status(self, silenced_by: tuple[str, ...], sends: bool | None) -> Status:
         """How things stand."""

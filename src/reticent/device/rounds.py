@@ -59,6 +59,28 @@ class Rounds:
             and self._draws_for(connection, me, number, now) is not None
         ]
 
+    def next_report(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> Report | None:
+        """
+        What the next round that is not answered would be answered with, if nothing more were recorded in it.
+
+        Nothing is kept. None where no round is picked any more in the window under way, or no plan is held.
+        """
+        from reticent.device.answers import answer
+
+        current = floor(now / me.round_seconds)
+        number = max(current, me.silent_through + 1, me.enrolled_from or 0)
+        plan = self._held.plan_for(connection, number)
+        window = plan.window_of(number) if plan else None
+        if plan is None:
+            return None
+        draws = self._draws_of(me, window.start if window else None)
+        if window is not None:
+            picked = draws.picked_round(window)
+            if picked < number:
+                return None
+            number = picked
+        return answer(draws, plan, number, totals.read(connection, number), self._segment).report
+
     def last_closed(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> int:
         """The latest round for which no collector takes reports any more."""
         plan = self._held.plan_for(connection, floor(now / me.round_seconds))
@@ -98,6 +120,7 @@ class Rounds:
         state = "local" if is_local else "waiting"
         outbox.put(connection, report, me.epoch, send_at, span.closes, told=told, state=state)
         totals.erase(connection, number, number)
+        outbox.sum_up(connection, before=ledger.latest_start(connection) // me.round_seconds)
         if window is not None:
             held = plans.for_round(connection, number)
             loss = 0.0 if is_local else held.round_loss if held else inf

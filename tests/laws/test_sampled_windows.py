@@ -57,6 +57,7 @@ FINE = Metric("a", OneBitMean(1, 2, step=1))
 OTHER = Metric("b", OneBitMean("1/2", 2))
 HADAMARD = Metric("h", HadamardBit(1, Buckets.even(3, 3)))
 BITS = Metric("h", DBitFlip(1, Buckets.even(3, 3), 2, label="p/h"))
+CHOICE = Metric("c", HadamardBit(1, Buckets(range(3), absent=True)), labels=("x", "y"))
 ONE = [{"a": value} for value in (0, 1, 2)]
 BOTH = [{"a": left, "b": right} for left, right in ((0, 0), (1, 2), (2, 2))]
 HISTOGRAM = [{"h": value} for value in (0, 1, 2)]
@@ -69,6 +70,7 @@ CASES = {
     "dbitflip": (plan_of(BITS, window=1), HISTOGRAM, 2),
     "one of two": (plan_of(MEAN, OTHER, window=1, asked=1), BOTH, 2),
     "both of two": (plan_of(MEAN, OTHER, window=1), BOTH, 3),
+    "choice": (plan_of(CHOICE, window=1), [{"c": 0}, {"c": 1}, {}], 2),
 }
 """By name: the plan, the values of a round, and the loss of two windows."""
 

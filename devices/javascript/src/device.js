@@ -2,18 +2,19 @@
 
 import { answer } from "./answer.js";
 import { emptyData, fromText, toText } from "./data.js";
-import { afterDamage, changed, Engine, isExpired } from "./engine.js";
+import { afterDamage, Engine, isExpired } from "./engine.js";
 import { clamped } from "./fraction.js";
 import { backOff, claim, due, LONGEST_SEND, nextDue, settle } from "./outbox.js";
+import { Pending } from "./pending.js";
 import { readPlan } from "./plan.js";
 import { Policy, readEnvironment } from "./policy.js";
 import { previewOf, Receipt } from "./receipt.js";
+import { statusOf } from "./status.js";
 import { httpTransport } from "./transport.js";
 
 /** @typedef {import("./data.js").Change} Change */
 /** @typedef {import("./data.js").Consent} Consent */
 /** @typedef {import("./data.js").Kept} Kept */
-/** @typedef {import("./engine.js").Recorded} Recorded */
 /** @typedef {import("./plan.js").Metric} Metric */
 
 const CONSENTS = ["unset", "granted", "denied", "local"];
@@ -30,8 +31,7 @@ export class Device {
   #transport;
   /** @type {import("./engine.js").Verdict | null} */
   #verdict = null;
-  /** @type {Map<string, Recorded>} changes that are not in the state yet */
-  #pending = new Map();
+  #pending = new Pending();
   /** @type {Record<string, number>} what went wrong and is not in the state yet */
   #notes = {};
   /**
@@ -136,12 +136,7 @@ export class Device {
       }
       const change = this.#changeOf(metric, given, verb);
       if (!change) return;
-      const place = `${round} ${name}`;
-      const before = this.#pending.get(place);
-      this.#pending.set(
-        place,
-        { round, metric: name, change: before ? merged(before.change, change) : change },
-      );
+      this.#pending.put({ round, metric: name, change });
       this.#wake(WRITE_WITHIN);
     } catch (error) {
       if (this.#settings.debug) throw error;
@@ -273,52 +268,10 @@ export class Device {
 
   /** How the device is doing: what it answers, why not, what waits, what went wrong. */
   async status() {
-    const silenced = this.#policy.silencedBy(this.#settings.environment());
-    const problems = [...silenced, ...(this.#closed ? ["the device is closed"] : [])];
-    const status = await this.#quietly(() =>
-      this.#update(({ data, active, current, now }) => {
-        const count = (/** @type {string} */ state) => data.reports.filter(
-          (kept) => kept.state === state,
-        ).length + (data.earlier[state] ?? 0);
-        const newest = data.plans.at(-1);
-        const expired = isExpired(this.#plan, now)
-          ? [`plan ${this.#plan.name} expired on ${this.#plan.expires}`]
-          : [];
-        const waiting = data.reports.filter(({ state }) => state === "waiting");
-        return {
-          plan: this.#plan.name,
-          version: newest?.version ?? null,
-          consent: data.inForce,
-          active: active && !expired.length,
-          reasons: [
-            ...(["unset", "denied"].includes(data.inForce) ? [`consent is ${data.inForce}`] : []),
-            ...(data.pauses.some(({ through, reason }) => through === null && reason === "asked") ? ["paused"] : []),
-            ...(this.#verdict?.refused.map((reason) => `refused: ${reason}`) ?? []),
-            ...expired,
-            ...problems,
-          ],
-          epoch: data.epoch,
-          currentRound: current,
-          answersFrom: data.enrolledFrom === null ? null : Math.max(data.enrolledFrom, data.silentThrough + 1),
-          reports: {
-            waiting: count("waiting"),
-            accepted: count("accepted"),
-            rejected: count("rejected"),
-            expired: count("expired"),
-            local: count("local"),
-          },
-          lastAttempt: data.lastAttempt,
-          nextAttempt: waiting.length ? Math.min(...waiting.map(({ nextTry }) => nextTry)) : null,
-          notes: { ...data.notes },
-        };
-      }),
-    );
-    return status ?? {
-      plan: this.#plan.name,
-      active: false,
-      reasons: [...problems, "the state cannot be read just now"],
-      notes: { ...this.#notes },
-    };
+    const status = await this.#quietly(() => this.#update(statusOf));
+    if (status) return status;
+    const reason = this.#closed ? "the device is closed" : "the state cannot be read just now";
+    return { plan: this.#plan.name, active: false, reasons: [reason], notes: { ...this.#notes } };
   }
 
   // Life
@@ -403,8 +356,7 @@ export class Device {
    */
   async #update(step) {
     if (this.#closed) throw new Error("the device is closed");
-    const [pending, notes] = [this.#pending, this.#notes];
-    this.#pending = new Map();
+    const [recorded, notes] = [this.#pending.take(), this.#notes];
     this.#notes = {};
     /** @type {Result | undefined} */
     let result;
@@ -425,19 +377,14 @@ export class Device {
         const data = text === null ? emptyData() : fromText(text) ?? afterDamage(setting);
         const engine = new Engine(data, setting, this.#verdict);
         engine.begin();
-        engine.record(pending.values());
+        engine.record(recorded);
         for (const [kind, count] of Object.entries(notes)) engine.note(kind, count);
         result = step(engine);
         last = engine;
         return engine.isEmpty ? null : toText(data);
       });
     } catch (error) {
-      // They wait for the next change; what came in meanwhile is later.
-      for (const [place, recorded] of this.#pending) {
-        const before = pending.get(place);
-        pending.set(place, before ? { ...recorded, change: merged(before.change, recorded.change) } : recorded);
-      }
-      this.#pending = pending;
+      this.#pending.putBack(recorded); // they wait for the next change
       for (const [kind, count] of Object.entries(notes)) this.#count(kind, count);
       throw error;
     }
@@ -499,11 +446,4 @@ export class Device {
       throw new Error(`plan ${this.#plan.name} is refused: ${this.#verdict.refused.join("; ")}`);
     }
   }
-}
-
-/** Two changes as one. @param {Change} first @param {Change} later @returns {Change} */
-function merged(first, later) {
-  if (later.how === "set") return later;
-  if (later.how === "keep") return first;
-  return { ...first, amount: changed(first.amount, later) };
 }

@@ -8,24 +8,19 @@ import { fromHex, toHex } from "./bytes.js";
 import { costMore, costsOf } from "./consent.js";
 import { emptyData } from "./data.js";
 import { Draws } from "./draws.js";
-import { Fraction, plusUpTo, ZERO } from "./fraction.js";
-import { asksAnew, hold, isHeld, lifetime, visit } from "./ledger.js";
-import { lossOfReport } from "./losses.js";
-import { Plan } from "./plan.js";
+import { Fraction } from "./fraction.js";
+import { isHeld, lifetime, visit } from "./ledger.js";
+import { changed } from "./pending.js";
+import { consider, newSecret, planOf, remember } from "./plans.js";
 
-/** @typedef {import("./data.js").Change} Change */
 /** @typedef {import("./data.js").Consent} Consent */
 /** @typedef {import("./data.js").Data} Data */
 /** @typedef {import("./data.js").HeldPlan} HeldPlan */
 /** @typedef {import("./data.js").Kept} Kept */
 /** @typedef {import("./data.js").Reason} Reason */
-/** @typedef {import("./plan.js").Metric} Metric */
-/** @typedef {import("./plan.js").Window} Window */
-/**
- * @typedef {{ answers: boolean, refused: string[] }} Verdict whether a plan is held that the policy allows, and why
- * one was not taken up
- */
-/** @typedef {{ round: number, metric: string, change: Change }} Recorded */
+/** @typedef {import("./plan.js").Plan} Plan */
+/** @typedef {import("./plans.js").Verdict} Verdict */
+/** @typedef {import("./pending.js").Recorded} Recorded */
 /**
  * @typedef {object} Setting what the host said, and the moment
  * @property {Plan} plan
@@ -41,9 +36,6 @@ const MOST_ROUNDS_AT_ONCE = 64;
 const MOST_REPORTS_LISTED = 120;
 const OLDEST_PAUSE = 10_000; // rounds
 
-/** Plans by fingerprint; those in the data were checked before they came there. @type {Map<string, Plan>} */
-const parsed = new Map();
-
 export class Engine {
   /** @param {Data} data @param {Setting} setting @param {Verdict | null} verdict of the plan, from earlier */
   constructor(data, setting, verdict) {
@@ -52,7 +44,7 @@ export class Engine {
     this.now = setting.now;
     this.current = Math.floor(setting.now / setting.plan.roundSeconds);
     this.verdict = verdict;
-    parsed.set(setting.plan.fingerprint, setting.plan);
+    remember(setting.plan);
   }
 
   /** Whether values are recorded and rounds answered. */
@@ -83,7 +75,7 @@ export class Engine {
     if (!setting.silenced.length) this.resume("environment");
     else if (data.secret) this.pause("environment");
     if (data.inForce !== "granted" && data.inForce !== "local") this.verdict = null;
-    else if (!this.verdict && !(setting.silenced.length && !data.secret)) this.consider();
+    else if (!this.verdict && !(setting.silenced.length && !data.secret)) this.verdict = consider(this);
     if (this.verdict?.answers) this.#holdWindows();
   }
 
@@ -128,103 +120,6 @@ export class Engine {
   }
 
   // Plans
-
-  /**
-   * Hold the plan from the next round on, unless something speaks against it; then the version held goes on.
-   */
-  consider() {
-    const { data, setting: { plan } } = this;
-    this.#enrol();
-    const newest = data.plans.at(-1);
-    /** @type {string[]} */
-    let problems = [];
-    if (!newest || plan.version > newest.version) problems = this.#takeOver(newest);
-    else if (plan.version < newest.version) problems = [
-      `version ${plan.version} is older than version ${newest.version}, which this device holds`,
-    ];
-    else if (plan.fingerprint !== newest.fingerprint) problems = [
-      `version ${plan.version} asks something else than the version ${plan.version} that this device holds; ` +
-        "a change needs a new version",
-    ];
-    else newest.table = plan.table; // better words are no new plan
-    const held = data.plans.at(-1);
-    const beyond = held ? this.#goOn(held) : [];
-    this.verdict = {
-      answers: held !== undefined && !beyond.length,
-      refused: [...new Set([...problems, ...beyond])],
-    };
-  }
-
-  /** The first time, and after everything was wiped: a secret. */
-  #enrol() {
-    const { data, setting: { plan } } = this;
-    if (data.secret) return;
-    data.plan = plan.name;
-    data.roundSeconds = plan.roundSeconds;
-    data.secret = newSecret();
-    if (!data.epochs.length) data.epochs.push({ epoch: data.epoch, beganIn: this.current, reason: "enrolled" });
-  }
-
-  /**
-   * Hold a version that was not held before; returns what speaks against it instead.
-   *
-   * @param {HeldPlan | undefined} newest
-   */
-  #takeOver(newest) {
-    const { data, setting: { plan, policy } } = this;
-    const reportLoss = lossOfReport(plan);
-    let first = this.current + 1;
-    if (newest && (newest.window || plan.window)) {
-      // Another way of answering waits for the end of the window: windows never overlap.
-      first = Math.max(first, newest.fromRound);
-      if (newest.window !== plan.window) first = Math.max(first, Math.ceil(this.freeFrom / data.roundSeconds));
-    }
-    const isChange = asksAnew(data, plan);
-    const since = isChange && data.changedIn !== null ? first - data.changedIn : null;
-    const problems = policy.problems(
-      plan,
-      reportLoss,
-      lifetime(data, plan, plan.sampled ? reportLoss : 0),
-      since,
-    );
-    if (problems.length) return problems;
-    // In one change with its entries in the ledger: nothing is ever answered that is not counted.
-    const layout = plan.metrics.map((/** @type {Metric} */ metric) => [metric.name, metric.mechanism.bits]);
-    data.plans.push({
-      version: plan.version,
-      fingerprint: plan.fingerprint,
-      fromRound: first,
-      window: plan.window,
-      reportLoss,
-      layout,
-      table: plan.table,
-    });
-    data.enrolledFrom ??= first;
-    if (isChange) data.changedIn = first;
-    hold(data, plan);
-    return [];
-  }
-
-  /**
-   * Answer the version held in this epoch; returns what speaks against it: a limit may be lower now.
-   *
-   * @param {HeldPlan} held
-   */
-  #goOn(held) {
-    const plan = planOf(held);
-    if (!plan) return [`version ${held.version}, which this device holds, cannot be read any more`];
-    const { data } = this;
-    const isCounted = isHeld(data, plan);
-    // There must be room for the next one.
-    const window = plan.sampled && this.freeFrom <= this.now ? held.reportLoss : 0;
-    const problems = this.setting.policy.problems(
-      plan,
-      held.reportLoss,
-      lifetime(data, isCounted ? null : plan, window),
-    );
-    if (!problems.length && !isCounted) hold(data, plan);
-    return problems;
-  }
 
   /**
    * @param {number} round
@@ -494,7 +389,7 @@ export class Engine {
     data.silentThrough = Math.max(data.silentThrough, this.current);
     data.totals = {};
     this.#dropWaiting(false);
-    if (this.verdict) this.consider();
+    if (this.verdict) this.verdict = consider(this);
   }
 
   /** Send nothing of what waits. What may have left already stays listed. @param {boolean} keepsLocal */
@@ -531,12 +426,6 @@ export function afterDamage({ policy, plan, now }) {
   return data;
 }
 
-/** A total after a change. @param {Fraction | null} total @param {Change} change */
-export function changed(total, { how, amount, most }) {
-  if (how === "keep") return total ?? amount;
-  return how === "set" ? amount : plusUpTo(total ?? ZERO, amount, most);
-}
-
 /**
  * Whether devices have stopped answering: they do at 00:00 UTC of the day `expires`.
  *
@@ -545,11 +434,3 @@ export function changed(total, { how, amount, most }) {
 export const isExpired = (plan, now) =>
   plan.expires !== null &&
   new Date(now * 1000).toISOString().slice(0, 10) >= plan.expires;
-
-/** @param {HeldPlan} held */
-function planOf({ fingerprint, table }) {
-  if (table && !parsed.has(fingerprint)) parsed.set(fingerprint, new Plan(table));
-  return table ? parsed.get(fingerprint) ?? null : null;
-}
-
-const newSecret = () => toHex(crypto.getRandomValues(new Uint8Array(32)));

@@ -29,36 +29,31 @@ answers of its original, and the two can be compared.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import stat
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from reticent.device import consent, ledger, outbox, plans
 from reticent.device.backlog import BusyError
-from reticent.device.prf import SECRET_BYTES, checksum
-from reticent.device.quarantine import COMPANIONS, Identity, folder_of, make_file
-from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES, device_row, has_misfits
-from reticent.errors import ReticentError, StateError
+from reticent.device.quarantine import (
+    COMPANIONS,
+    BrokenError,
+    Identity,
+    check_content,
+    check_header,
+    folder_of,
+    is_absent,
+    make_file,
+)
+from reticent.device.schema import device_row
+from reticent.errors import StateError
 
 _CHECKPOINT_PAGES = 48
 """The log is copied into the file, which costs a sync, when it has grown to so many pages of 4 kB."""
-
-_LARGEST_SEARCHED = 1 << 24
-"""Of a file that is no database so many bytes are searched for what makes it ours."""
-
-_LOG_BEGINS = {
-    "-wal": (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", bytes(4)),
-    "-journal": (b"\xd9\xd5\x05\xf9", bytes(4)),
-    "-shm": ((3_007_000).to_bytes(4, sys.byteorder), bytes(4)),
-}
-"""How what SQLite keeps beside a database begins, by suffix."""
 
 _abandoned: list[object] = []
 """Connections of a parent process: closing them here would undo the parent's log."""
@@ -72,10 +67,6 @@ class Opened(NamedTuple):
     """Whether this file was made just now in place of one that is broken or gone."""
     tightened: bool
     """Whether others could read the file before."""
-
-
-class _BrokenError(Exception):
-    """The file cannot be read as a state file."""
 
 
 class StateFile:
@@ -256,21 +247,21 @@ class StateFile:
         _check_place(path)
         fault, tightened = "", False
         try:
-            if not _is_absent(path):
+            if not is_absent(path):
                 # Before anything touches the file, SQLite included.
-                _check_header(path)
+                check_header(path)
                 tightened = _tighten(path)
                 connection = self.connect(path, patience)
                 try:
                     # One picture: another process may take up a plan between two looks at the file.
                     connection.execute("BEGIN")
-                    _check_content(path, connection, identity)
+                    check_content(path, connection, identity)
                     connection.execute("ROLLBACK")
                 except BaseException:
                     connection.close()
                     raise
                 return Opened(connection, False, tightened)
-        except _BrokenError as broken:
+        except BrokenError as broken:
             fault = str(broken)
         except OSError as error:
             raise StateError(f"{path}: cannot be read: {error.strerror}.") from None
@@ -377,97 +368,6 @@ def _tighten(path: str) -> bool:
                 os.chmod(name, 0o600)
                 tightened = True
     return tightened
-
-
-def _is_absent(path: str) -> bool:
-    """Absent, or empty; but an empty file with a log beside it has lost something."""
-    if _first_bytes(path):
-        return False
-    logs = {suffix: _first_bytes(path + suffix) for suffix in COMPANIONS}
-    for suffix, content in logs.items():
-        if content and content[:4] not in _LOG_BEGINS[suffix]:
-            raise StateError(
-                f"{path}{suffix}: this is another program's file, with a name that SQLite would use.\n"
-                "  Hint: give the device a file with another name."
-            )
-    if logs["-wal"] or logs["-journal"]:
-        raise _BrokenError("the database is gone, its log is not")
-    return True
-
-
-def _first_bytes(path: str) -> bytes:
-    """How a file begins; nothing where there is none."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(8)
-    except FileNotFoundError:
-        return b""
-
-
-def _check_header(path: str) -> None:
-    """Tell ours from others'."""
-    with open(path, "rb") as file:
-        header = file.read(100)
-        is_whole = len(header) == 100 and header[:16] == b"SQLite format 3\x00"
-        is_ours = int.from_bytes(header[68:72], "big") == APPLICATION_ID
-        if not is_ours and not is_whole:
-            content = header + file.read(_LARGEST_SEARCHED)
-            # A page of a database has zeros in it; a text that quotes our tables has none.
-            is_ours = not any(content) or (b"CREATE TABLE device (" in content and b"\0" in content)
-    if not is_ours:
-        raise StateError(f"{path}: this is another program's file; give the device a file of its own.")
-    if not is_whole or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise _BrokenError("not a database")
-    if int.from_bytes(header[60:64], "big") > LAYOUT:
-        raise StateError(f"{path}: written by a newer reticent; update this program.")
-    if not {header[18], header[19]} <= {1, 2}:  # SQLite would open it, for reading only
-        raise _BrokenError("corrupt")
-
-
-def _check_content(path: str, connection: sqlite3.Connection, identity: Identity | None) -> None:
-    [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
-    if verdict != "ok":
-        raise _BrokenError("corrupt")
-    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not names >= TABLES.keys():
-        raise _BrokenError("tables are missing")
-    row = connection.execute(
-        "SELECT plan, round_seconds, secret, epoch, held, checksum FROM device"
-    ).fetchone()
-    if row is None:
-        raise _BrokenError("empty tables")
-    plan, round_seconds, secret, epoch, held, kept_checksum = row
-    if not isinstance(secret, bytes) or len(secret) != SECRET_BYTES or not any(secret):
-        raise _BrokenError("no valid secret")
-    if not isinstance(epoch, int) or epoch < 0:
-        raise _BrokenError("no valid epoch")
-    if has_misfits(connection) or kept_checksum != checksum(secret, str(plan), round_seconds, epoch, held):
-        raise _BrokenError("corrupt")
-    try:  # read once what will be read later; SQLite's own check does not look into texts
-        plans.layouts(connection)
-        ledger.entries(connection)
-        ledger.epochs(connection)
-        outbox.waiting(connection, plan)
-        chosen = consent.read(connection)
-        if not {chosen.choice, chosen.in_force} <= {None, *consent.CONSENTS}:
-            raise _BrokenError("corrupt")
-        json.loads(chosen.questions or "{}")
-        if ledger.lifetime(connection) != held:
-            raise _BrokenError("corrupt")
-    except (ValueError, TypeError, ArithmeticError, LookupError, ReticentError):
-        raise _BrokenError("corrupt") from None
-    if identity and plan != identity.plan:
-        raise StateError(
-            f"{path}: holds the state of plan {plan!r}, not of {identity.plan!r}.\n"
-            "  Hint: one state file serves one plan; give each its own."
-        )
-    if identity and round_seconds != identity.round_seconds:
-        raise StateError(
-            f"{path}: plan {plan!r} was taken up with rounds of {round_seconds} s, not "
-            f"{identity.round_seconds} s.\n"
-            "  Hint: a round's number would no longer name one time; another round length needs another plan "
-            "name and state file."
-        )
 
 
 def _momentary(path: str, error: Exception) -> StateError | None:

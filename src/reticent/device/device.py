@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from reticent.plan import Plan
     from reticent.reports import Report
 
-_LONGEST_CLOSE = 2.0
+LONGEST_CLOSE = 2.0
 """How long `close` and the end of the program wait for a locked file, s."""
 
 
@@ -439,12 +439,12 @@ class Device:
             self._started = False
             self._sender.stop()
             if self._engine is not None and not self._closed:
-                self._closed, done = True, False
-                done = self.save(_LONGEST_CLOSE)
-                if not done:
-                    self._writer.wake()
+                self._closed = True
+                done = self.save(LONGEST_CLOSE)
                 if done:
                     self._engine.state.close()
+                else:
+                    self._writer.wake()
         return done
 
     def __enter__(self) -> Device:
@@ -474,7 +474,7 @@ class Device:
 
     def before_exit(self) -> None:
         """Called by `process`."""
-        self.save(_LONGEST_CLOSE)
+        self.save(LONGEST_CLOSE)
 
     def _answering_engine(self) -> Engine | None:
         """The engine, if values are taken and rounds answered, as far as can be told without the file."""

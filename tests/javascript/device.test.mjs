@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Fraction, memoryState, PlanError, Policy, readPlan } from "../../devices/javascript/src/index.js";
+import { Device, Fraction, memoryState, PlanError, Policy, readPlan } from "../../devices/javascript/src/index.js";
 import { answer } from "../../devices/javascript/src/answer.js";
 import { fromText, toText } from "../../devices/javascript/src/data.js";
 import { backOff } from "../../devices/javascript/src/outbox.js";
@@ -518,7 +518,7 @@ test("a report and its claim are durable before a byte leaves", async () => {
 
 test("two devices on one state send a report once, and answer it once", async () => {
   const here = await world();
-  const other = await (await import("../../devices/javascript/src/index.js")).Device.open(here.settings);
+  const other = await Device.open(here.settings);
   here.next();
   here.device.add("minutes", 1);
   other.add("minutes", 2);
@@ -527,6 +527,27 @@ test("two devices on one state send a report once, and answer it once", async ()
   here.next();
   await Promise.all([here.device.flush(), other.flush(), here.device.flush(), other.flush()]);
   assert.deepEqual(rounds(here), [first]);
+});
+
+test("what another tab has paused, denied or sent meanwhile is not sent", async () => {
+  for (const act of [(device) => device.pause(), (device) => device.setConsent("denied"), (device) => device.flush()]) {
+    const here = await world({ plan: plan("patient") });
+    const other = await Device.open(here.settings);
+    here.next(4);
+    await other.report(first); // three rounds wait
+    const sent = [];
+    const transport = {
+      async send(body) {
+        sent.push(body);
+        if (sent.length === 1) await act(other);
+        return { kind: "accepted", reason: "accepted" };
+      },
+    };
+    await here.open({ transport });
+    await here.device.flush();
+    assert.equal(sent.length, 1);
+    assert.equal(new Set([...sent, ...here.bodies]).size, sent.length + here.bodies.length);
+  }
 });
 
 test("a failed report waits, longer than the collector asked for, and is sent again with the same bytes", async () => {
@@ -662,6 +683,7 @@ test("windows that were answered stay counted after a no, also when their report
   }
   const { windows } = here.data();
   await here.state.update((text) => toText({ ...fromText(text), reports: [], earlier: { accepted: here.bodies.length } }));
+  for (const round of rounds(here)) assert.equal(await here.device.report(round), null); // a window has one report
   await here.device.setConsent("denied");
   assert.deepEqual(here.data().windows, windows.filter(({ round }) => round !== null));
   assert.equal((await here.device.receipt()).totalLoss, here.bodies.length);

@@ -111,7 +111,9 @@ def _wipe(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM notes")
     connection.execute("DELETE FROM attempts")
     connection.execute("DELETE FROM pauses WHERE through_round IS NOT NULL")  # `silent_through` covers them
-    [(has_told,)] = connection.execute("SELECT EXISTS (SELECT 1 FROM reports WHERE told = 1)")
+    [(has_told,)] = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM reports WHERE told = 1) OR EXISTS (SELECT 1 FROM past WHERE told > 0)"
+    )
     if not has_told:
         connection.execute("DELETE FROM ledger WHERE lost = 0")
         connection.execute("DELETE FROM plans")

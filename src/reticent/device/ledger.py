@@ -171,6 +171,12 @@ def free_from(connection: sqlite3.Connection) -> int:
     return int(end)
 
 
+def latest_start(connection: sqlite3.Connection) -> int:
+    """When the latest window held began, unix seconds; where there is none, after every round."""
+    [(start,)] = connection.execute("SELECT max(start) FROM windows")
+    return 2**62 if start is None else int(start)
+
+
 def hold_window(connection: sqlite3.Connection, window: Window, round_seconds: int, loss: float) -> None:
     """Enter a window that may be answered."""
     end = window.start + window.rounds * round_seconds

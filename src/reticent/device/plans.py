@@ -250,7 +250,10 @@ class HeldPlans:
                 f"version {plan.version} is older than version {newest.version}, which this device holds"
             ]
         elif plan.fingerprint != newest.fingerprint:
-            problems = [f"version {plan.version} is not the version {plan.version} this device holds"]
+            problems = [
+                f"version {plan.version} asks something else than the version {plan.version} that this device "
+                "holds; a changed plan needs a higher version"
+            ]
         else:
             refresh_text(connection, plan)
         beyond = self._go_on(connection, me, newest) if newest else []

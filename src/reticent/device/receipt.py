@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from reticent.device import ledger, outbox, plans
 from reticent.device.ledger import Entry, Epoch, HeldWindow
+from reticent.device.outbox import Past
 from reticent.device.schema import device_row
 from reticent.device.words import question, round_in_words
 from reticent.privacy import CLAIMS, NOT_COVERED, compose, printed
@@ -67,6 +68,8 @@ class Receipt:
     """Why this receipt is empty although the device may have told something."""
     windows: tuple[HeldWindow, ...] = ()
     """The windows of sampled answers that were held, answered or not."""
+    earlier: tuple[Past, ...] = ()
+    """Reports that are no longer listed one by one; what they may have told is in `losses` and `windows`."""
     owner: str = ""
     """Who answers for the plan."""
     questions: Mapping[str, str] = field(default_factory=dict)
@@ -96,6 +99,7 @@ class Receipt:
             "losses": [{**asdict(entry), "digest": entry.digest.hex()} for entry in self.losses],
             "epochs": [epoch._asdict() for epoch in self.epochs],
             "windows": [window._asdict() for window in self.windows],
+            "earlier": [past._asdict() for past in self.earlier],
             "total_loss": self.total_loss,
             "total_lifetime": self.total_lifetime,
             "meaning": self._meaning,
@@ -107,7 +111,8 @@ class Receipt:
     @property
     def _title(self) -> str:
         here = sum(told.state == "local" for told in self.reports)
-        count = len(self.reports) - here
+        here += sum(past.reports for past in self.earlier if past.state == "local")
+        count = len(self.reports) + sum(past.reports for past in self.earlier) - here
         title = f"Receipt for plan {self.plan}: {count} report{'s' * (count != 1)}"
         return f"{title}, and {here} that stay{'s' * (here == 1)} on this device" if here else title
 
@@ -131,6 +136,7 @@ class Receipt:
         if self.owner:
             lines.append(f"  asked by {self.owner}")
         lines += [f"  {name}: {words}" for name, words in self.questions.items()]
+        lines += [f"  {words}" for words in map(_past, self.earlier)]
         for told in self.reports:
             bits = " ".join(f"{name}={bits}" for name, bits in told.bits.items())
             code = f" ({told.code})" if told.code else ""
@@ -203,6 +209,7 @@ class Receipt:
         )
         return page(
             *([note(self.problem)] if self.problem else []),
+            *(note(words) for words in map(_past, self.earlier)),
             table(self._title, *_columns(latest)),
             *([folded(unfolding, table(unfolding, *_columns(earlier)))] if earlier else []),
             table(
@@ -217,6 +224,13 @@ class Receipt:
                 for epoch in self.epochs
             ),
         )
+
+
+def _past(past: Past) -> str:
+    rounds = f"rounds {past.first_round} to {past.last_round}"
+    return (
+        f"earlier, not listed: {past.reports:,} {past.state}, {rounds}, v{past.version}, epoch {past.epoch}"
+    )
 
 
 def _subject(entry: Entry) -> str:
@@ -274,6 +288,7 @@ def read_receipt(connection: sqlite3.Connection) -> Receipt:
         tuple(ledger.entries(connection)),
         tuple(ledger.epochs(connection)),
         windows=tuple(ledger.windows(connection)),
+        earlier=tuple(outbox.summed_up(connection)),
         owner=asked.owner if asked else "",
         questions={metric.name: question(metric) for metric in asked.metrics} if asked else {},
     )
@@ -382,4 +397,7 @@ class Status:
 
 
 def _time(unix_seconds: float) -> str:
-    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    try:
+        return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):  # a clock that is wrong by thousands of years
+        return f"{unix_seconds:.0f} s after 1970"

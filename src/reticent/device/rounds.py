@@ -120,6 +120,7 @@ class Rounds:
         state = "local" if is_local else "waiting"
         outbox.put(connection, report, me.epoch, send_at, span.closes, told=told, state=state)
         totals.erase(connection, number, number)
+        outbox.sum_up(connection, before=ledger.latest_start(connection) // me.round_seconds)
         if window is not None:
             held = plans.for_round(connection, number)
             loss = 0.0 if is_local else held.round_loss if held else inf

@@ -25,7 +25,7 @@ from reticent.testing import ManualClock
 PRELUDE = """
 import gc, os, signal, sys, threading, time
 from pathlib import Path
-from reticent.device import Device, Policy
+from reticent.device import Device, Policy, backlog
 from reticent.mechanisms import Flip, OneBitMean
 from reticent.plan import Metric, Plan
 from reticent.testing import ManualClock
@@ -39,12 +39,16 @@ def device(path="state"):
     clock = ManualClock(HERE * 21_600 + 60.0)
     return Device(PLAN, path, consent="granted", clock=clock, policy=Policy.unlimited())
 
+backlog.FOLD_AT = 2                 # values are merged at nearly every call: in the middle of it, then
 signal.alarm(int(SECONDS) + 40)     # a deadlock ends the program
 until = time.monotonic() + SECONDS
 """
 
 Run = Callable[[str], str]
-LENGTHS = [pytest.param(1.0, id="a second"), pytest.param(600.0, id="ten minutes", marks=pytest.mark.soak)]
+LENGTHS = [
+    pytest.param(0.5, id="half a second"),
+    pytest.param(600.0, id="ten minutes", marks=pytest.mark.soak),
+]
 
 
 @pytest.fixture(params=LENGTHS)
@@ -63,7 +67,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
 
 @pytest.mark.timeout(700)
 def test_a_signal_handler_in_the_middle_of_any_call(run: Run) -> None:
-    """Every 5 ms, in `add`, while values are merged, and while the file is written or a report made."""
+    """Every 2 ms, in `add`, while values are merged, and while the file is written or a report made."""
     run(
         """
         d, handled, added = device(), 0, 0
@@ -73,20 +77,15 @@ def test_a_signal_handler_in_the_middle_of_any_call(run: Run) -> None:
             d.add("m1")
             d.set("m2", handled)
             d.add("no such metric")
-        signal.signal(signal.SIGUSR1, handler)
-        def poke():
-            while time.monotonic() < until:
-                time.sleep(0.005)
-                os.kill(os.getpid(), signal.SIGUSR1)
-        poker = threading.Thread(target=poke)
-        poker.start()
-        while poker.is_alive():
+        signal.signal(signal.SIGVTALRM, handler)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.002, 0.002)
+        while time.monotonic() < until or handled < 50:
             for _ in range(1000):
                 d.add("m0")
                 added += 1
             d.save()
             d.status()
-        assert handled > 20
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         assert d._recorded(HERE) == {"m0": added, "m1": handled, "m2": handled}, (d._recorded(HERE), added, handled)
         assert d.status().notes["unknown-metric: no?such?metric"] == handled
         """
@@ -311,8 +310,9 @@ def test_a_write_that_fails_loses_nothing_and_newer_values_win(device_of: Make) 
 
 
 def test_a_file_locked_at_close_is_said_and_the_values_are_written_later(
-    device_of: Make, state: Path
+    device_of: Make, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("reticent.device.device.LONGEST_CLOSE", 0.1)
     device = device_of()
     device.add("editor_seconds", 5)
     with closing(sqlite3.connect(state, isolation_level=None)) as other:

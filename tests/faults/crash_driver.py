@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sqlite3
 import sys
 from pathlib import Path
@@ -56,7 +57,7 @@ def never_syncs() -> None:
 
 def draws_anew() -> None:
     """A broken file is removed, and then a new one made: between the two, nothing tells of the first."""
-    quarantine.set_aside = lambda path, epoch: path.unlink()
+    quarantine.set_aside = lambda path, epoch: os.unlink(path)
 
 
 SABOTAGE = {"tells-too-early": tells_too_early, "never-syncs": never_syncs, "draws-anew": draws_anew}

@@ -55,6 +55,7 @@ metrics = 1
 
 PLANS = {
     "usage": USAGE,
+    "patient": USAGE.replace('grace = "1h"', 'grace = "9h"'),
     "expired": USAGE.replace('grace = "1h"', 'grace = "1h"\nexpires = 2020-01-01'),
     "silently-changed": USAGE.replace("max_value = 360", "max_value = 361"),
     "other-digest": LATER.replace("max_value = 360", "max_value = 400"),

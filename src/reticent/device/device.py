@@ -14,7 +14,7 @@ from reticent.device import process
 from reticent.device.consent import CONSENTS, records
 from reticent.device.faults import Faults, kind_of
 from reticent.device.process import LONGEST_SLEEP, Sender, Writer
-from reticent.errors import ParameterError
+from reticent.errors import ParameterError, StateError
 
 if TYPE_CHECKING:
     from reticent.device.clamp import Value
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from reticent.plan import Plan
     from reticent.reports import Report
 
-_LONGEST_CLOSE = 2.0
+_LONGEST_FLUSH = 86_400.0
+"""What `flush` waits at most, s; Python's threads cannot wait for ever."""
+LONGEST_CLOSE = 2.0
 """How long `close` and the end of the program wait for a locked file, s."""
 
 
@@ -75,11 +77,24 @@ class Device:
         clock: Callable[[], float] = time.time,
         transport: Transport | None = None,
     ) -> None:
+        from reticent.device.policy import Policy
         from reticent.plan import Plan
 
         if consent not in CONSENTS:
             raise ParameterError("consent", "unset, granted, denied or local", consent)
 
+        try:
+            tells_time = abs(floor(clock())) < 2**53
+        except Exception:
+            tells_time = False
+        if not tells_time:
+            raise ParameterError("clock", "a function that returns unix seconds", "something else")
+        if not isinstance(plan, Plan | str | os.PathLike):  # a number would be an open file of the host's
+            raise ParameterError("plan", "a Plan, or the path of a plan.toml", type(plan).__name__)
+        if segment is not None and not isinstance(segment, Mapping):
+            raise ParameterError("segment", "a mapping such as {'os': 'linux'}", type(segment).__name__)
+        if policy is not None and not isinstance(policy, Policy):
+            raise ParameterError("policy", "a Policy", type(policy).__name__)
         asked = plan if isinstance(plan, Plan) else Plan.load(plan)
         if transport is None and endpoint is not None:
             from reticent.device.transport import HttpTransport
@@ -116,7 +131,7 @@ class Device:
         from reticent.device.policy import Policy
 
         self._name = plan.name if plan else ""
-        self._plan, self._state, self._default = plan, state, consent
+        self._plan, self._state, self._default = plan, _absolute(state), consent
         self._policy = policy or Policy()
         self._clock = clock
         self._faults = Faults()
@@ -131,7 +146,7 @@ class Device:
         if plan is None or not silenced_by:
             self._find_engine(makes=consent in ("granted", "local"))
         else:
-            _tell_rules(state, clock, silenced_by)
+            _tell_rules(self._state, clock, silenced_by)
 
     def _find_engine(self, *, makes: bool) -> Engine | None:
         """The engine. Without consent there is none, and no file, until a file is there or is to be made."""
@@ -267,8 +282,8 @@ class Device:
         waits for its time.
         """
         accepted: list[int] = []
-        deadline = time.monotonic() + max(0.0, timeout)
         with self._faults:
+            deadline = time.monotonic() + min(max(0.0, timeout), _LONGEST_FLUSH)
             engine, transport = self._work_on_state(), self._transport
             if engine is None or transport is None:
                 return 0
@@ -439,12 +454,12 @@ class Device:
             self._started = False
             self._sender.stop()
             if self._engine is not None and not self._closed:
-                self._closed, done = True, False
-                done = self.save(_LONGEST_CLOSE)
-                if not done:
-                    self._writer.wake()
+                self._closed = True
+                done = self.save(LONGEST_CLOSE)
                 if done:
                     self._engine.state.close()
+                else:
+                    self._writer.wake()
         return done
 
     def __enter__(self) -> Device:
@@ -474,7 +489,7 @@ class Device:
 
     def before_exit(self) -> None:
         """Called by `process`."""
-        self.save(_LONGEST_CLOSE)
+        self.save(LONGEST_CLOSE)
 
     def _answering_engine(self) -> Engine | None:
         """The engine, if values are taken and rounds answered, as far as can be told without the file."""
@@ -508,7 +523,18 @@ class Device:
         return engine
 
 
-def _tell_rules(state: str | os.PathLike[str], clock: Callable[[], float], rules: tuple[str, ...]) -> None:
+def _absolute(state: str | os.PathLike[str]) -> str:
+    """Where the state file is, also after the program has gone to another folder."""
+    try:
+        path = os.fsdecode(state)
+        return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    except TypeError:
+        raise ParameterError("state", "the path of a file", type(state).__name__) from None
+    except OSError:
+        raise StateError(f"{path}: the current folder is gone; give an absolute path.") from None
+
+
+def _tell_rules(state: str, clock: Callable[[], float], rules: tuple[str, ...]) -> None:
     """
     Make a state file know which rules silence the device: a round that overlaps one is never answered.
 

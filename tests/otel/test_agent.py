@@ -291,7 +291,9 @@ def test_a_running_histogram_that_falls_is_only_remembered() -> None:
         start = NOW()
         it.export(histogram("http.duration", 6, 3, start=start, delta=False))
         assert it.export(histogram("http.duration", 1, 1, start=start, delta=False)) == {"request_seconds": 2}
-        assert it.export(histogram("http.duration", 11, 2, start=start, delta=False)) == {"request_seconds": 4}
+        assert it.export(histogram("http.duration", 11, 2, start=start, delta=False)) == {
+            "request_seconds": 4
+        }
 
 
 def test_an_attribute_becomes_a_metric_or_a_choice() -> None:
@@ -375,12 +377,22 @@ def test_json_and_gzip_are_taken() -> None:
         (415, b"", {"Content-Type": "text/plain"}, "/v1/metrics"),
         (415, b"", PROTOBUF | {"Content-Encoding": "br"}, "/v1/metrics"),
         (413, bytes(MAX_BODY + 1), PROTOBUF, "/v1/metrics"),
-        (413, gzip.compress(bytes(MAX_BODY + 1), mtime=0), PROTOBUF | {"Content-Encoding": "gzip"}, "/v1/metrics"),
+        (
+            413,
+            gzip.compress(bytes(MAX_BODY + 1), mtime=0),
+            PROTOBUF | {"Content-Encoding": "gzip"},
+            "/v1/metrics",
+        ),
         (400, b"\xff\xff", PROTOBUF, "/v1/metrics"),
         (400, b"{", {"Content-Type": "application/json"}, "/v1/metrics"),
         (400, b"\xff", {"Content-Type": "application/json"}, "/v1/metrics"),
         (400, b"not gzip", PROTOBUF | {"Content-Encoding": "gzip"}, "/v1/metrics"),
-        (400, gzip.compress(b"cut short", mtime=0)[:-3], PROTOBUF | {"Content-Encoding": "gzip"}, "/v1/metrics"),
+        (
+            400,
+            gzip.compress(b"cut short", mtime=0)[:-3],
+            PROTOBUF | {"Content-Encoding": "gzip"},
+            "/v1/metrics",
+        ),
         (411, b"", PROTOBUF | {"Content-Length": "many"}, "/v1/metrics"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

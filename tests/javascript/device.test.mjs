@@ -588,6 +588,38 @@ test("the moment of sending is drawn from the secret, within three quarters of t
   assert.equal(moments.size, 8);
 });
 
+test("in the background each round is answered and sent at its moment; values are written within a second", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const here = await world();
+  const moments = [];
+  const transport = { send: async (body) => (moments.push([JSON.parse(body).round, here.now]), { kind: "accepted", reason: "accepted" }) };
+  await here.open({ transport });
+  const pass = async (seconds) => {
+    here.now += seconds;
+    context.mock.timers.tick(1000 * seconds);
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+  };
+  here.device.start();
+  here.next();
+  await pass(1);
+  here.device.add("minutes", 3);
+  await pass(1);
+  assert.equal(here.data().totals[first].minutes, "3");
+  const planned = new Map();
+  for (let minute = 0; minute < 60 * 4; minute++) {
+    await pass(60);
+    for (const { round, attempts, nextTry } of here.data().reports) if (!attempts) planned.set(round, nextTry);
+  }
+  assert.deepEqual(moments.map(([round]) => round), [first, first + 1, first + 2]);
+  for (const [round, sent] of moments) {
+    assert.ok(sent >= (planned.get(round) ?? (round + 1) * HOUR) && sent <= (round + 1.75) * HOUR + 120);
+  }
+  await here.device.close();
+  const before = moments.length;
+  await pass(HOUR);
+  assert.equal(moments.length, before);
+});
+
 test("answers of a collector mean one of three things", () => {
   assert.equal(outcomeOf(202, null, "").kind, "accepted");
   for (const status of [200, 204, 0, 302, 500, 503, 401, 403, 408, 425, 429]) assert.equal(outcomeOf(status, null, "<html>").kind, "retry", status);

@@ -97,7 +97,12 @@ def test_the_words_of_every_bit_are_its_law(plan: Plan, device_of: Make) -> None
         flip = metric.flip.probability
         for place, meaning in enumerate(given.meanings):
             figures = {float(figure) for figure in re.findall(r"([\d.]+) %", meaning)}
-            classes = range(metric.mechanism.classes)
+            mechanism = metric.mechanism
+            classes = (
+                {int(mechanism.bucket_class(bucket, cohort)) for bucket in range(mechanism.intervals)}
+                if mechanism.buckets
+                else range(mechanism.classes)
+            )
             of_classes = {
                 round(float(100 * (one * (1 - flip) + (1 - one) * flip)), 1)
                 for memo_class in classes

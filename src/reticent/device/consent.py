@@ -92,7 +92,7 @@ def bring_into_force(connection: sqlite3.Connection, consent: Consent, current_r
     elif before is not None:
         connection.execute("DELETE FROM totals")
         connection.execute("UPDATE device SET silent_through = max(silent_through, ?)", (current_round,))
-    if not records(consent):
+    if not records(consent) and before is not None:  # a new file has nothing yet
         _wipe(connection)
 
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Fraction, memoryState, PlanError, Policy, readPlan } from "../../devices/javascript/src/index.js";
+import { Device, Fraction, memoryState, PlanError, Policy, readPlan } from "../../devices/javascript/src/index.js";
 import { answer } from "../../devices/javascript/src/answer.js";
 import { fromText, toText } from "../../devices/javascript/src/data.js";
 import { backOff } from "../../devices/javascript/src/outbox.js";
@@ -518,7 +518,7 @@ test("a report and its claim are durable before a byte leaves", async () => {
 
 test("two devices on one state send a report once, and answer it once", async () => {
   const here = await world();
-  const other = await (await import("../../devices/javascript/src/index.js")).Device.open(here.settings);
+  const other = await Device.open(here.settings);
   here.next();
   here.device.add("minutes", 1);
   other.add("minutes", 2);
@@ -527,6 +527,27 @@ test("two devices on one state send a report once, and answer it once", async ()
   here.next();
   await Promise.all([here.device.flush(), other.flush(), here.device.flush(), other.flush()]);
   assert.deepEqual(rounds(here), [first]);
+});
+
+test("what another tab has paused, denied or sent meanwhile is not sent", async () => {
+  for (const act of [(device) => device.pause(), (device) => device.setConsent("denied"), (device) => device.flush()]) {
+    const here = await world({ plan: plan("patient") });
+    const other = await Device.open(here.settings);
+    here.next(4);
+    await other.report(first); // three rounds wait
+    const sent = [];
+    const transport = {
+      async send(body) {
+        sent.push(body);
+        if (sent.length === 1) await act(other);
+        return { kind: "accepted", reason: "accepted" };
+      },
+    };
+    await here.open({ transport });
+    await here.device.flush();
+    assert.equal(sent.length, 1);
+    assert.equal(new Set([...sent, ...here.bodies]).size, sent.length + here.bodies.length);
+  }
 });
 
 test("a failed report waits, longer than the collector asked for, and is sent again with the same bytes", async () => {
@@ -565,6 +586,38 @@ test("the moment of sending is drawn from the secret, within three quarters of t
     moments.add(nextTry);
   }
   assert.equal(moments.size, 8);
+});
+
+test("in the background each round is answered and sent at its moment; values are written within a second", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const here = await world();
+  const moments = [];
+  const transport = { send: async (body) => (moments.push([JSON.parse(body).round, here.now]), { kind: "accepted", reason: "accepted" }) };
+  await here.open({ transport });
+  const pass = async (seconds) => {
+    here.now += seconds;
+    context.mock.timers.tick(1000 * seconds);
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+  };
+  here.device.start();
+  here.next();
+  await pass(1);
+  here.device.add("minutes", 3);
+  await pass(1);
+  assert.equal(here.data().totals[first].minutes, "3");
+  const planned = new Map();
+  for (let minute = 0; minute < 60 * 4; minute++) {
+    await pass(60);
+    for (const { round, attempts, nextTry } of here.data().reports) if (!attempts) planned.set(round, nextTry);
+  }
+  assert.deepEqual(moments.map(([round]) => round), [first, first + 1, first + 2]);
+  for (const [round, sent] of moments) {
+    assert.ok(sent >= (planned.get(round) ?? (round + 1) * HOUR) && sent <= (round + 1.75) * HOUR + 120);
+  }
+  await here.device.close();
+  const before = moments.length;
+  await pass(HOUR);
+  assert.equal(moments.length, before);
 });
 
 test("answers of a collector mean one of three things", () => {
@@ -662,6 +715,7 @@ test("windows that were answered stay counted after a no, also when their report
   }
   const { windows } = here.data();
   await here.state.update((text) => toText({ ...fromText(text), reports: [], earlier: { accepted: here.bodies.length } }));
+  for (const round of rounds(here)) assert.equal(await here.device.report(round), null); // a window has one report
   await here.device.setConsent("denied");
   assert.deepEqual(here.data().windows, windows.filter(({ round }) => round !== null));
   assert.equal((await here.device.receipt()).totalLoss, here.bodies.length);

@@ -84,7 +84,6 @@ function takeOver(engine, newest) {
     since,
   );
   if (problems.length) return problems;
-  // In one change with its entries in the ledger: nothing is ever answered that is not counted.
   const layout = plan.metrics.map((/** @type {Metric} */ metric) => [metric.name, metric.mechanism.bits]);
   data.plans.push({
     version: plan.version,
@@ -97,7 +96,6 @@ function takeOver(engine, newest) {
   });
   data.enrolledFrom ??= first;
   if (isChange) data.changedIn = first;
-  hold(data, plan);
   return [];
 }
 
@@ -118,6 +116,7 @@ function goOn(engine, held) {
     held.reportLoss,
     lifetime(data, isCounted ? null : plan, window),
   );
+  // In one change with the plan: nothing is ever answered that is not counted.
   if (!problems.length && !isCounted) hold(data, plan);
   return problems;
 }

@@ -13,7 +13,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -198,10 +198,17 @@ ABOUT = "Show what a device sends, and choose whether it may. STATE is its state
 
 def run(verb: Verb, given: argparse.Namespace) -> int:
     """Run a verb; returns its exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        with suppress(AttributeError):
+            getattr(sys, name).reconfigure(errors="replace")  # a terminal may not have every letter
     if not given.state.is_file() and (verb.needs_file or given.state.exists() or given.plan is None):
         sys.stderr.write(f"Error: {given.state}: there is no such file.\n")
         return 2
-    return verb.run(given)
+    code = verb.run(given)
+    sys.stdout.flush()  # here, where a reader that has gone is no surprise
+    return code
 
 
 # The two command lines

@@ -47,7 +47,7 @@ def clamped(value: object, max_value: Value) -> tuple[Value, Kind | None]:
             # Only now is a decimal expanded: 1e999999999 is a short decimal and a very long integer.
             exponent = number.as_tuple().exponent if isinstance(number, Decimal) else 0
             is_too_fine = isinstance(exponent, int) and exponent < _FINEST_DECIMAL
-            return whole(Fraction(float(number) if is_too_fine else number)), None
+            return _cut(Fraction(float(number) if is_too_fine else number)), None
     except Exception:  # noqa: S110  (a number type of the host's own may raise anything)
         pass
     return 0, "not-a-number"
@@ -87,10 +87,14 @@ def plus(total: Value, amount: Value, max_value: Value) -> Value:
         return max_value
     if type(result) is int:
         return result
-    result = whole(result)
-    if result.denominator > _LONGEST_DENOMINATOR:
-        result = Fraction(int(result * _LONGEST_DENOMINATOR), _LONGEST_DENOMINATOR)
-    return result
+    return _cut(result)
+
+
+def _cut(number: Value) -> Value:
+    """A number that can be written down: longer ones than any float's are cut at 2⁻¹²⁰⁰."""
+    if number.denominator > _LONGEST_DENOMINATOR:
+        number = Fraction(int(number * _LONGEST_DENOMINATOR), _LONGEST_DENOMINATOR)
+    return whole(number)
 
 
 def taken(metric: Metric, value: object) -> tuple[Value | None, Kind | None]:

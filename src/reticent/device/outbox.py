@@ -18,6 +18,8 @@ MOST_RECEIPTS = 512
 """So many reports are kept one by one."""
 FIRST_BACK_OFF = 15.0
 LONGEST_BACK_OFF = 3600.0
+LONGEST_DELAY = 1e9
+"""What a collector can ask for at most, s: a report is given up long before."""
 
 
 class Kept(NamedTuple):
@@ -250,6 +252,8 @@ def back_off(attempts: int, round_seconds: int, after: float | None = None) -> f
     It starts at 15 s (a sixteenth of a round, if that is shorter) and ends at an hour. Never sooner than the
     collector asked for. The jitter is the operating system's, not the device's secret: it may be redrawn.
     """
+    if not isinstance(after, int | float) or not after >= 0:  # a transport of the host's own may say anything
+        after = None
     ceiling = min(min(FIRST_BACK_OFF, round_seconds / 16) * (1 << min(attempts, 20)), LONGEST_BACK_OFF)
     jitter = ceiling * int.from_bytes(os.urandom(8), "big") / 2**64
-    return jitter if after is None else after + jitter
+    return jitter if after is None else min(after, LONGEST_DELAY) + jitter

@@ -82,8 +82,8 @@ class Sender:
             if self._running is None:
                 stop = Event()
                 thread = Thread(target=self._run, args=(stop,), name="reticent", daemon=True)
+                thread.start()  # raises where the process may have no more threads: tried again later
                 self._running = thread, stop
-                thread.start()
 
     def stop(self) -> None:
         """Let the thread end; wait only as long as it takes when it is idle."""

@@ -16,6 +16,7 @@ import json
 import os
 import re
 import sqlite3
+import sys
 from contextlib import closing, suppress
 from typing import NamedTuple
 
@@ -29,6 +30,16 @@ _LARGEST_SEARCHED = 1 << 24
 
 COMPANIONS = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside a database."""
+
+_LOG_BEGINS = {
+    "-wal": (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", bytes(4)),
+    "-journal": (b"\xd9\xd5\x05\xf9", bytes(4)),
+    "-shm": ((3_007_000).to_bytes(4, sys.byteorder), bytes(4)),
+}
+"""How what SQLite keeps beside a database begins, by suffix."""
+
+DRAFT = ".reticent-new"
+"""A new file has this name until it is whole. What is left of an earlier one is removed: nobody else uses it."""
 
 
 class Identity(NamedTuple):
@@ -125,7 +136,7 @@ def set_aside(path: str, epoch: int) -> None:
 
 def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float, choice: str | None) -> None:
     """Write the whole file under another name, then give it its own: it is never seen half made."""
-    draft = path + ".new"
+    draft = path + DRAFT
     for suffix in ("", *COMPANIONS):
         with suppress(FileNotFoundError):
             os.unlink(draft + suffix)
@@ -181,29 +192,39 @@ class BrokenError(Exception):
 
 def is_absent(path: str) -> bool:
     """Absent, or empty; but an empty file with a log beside it has lost something."""
-
-    def size(file: str) -> int:
-        try:
-            return os.stat(file).st_size
-        except FileNotFoundError:
-            return 0
-
-    if size(path):
+    if _first_bytes(path):
         return False
-    if any(size(path + suffix) for suffix in ("-wal", "-journal")):
+    logs = {suffix: _first_bytes(path + suffix) for suffix in COMPANIONS}
+    for suffix, content in logs.items():
+        if content and content[:4] not in _LOG_BEGINS[suffix]:
+            raise StateError(
+                f"{path}{suffix}: this is another program's file, with a name that SQLite would use.\n"
+                "  Hint: give the device a file with another name."
+            )
+    if logs["-wal"] or logs["-journal"]:
         raise BrokenError("the database is gone, its log is not")
     return True
 
 
-def check_header(path: str, *, known_as_ours: bool) -> None:
+def _first_bytes(path: str) -> bytes:
+    """How a file begins; nothing where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(8)
+    except FileNotFoundError:
+        return b""
+
+
+def check_header(path: str) -> None:
     """Tell ours from others'."""
     with open(path, "rb") as file:
         header = file.read(100)
         is_whole = len(header) == 100 and header[:16] == b"SQLite format 3\x00"
-        is_ours = int.from_bytes(header[68:72], "big") == APPLICATION_ID or known_as_ours
+        is_ours = int.from_bytes(header[68:72], "big") == APPLICATION_ID
         if not is_ours and not is_whole:
             content = header + file.read(_LARGEST_SEARCHED)
-            is_ours = not any(content) or b"CREATE TABLE device (" in content
+            # A page of a database has zeros in it; a text that quotes our tables has none.
+            is_ours = not any(content) or (b"CREATE TABLE device (" in content and b"\0" in content)
     if not is_ours:
         raise StateError(f"{path}: this is another program's file; give the device a file of its own.")
     if not is_whole or int.from_bytes(header[68:72], "big") != APPLICATION_ID:

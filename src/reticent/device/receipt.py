@@ -397,4 +397,7 @@ class Status:
 
 
 def _time(unix_seconds: float) -> str:
-    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    try:
+        return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):  # a clock that is wrong by thousands of years
+        return f"{unix_seconds:.0f} s after 1970"

@@ -9,8 +9,8 @@ The state file: how it is opened, and how threads, processes and forks share it.
     ours and broken (corrupt, truncated,  quarantined: renamed beside, a new secret, a new epoch
     tables missing), or nothing but zeros
 
-A file is ours by its header, by the text of our tables in any of its pages, or because this process had it
-open. What cannot be told from another program's file is treated as one.
+A file is ours by its header, or by the text of our tables in any of its pages. What cannot be told from another
+program's file is treated as one, also where it takes the place of ours while a device is running.
 
 Whoever opens holds a lock on the folder meanwhile, so that two processes agree on one secret.
 
@@ -249,7 +249,7 @@ class StateFile:
         try:
             if not is_absent(path):
                 # Before anything touches the file, SQLite included.
-                check_header(path, known_as_ours=self.epoch is not None)
+                check_header(path)
                 tightened = _tighten(path)
                 connection = self.connect(path, patience)
                 try:
@@ -263,6 +263,8 @@ class StateFile:
                 return Opened(connection, False, tightened)
         except BrokenError as broken:
             fault = str(broken)
+        except OSError as error:
+            raise StateError(f"{path}: cannot be read: {error.strerror}.") from None
         except (sqlite3.Error, ValueError) as error:
             # A `ValueError`: SQLite quotes damaged text in its messages, which Python then cannot decode.
             momentary = _momentary(path, error)
@@ -340,15 +342,19 @@ def _folder_lock(folder: str, patience: float) -> Iterator[None]:
 
 
 def _check_place(path: str) -> None:
-    if os.path.lexists(path):
+    for name in (path, *(path + suffix for suffix in COMPANIONS)):
         try:
-            mode = os.stat(path).st_mode
-        except OSError as error:
-            raise StateError(f"{path}: cannot be reached: {error.strerror}.") from None
+            mode = os.stat(name).st_mode
+        except FileNotFoundError:
+            if os.path.islink(name):
+                raise StateError(f"{name}: cannot be reached: it is a link to nowhere.") from None
+            continue
+        except (OSError, ValueError) as error:
+            raise StateError(f"{name}: cannot be reached: {getattr(error, 'strerror', error)}.") from None
         if not stat.S_ISREG(mode):
-            raise StateError(f"{path}: expected a file, or nothing yet; this is something else.")
-        if not os.access(path, os.R_OK | os.W_OK):
-            raise StateError(f"{path}: expected a file that this program may read and write.")
+            raise StateError(f"{name}: expected a file, or nothing yet; this is something else.")
+        if not os.access(name, os.R_OK | os.W_OK):
+            raise StateError(f"{name}: expected a file that this program may read and write.")
     if not os.access(folder_of(path), os.W_OK | os.X_OK):
         raise StateError(f"{folder_of(path)}: expected a folder that this program may write in.")
 

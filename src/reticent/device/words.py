@@ -94,7 +94,10 @@ def round_in_words(start: float, end: float) -> str:
     >>> round_in_words(1_700_000_000, 1_700_021_600), round_in_words(1_699_920_000, 1_700_006_400)
     ('2023-11-14 22:13 to 2023-11-15 04:13 UTC', '2023-11-14')
     """
-    first, last = (datetime.fromtimestamp(moment, UTC) for moment in (start, end))
+    try:
+        first, last = (datetime.fromtimestamp(moment, UTC) for moment in (start, end))
+    except (ValueError, OverflowError, OSError):  # a clock that is wrong by thousands of years
+        return f"{start:.0f} to {end:.0f} s after 1970"
     if (first.hour, first.minute, first.second, end - start) == (0, 0, 0, 86_400):
         return f"{first:%Y-%m-%d}"
     return (

@@ -7,12 +7,14 @@ What the device costs its host, as ratios to plain Python taken in the same run,
 from __future__ import annotations
 
 import hmac
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 from reticent.device import Device, Policy, SecretDraws, answer
 from reticent.mechanisms import Buckets, Flip, HadamardBit, OneBitMean
@@ -80,48 +82,116 @@ def device() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state"
 
-        def reopen() -> None:
-            Device(plan, path, consent="granted", clock=lambda: now[0], policy=Policy.unlimited()).close()
+        def opened() -> Device:
+            return Device(plan, path, consent="granted", clock=lambda: now[0], policy=Policy.unlimited())
 
-        first = best(reopen, 1)
-        again = best(reopen, 20)
-        guest = Device(plan, path, consent="granted", clock=lambda: now[0], policy=Policy.unlimited())
+        first = best(lambda: opened().close(), 1)
+        again = best(lambda: opened().close(), 20)
+        guest = opened()
 
         def durable_report() -> None:
             now[0] += 21_600
             guest.report(guest.current_round)
 
+        def written() -> None:
+            guest.add("metric_1", 3)
+            guest.save()
+
         durable_report()
         results = {
             "first start": first,
             "start": again,
-            "add": best(lambda: guest.add("metric_1", 3), 300),
+            "add": thousand(lambda: guest.add("metric_1")),
+            "add, from 8 threads": eight_threads(guest),
+            "add and write, as before": best(written, 300),
             "report, durable": best(durable_report, 30),
         }
         guest.close()
     return results
 
 
-def import_time() -> float:
-    """Microseconds of `from reticent import Device` in a fresh interpreter, best of seven."""
-    script = (
-        "import time; t = time.perf_counter(); from reticent import Device; print(time.perf_counter() - t)"
-    )
-    runs = [
-        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603
-        for _ in range(7)
-    ]
-    return min(float(run.stdout) for run in runs) * 1e6
+def thousand(work: Callable[[], object]) -> float:
+    """Microseconds of one call, of a thousand in a row."""
+
+    def calls() -> None:
+        for _ in range(1000):
+            work()
+
+    return best(calls, 30) / 1000
+
+
+def eight_threads(guest: Device) -> float:
+    """Microseconds of wall-clock time for one `add`, when eight threads do nothing else."""
+
+    def calls() -> None:
+        for _ in range(20_000):
+            guest.add("metric_2")
+
+    def all_of_them() -> None:
+        threads = [Thread(target=calls) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    return best(all_of_them, 3) / 160_000
+
+
+BASELINE = "import sqlite3, json, tomllib, dataclasses"
+COLD = """
+from reticent import Device, Policy
+lifted = Policy(do_not_track=False, silent_in_ci=False, silent_in_containers=False)
+Device({plan!r}, {state!r}, consent="granted", policy=lifted).add("editor_seconds")
+"""
+
+
+def starts() -> dict[str, float]:
+    """
+    CPU time, in microseconds, of fresh interpreters with compiled modules: the best of nine.
+
+    The first start makes the state file; a later one finds it, and what the plan costs in it.
+    """
+    plan = str(Path(__file__).parent.parent / "examples/plan.toml")
+    with tempfile.TemporaryDirectory() as folder:
+        cold = COLD.format(plan=plan, state=f"{folder}/state")
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": f"{folder}/compiled"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+
+        def seconds(script: str, *, fresh: bool) -> float:
+            for file in Path(folder).glob("state*") if fresh else ():
+                file.unlink()
+            timed = f"import time; t = time.process_time()\n{script}\nprint(time.process_time() - t)"
+            done = subprocess.run(  # noqa: S603
+                [sys.executable, "-c", timed], capture_output=True, text=True, check=True, env=environment
+            )
+            return float(done.stdout)
+
+        for script in (BASELINE, cold):  # compiles
+            seconds(script, fresh=True)
+        return {
+            BASELINE: min(seconds(BASELINE, fresh=False) for _ in range(9)) * 1e6,
+            "import, first start, add": min(seconds(cold, fresh=True) for _ in range(9)) * 1e6,
+            "import, start, add": min(seconds(cold, fresh=False) for _ in range(9)) * 1e6,
+        }
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     loop, hashes = best(empty_loop, 300), best(hash_each, 300)
     print(f"{'':32}{'µs':>10}{'empty loops':>14}{'HMAC reports':>14}")
     print(f"{'1,000 empty loop turns':32}{loop:10.1f}{1:14.1f}{loop / hashes:14.2f}")
     print(f"{'150 HMAC-SHA256':32}{hashes:10.1f}{hashes / loop:14.1f}{1:14.2f}")
-    for name, figure in {**answers(), **device(), "import": import_time()}.items():
+    figures = {**answers(), **device()}
+    for name, figure in figures.items():
         print(f"{name:32}{figure:10.1f}{figure / loop:14.1f}{figure / hashes:14.2f}")
+    print(
+        f"\nadd: {figures['add and write, as before'] / figures['add']:.0f} times as fast as with a write each,"
+    )
+    print(f"{1e6 / figures['add, from 8 threads']:,.0f} a second from 8 threads")
+    figures = starts()
+    print(f"\n{'a fresh interpreter':46}{'ms of CPU':>10}{'ratio':>8}")
+    for name, figure in figures.items():
+        print(f"{name:46}{figure / 1000:10.1f}{figure / figures[BASELINE]:8.2f}")
 
 
 if __name__ == "__main__":

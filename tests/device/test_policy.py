@@ -40,7 +40,7 @@ def total_lifetime() -> float:
         (limits(max_epsilon=2), None),
         (
             limits(max_epsilon=1.5),
-            "metrics.opened_files.epsilon is 2; the policy allows 1.5 (max_epsilon)",
+            "metrics.opened_files.epsilon is 2.0; the policy allows 1.5 (max_epsilon)",
         ),
         (limits(shortest_round=21_600), None),
         (
@@ -147,7 +147,7 @@ def test_a_refused_version_changes_nothing(device_of: Make, clock: ManualClock, 
     device_of(policy=policy).close()
     device = device_of(with_epsilon(plan_text, 2, "3.0"), policy=policy)
     assert device.status().refused == (
-        "metrics.opened_files.epsilon is 3; the policy allows 2 (max_epsilon)",
+        "metrics.opened_files.epsilon is 3.0; the policy allows 2 (max_epsilon)",
     )
     assert device.status().active
     clock.advance(SECONDS)

@@ -83,7 +83,7 @@ def become_a_diary(state: Path) -> None:
 
 
 def leave_a_log_alone(state: Path) -> None:
-    state.with_name("state.db-wal").write_bytes(b"x" * 5000)
+    state.with_name("state.db-wal").write_bytes(b"\x37\x7f\x06\x82" + b"x" * 5000)
     state.unlink()
 
 
@@ -262,16 +262,20 @@ def test_another_programs_file_is_left_alone(device_of: Make, state: Path, kind:
     assert state.is_symlink() == linked
 
 
-def test_a_file_that_turns_into_something_else_under_a_device_is_quarantined(
-    device_of: Make, state: Path
-) -> None:
-    """It was ours a moment ago."""
+def test_another_programs_file_in_the_place_of_ours_is_left_alone(device_of: Make, state: Path) -> None:
+    """Values wait in memory until it is gone; the file that was ours is lost then."""
     device = device_of()
     state.unlink()
     FOREIGN["a long text"](state)
+    before = state.read_bytes()
+    device.add("editor_seconds", 5)
     assert device.report(HERE) is None
-    assert device.status().notes["state-lost"] == 1
-    assert f"state.db.quarantined-{device.status().epoch}" in names(state.parent)
+    assert not device.save()
+    assert device.status().notes.keys() == {"state-broken"}
+    assert state.read_bytes() == before
+    state.unlink()
+    assert device.save()
+    assert device.status().epoch == 1
 
 
 def test_another_plans_state_is_left_alone(device_of: Make, state: Path, plan_text: str) -> None:
@@ -366,3 +370,48 @@ def test_a_backup_from_the_middle_of_a_round_answers_under_the_same_id(
     assert first is not None
     assert second is not None
     assert (first.id, first.cohort) == (second.id, second.cohort)
+
+
+def test_receipts_are_summed_up_and_the_file_stays_small(
+    plan: Plan, state: Path, clock: ManualClock, query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Years in a few seconds: the count, the ledger and what was answered stay; what is opened does not grow."""
+    monkeypatch.setattr("reticent.device.outbox.MOST_RECEIPTS", 20)
+    transport = RecordingTransport()
+    policy = Policy.unlimited()
+    device = Device(plan, state, consent="granted", clock=clock, policy=policy, transport=transport)
+    sizes = []
+    for number in range(300):
+        device.add("editor_seconds", 5_400 * (number % 5))
+        clock.advance(21_600)
+        if not number % 7:
+            device.pause()
+            device.resume()
+        device.flush(timeout=30)
+        sizes.append(query("SELECT (SELECT count(*) FROM reports) + (SELECT count(*) FROM pauses)")[0][0])
+    assert max(int(str(size)) for size in sizes) < 20 + 64 + 20
+    receipt, status = device.receipt(), device.status()
+    accepted = len(transport.bodies)
+    assert accepted > 200
+    assert status.accepted == accepted == len({report.round for report in transport.reports})
+    [past] = receipt.earlier
+    assert past.reports + len(receipt.reports) == accepted
+    assert (past.state, past.told, past.last_round < receipt.reports[0].round) == (
+        "accepted",
+        past.reports,
+        True,
+    )
+    assert f"{past.reports:,} accepted" in str(receipt)
+    assert f"{accepted} reports" in str(receipt)
+    assert receipt.total_lifetime == device.receipt().total_lifetime > 0
+    for number in (past.first_round, past.last_round, HERE):
+        assert device.report(number) is None, "a round that is summed up is never answered again"
+    device.add("editor_seconds", 9, round=past.first_round)
+    device.save()
+    assert query("SELECT count(*) FROM totals WHERE round = ?", past.first_round) == [(0,)]
+    losses = receipt.losses
+    device.close()
+    again = Device(plan, state, consent="granted", clock=clock, policy=policy)
+    assert again.receipt().losses == losses
+    assert again.receipt().earlier == receipt.earlier
+    again.close()

@@ -164,7 +164,7 @@ def forget(device: Device, state: Path) -> None:
 
 def break_file(device: Device, state: Path) -> None:
     device.close()
-    state.write_bytes(b"x" * 5000)
+    state.write_bytes(bytes(5000))
 
 
 def remove_file(device: Device, state: Path) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sqlite3
 import sys
 from pathlib import Path
@@ -28,7 +29,7 @@ from tests.faults.crash.scenarios import SCENARIOS
 from tests.faults.crash.world import ONE
 from tests.shared.devices import identity
 
-from reticent.device import Device, quarantine, threads
+from reticent.device import Device, process, quarantine
 from reticent.reports import Report
 
 
@@ -56,7 +57,7 @@ def never_syncs() -> None:
 
 def draws_anew() -> None:
     """A broken file is removed, and then a new one made: between the two, nothing tells of the first."""
-    quarantine.set_aside = lambda path, epoch: path.unlink()
+    quarantine.set_aside = lambda path, epoch: os.unlink(path)
 
 
 SABOTAGE = {"tells-too-early": tells_too_early, "never-syncs": never_syncs, "draws-anew": draws_anew}
@@ -70,7 +71,7 @@ def main() -> None:
     parser.add_argument("--stride", type=int, default=1)
     parser.add_argument("--sabotage", choices=SABOTAGE)
     options = parser.parse_args()
-    threads.WRITE_AFTER = 3600.0  # values are written by calls of the scenario only: always the same calls
+    process.WRITE_AFTER = 3600.0  # values are written by calls of the scenario only: always the same calls
     if options.sabotage:
         SABOTAGE[options.sabotage]()
     laboratory = Laboratory(SCENARIOS[options.scenario], options.folder)

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Fraction, memoryState, PlanError, Policy, readPlan } from "../../devices/javascript/src/index.js";
+import { Device, Fraction, memoryState, PlanError, Policy, readPlan } from "../../devices/javascript/src/index.js";
+import { answer } from "../../devices/javascript/src/answer.js";
+import { fromText, toText } from "../../devices/javascript/src/data.js";
 import { backOff } from "../../devices/javascript/src/outbox.js";
 import { outcomeOf, httpTransport } from "../../devices/javascript/src/transport.js";
 import { readEnvironment } from "../../devices/javascript/src/policy.js";
@@ -83,6 +85,19 @@ test("debug raises what would be counted", async () => {
   await assert.rejects(here.open({ ...usage, policy: { maxEpsilon: 0.5 } }), /refused: metrics.minutes.epsilon is 1; the policy allows 0.5/);
 });
 
+// Answers
+
+test("a draw that equals its threshold gives 0 and turns nothing over", async () => {
+  const asked = await readPlan(plan());
+  const [metric] = asked.metrics;
+  const [threshold] = metric.mechanism.thresholds(0);
+  for (const [memo, flip, bit] of [[threshold, metric.flip, "0"], [threshold - 1n, metric.flip, "1"], [threshold, metric.flip - 1n, "1"], [threshold - 1n, metric.flip - 1n, "0"]]) {
+    const words = (_name, _digest, purpose, _index, count = 1) => Array(count).fill({ alpha: 0n, memo, flip }[purpose]);
+    const draws = { words, asked: (metrics) => Array(metrics).fill(true), cohort: () => 0, reportId: () => new Uint8Array(16) };
+    assert.equal(answer(draws, asked, 1, new Map(), {}).bits[0], bit);
+  }
+});
+
 // Rounds
 
 test("every round is answered from the first full one on, also without values", async () => {
@@ -121,10 +136,14 @@ test("values reach the state with each change, survive a state that fails, and a
   here.device.set("size", 4);
   assert.equal(await here.device.pause(), false);
   here.device.add("size", 1);
+  const failing = here.device.pause();
+  here.device.add("minutes", 4); // while the change is under way
+  here.device.set("size", 1);
+  await failing;
   here.broken = false;
   await here.device.status();
-  assert.deepEqual(here.data().totals[first], { minutes: "3", size: "5" });
-  assert.equal((await here.device.status()).notes.state, 2);
+  assert.deepEqual(here.data().totals[first], { minutes: "7", size: "1" });
+  assert.equal((await here.device.status()).notes.state, 3);
 });
 
 test("rounds that the collector no longer takes are not answered, and their values go", async () => {
@@ -285,6 +304,30 @@ test("a choice lapses when the questions cost more, unless the host says otherwi
   await here.device.setConsent("denied");
   await here.device.close();
   assert.equal((await here.open({ plan: plan("more-metrics") })).consent, "denied");
+});
+
+test("a choice lapses with the answers it was given for", async () => {
+  const here = await world({ policy: { maxLifetime: 100 } });
+  await here.device.setConsent("granted");
+  await here.device.forget();
+  await here.device.flush();
+  assert.equal(here.device.consent, "unset");
+});
+
+test("once a person has said no, a report that was on its way is through", async () => {
+  const here = await world();
+  here.next(2);
+  let [arrive, arrived] = [null, false];
+  const gate = new Promise((resolve) => (arrive = resolve));
+  const transport = { send: () => gate.then(() => ((arrived = true), { kind: "accepted", reason: "accepted" })) };
+  await here.open({ transport });
+  const flushing = here.device.flush();
+  while (!here.data().reports[0]?.attempts) await new Promise((resolve) => setTimeout(resolve, 1));
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  const denying = here.device.setConsent("denied").then((done) => [done, arrived]);
+  setTimeout(arrive, 20);
+  assert.deepEqual(await denying, [true, true]);
+  await flushing;
 });
 
 // The environment
@@ -475,7 +518,7 @@ test("a report and its claim are durable before a byte leaves", async () => {
 
 test("two devices on one state send a report once, and answer it once", async () => {
   const here = await world();
-  const other = await (await import("../../devices/javascript/src/index.js")).Device.open(here.settings);
+  const other = await Device.open(here.settings);
   here.next();
   here.device.add("minutes", 1);
   other.add("minutes", 2);
@@ -484,6 +527,27 @@ test("two devices on one state send a report once, and answer it once", async ()
   here.next();
   await Promise.all([here.device.flush(), other.flush(), here.device.flush(), other.flush()]);
   assert.deepEqual(rounds(here), [first]);
+});
+
+test("what another tab has paused, denied or sent meanwhile is not sent", async () => {
+  for (const act of [(device) => device.pause(), (device) => device.setConsent("denied"), (device) => device.flush()]) {
+    const here = await world({ plan: plan("patient") });
+    const other = await Device.open(here.settings);
+    here.next(4);
+    await other.report(first); // three rounds wait
+    const sent = [];
+    const transport = {
+      async send(body) {
+        sent.push(body);
+        if (sent.length === 1) await act(other);
+        return { kind: "accepted", reason: "accepted" };
+      },
+    };
+    await here.open({ transport });
+    await here.device.flush();
+    assert.equal(sent.length, 1);
+    assert.equal(new Set([...sent, ...here.bodies]).size, sent.length + here.bodies.length);
+  }
 });
 
 test("a failed report waits, longer than the collector asked for, and is sent again with the same bytes", async () => {
@@ -522,6 +586,38 @@ test("the moment of sending is drawn from the secret, within three quarters of t
     moments.add(nextTry);
   }
   assert.equal(moments.size, 8);
+});
+
+test("in the background each round is answered and sent at its moment; values are written within a second", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const here = await world();
+  const moments = [];
+  const transport = { send: async (body) => (moments.push([JSON.parse(body).round, here.now]), { kind: "accepted", reason: "accepted" }) };
+  await here.open({ transport });
+  const pass = async (seconds) => {
+    here.now += seconds;
+    context.mock.timers.tick(1000 * seconds);
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+  };
+  here.device.start();
+  here.next();
+  await pass(1);
+  here.device.add("minutes", 3);
+  await pass(1);
+  assert.equal(here.data().totals[first].minutes, "3");
+  const planned = new Map();
+  for (let minute = 0; minute < 60 * 4; minute++) {
+    await pass(60);
+    for (const { round, attempts, nextTry } of here.data().reports) if (!attempts) planned.set(round, nextTry);
+  }
+  assert.deepEqual(moments.map(([round]) => round), [first, first + 1, first + 2]);
+  for (const [round, sent] of moments) {
+    assert.ok(sent >= (planned.get(round) ?? (round + 1) * HOUR) && sent <= (round + 1.75) * HOUR + 120);
+  }
+  await here.device.close();
+  const before = moments.length;
+  await pass(HOUR);
+  assert.equal(moments.length, before);
 });
 
 test("answers of a collector mean one of three things", () => {
@@ -609,6 +705,20 @@ test("one report per window, in the round that is picked; values of other rounds
   const receipt = await here.device.receipt();
   assert.equal(receipt.totalLifetime, windows.length);
   assert.match(receipt.meaning, /^This state answered \d+ of the \d+ windows it held\. All their reports together/);
+});
+
+test("windows that were answered stay counted after a no, also when their reports are not listed any more", async () => {
+  const here = await world({ plan: plan("sampled") });
+  for (let round = 0; round < 28 * 4; round++) {
+    here.next();
+    await here.device.flush();
+  }
+  const { windows } = here.data();
+  await here.state.update((text) => toText({ ...fromText(text), reports: [], earlier: { accepted: here.bodies.length } }));
+  for (const round of rounds(here)) assert.equal(await here.device.report(round), null); // a window has one report
+  await here.device.setConsent("denied");
+  assert.deepEqual(here.data().windows, windows.filter(({ round }) => round !== null));
+  assert.equal((await here.device.receipt()).totalLoss, here.bodies.length);
 });
 
 test("a window is held only while the policy has room for it", async () => {

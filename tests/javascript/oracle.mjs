@@ -6,7 +6,7 @@ import { Blake2b } from "../../devices/javascript/src/blake2b.js";
 import { fromHex, toHex } from "../../devices/javascript/src/bytes.js";
 import { Draws } from "../../devices/javascript/src/draws.js";
 import { Fraction } from "../../devices/javascript/src/fraction.js";
-import { epsilon, lifetimeLoss, lossByWidth, lossOfReport, lossOfRound } from "../../devices/javascript/src/losses.js";
+import { epsilon, lifetimeLoss, ln, lossByWidth, lossOfReport, lossOfRound } from "../../devices/javascript/src/losses.js";
 import { OneBitMean } from "../../devices/javascript/src/mechanisms.js";
 import { readPlan } from "../../devices/javascript/src/plan.js";
 import { Policy } from "../../devices/javascript/src/policy.js";
@@ -50,14 +50,8 @@ const doing = {
     const lifetime = plan.sampled ? report : metrics.reduce((sum, one) => sum + one.lifetime, 0);
     return { report, metrics, refused: new Policy(policy).problems(plan, report, lifetime).length > 0 };
   },
-  plan: async (text) => {
-    try {
-      await readPlan(text);
-      return "";
-    } catch (error) {
-      return `${error.name}: ${error.message}`;
-    }
-  },
+  ln: (ratio) => `${ln(Fraction.parse(ratio))}`,
+  upward: (number) => Fraction.parse(number).upward(),
 };
 
 const answers = [];

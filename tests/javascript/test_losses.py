@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from math import isclose
+from fractions import Fraction
+from math import isclose, nextafter
 from random import Random
 
 import mpmath
@@ -83,3 +84,24 @@ def test_the_default_limits_are_those_of_python(python: str, javascript: str) ->
     default = getattr(Policy(), python)
     text = (PACKAGE / "src" / "policy.js").read_text()
     assert f"  {javascript} = {default:_};" in text or f"  {javascript} = {default};" in text
+
+
+def test_logarithms_are_raised_by_more_than_their_error_and_rounded_up(ask: Ask) -> None:
+    random = Random(5)
+    ratios = [Fraction(random.randrange(2**130), random.randrange(1, 2**128)) for _ in range(200)]
+    ratios = [max(ratio, 1 / ratio) for ratio in ratios if ratio] + [
+        Fraction(1),
+        Fraction(2),
+        Fraction(2**64 - 1, 1),
+    ]
+    numbers = [Fraction(random.randrange(2**200), 2 ** random.randrange(60, 200)) for _ in range(100)]
+    numbers += [Fraction(1), Fraction(3, 10), Fraction(2**53 + 1), Fraction(2**53 - 1, 2**53)]
+    answers = ask([("ln", str(ratio)) for ratio in ratios] + [("upward", str(number)) for number in numbers])
+    with mpmath.workdps(100):
+        for ratio, text in zip(ratios, answers, strict=False):
+            found, exact = Fraction(text), mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator)
+            error = mpmath.mpf(found.numerator) / found.denominator - exact
+            assert 0 < error < mpmath.mpf(2) ** -180
+    for number, up in zip(numbers, map(float, answers[len(ratios) :]), strict=True):
+        assert Fraction(up) >= number
+        assert Fraction(nextafter(up, 0)) < number

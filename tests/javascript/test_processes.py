@@ -43,7 +43,7 @@ def enrol(node: str, settings: dict[str, Any]) -> None:
     run(node, settings | {"now": [FIRST * HOUR, (FIRST + 1) * HOUR, (FIRST + 1) * HOUR + 1]})
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.soak)], ids=["some", "every"])
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.soak)], ids=["some", "every"])
 def test_a_program_killed_at_any_point_sends_the_same_bytes_ever_after(
     node: str, settings: dict[str, Any], step: int
 ) -> None:

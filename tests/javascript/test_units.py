@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from tests.javascript.conftest import HERE
+from tests.javascript.conftest import HERE, PACKAGE
 
 from reticent.plan import Plan, export_plan
 
@@ -55,6 +57,7 @@ metrics = 1
 
 PLANS = {
     "usage": USAGE,
+    "patient": USAGE.replace('grace = "1h"', 'grace = "9h"'),
     "expired": USAGE.replace('grace = "1h"', 'grace = "1h"\nexpires = 2020-01-01'),
     "silently-changed": USAGE.replace("max_value = 360", "max_value = 361"),
     "other-digest": LATER.replace("max_value = 360", "max_value = 400"),
@@ -84,3 +87,18 @@ def test_units(node: str, plans: Path, file: Path) -> None:
         capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-20_000:]
+
+
+def test_the_package_has_no_dependencies_and_the_version_of_the_release() -> None:
+    package = json.loads((PACKAGE / "package.json").read_text())
+    assert package["version"] == version("reticent")
+    assert not {"dependencies", "devDependencies", "scripts"} & package.keys()
+    files = [path for export in package["exports"].values() for path in export.values()]
+    assert all((PACKAGE / path).is_file() for path in files)
+    imported = {
+        name
+        for file in PACKAGE.glob("src/*.js")
+        for name in re.findall(r'^import .* from "([^".][^"]*)"', file.read_text(), re.MULTILINE)
+    }
+    assert imported == {"node:crypto", "node:fs/promises", "node:path"}
+    assert [file.name for file in PACKAGE.glob("src/*.js") if "node:" in file.read_text()] == ["node.js"]

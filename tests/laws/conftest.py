@@ -58,7 +58,7 @@ class Enumeration:
                 for memo_class in set(classes):
                     one = mechanism.thresholds(memo_class, cohort)[bit]
                     shown = [
-                        answer for answer, each in zip(answers, classes, strict=True) if each == memo_class
+                        answer for answer, used in zip(answers, classes, strict=True) if used == memo_class
                     ]
                     chance *= one * _through(flip, 1, shown) + (SCALE - one) * _through(flip, 0, shown)
                 law[answers] = chance

@@ -57,6 +57,7 @@ FINE = Metric("a", OneBitMean(1, 2, step=1))
 OTHER = Metric("b", OneBitMean("1/2", 2))
 HADAMARD = Metric("h", HadamardBit(1, Buckets.even(3, 3)))
 BITS = Metric("h", DBitFlip(1, Buckets.even(3, 3), 2, label="p/h"))
+CHOICE = Metric("c", HadamardBit(1, Buckets(range(3), absent=True)), labels=("x", "y"))
 ONE = [{"a": value} for value in (0, 1, 2)]
 BOTH = [{"a": left, "b": right} for left, right in ((0, 0), (1, 2), (2, 2))]
 HISTOGRAM = [{"h": value} for value in (0, 1, 2)]
@@ -69,6 +70,7 @@ CASES = {
     "dbitflip": (plan_of(BITS, window=1), HISTOGRAM, 2),
     "one of two": (plan_of(MEAN, OTHER, window=1, asked=1), BOTH, 2),
     "both of two": (plan_of(MEAN, OTHER, window=1), BOTH, 3),
+    "choice": (plan_of(CHOICE, window=1), [{"c": 0}, {"c": 1}, {}], 2),
 }
 """By name: the plan, the values of a round, and the loss of two windows."""
 
@@ -202,7 +204,7 @@ def test_the_pick_is_the_same_in_each_version_and_uniform() -> None:
     ]
     assert set(picks) == set(range(window.first, window.first + 28))
     # chi-squared of 27 degrees: above 75.0 with probability 2e-6 (the secrets are fixed)
-    assert sum((picks.count(each) - 100) ** 2 / 100 for each in set(picks)) < 75
+    assert sum((picks.count(pick) - 100) ** 2 / 100 for pick in set(picks)) < 75
 
 
 @pytest.mark.parametrize("wrong", ["window", "round", "remembered", "before the first window"])
@@ -217,7 +219,7 @@ def test_a_device_answers_its_picked_round_with_the_draws_of_its_window_only(wro
     elif wrong == "remembered":
         draws = SecretDraws(SECRET, "p", 0)
     elif wrong == "round":
-        number = next(each for each in range(window.first, window.first + 4) if each != number)
+        number = next(other for other in range(window.first, window.first + 4) if other != number)
     else:
         draws, number = SecretDraws(SECRET, "p", 0), 3
     with pytest.raises(ValueError, match="window"):

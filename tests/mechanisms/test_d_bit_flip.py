@@ -4,13 +4,11 @@ from hashlib import sha256
 from itertools import product
 from math import exp, log, prod
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent.errors import ParameterError
-from reticent.mechanisms import COHORTS, SCALE, Buckets, DBitFlip, Mechanism, bucket_window
+from reticent.mechanisms import COHORTS, SCALE, Buckets, DBitFlip, bucket_window
 
 variants = st.sampled_from(["tight", "paper"])
 
@@ -116,13 +114,6 @@ def test_erratum_20_few_buckets_share_a_response_at_large_epsilon(epsilon, share
     assert float(expected) == pytest.approx(sharers, rel=0.03)
 
 
-def test_an_array_is_answered_like_its_numbers():
-    mechanism = of(8, 3)
-    buckets, asked = np.meshgrid(np.arange(8), np.arange(8), indexing="ij")
-    one_by_one = [[mechanism.probability_of_one(v, j) for j in range(8)] for v in range(8)]
-    assert mechanism.probability_of_one(buckets, asked).tolist() == one_by_one
-
-
 def test_calibration():
     assert [of(32, width).response.epsilon for width in (1, 2, 32)] == [1, Fraction(1, 2), Fraction(1, 2)]
     assert [of(32, width, "paper").response.epsilon for width in (1, 2, 32)] == [Fraction(1, 2)] * 3
@@ -134,35 +125,6 @@ def test_coverage_depends_on_the_label_only_through_the_shuffle():
     one, other = of(24, 5, label="a"), of(24, 5, label="b")
     assert sorted(one.coverage) == sorted(other.coverage)
     assert one.rows_of(0) != other.rows_of(0)
-
-
-def test_it_is_a_mechanism():
-    mechanism: Mechanism = of(32, 4)
-    assert (mechanism.bits, mechanism.uses_cohort, mechanism.max_value, mechanism.epsilon) == (4, True, 32, 1)
-
-
-@pytest.mark.parametrize(
-    ("build", "name", "got"),
-    [
-        (lambda: of(32, 0), "bits", 0),
-        (lambda: of(32, 33), "bits", 33),
-        (lambda: of(300, 4), "buckets", 300),
-        (lambda: of(32, 4, "loose"), "variant", "'loose'"),
-        (lambda: of(32, 4, epsilon="big"), "epsilon", "'big'"),
-        (lambda: of(32, 1, epsilon=0), "epsilon", 0),
-    ],
-)
-def test_bad_parameters(build, name, got):
-    with pytest.raises(ParameterError) as caught:
-        build()
-    assert (caught.value.name, caught.value.got) == (name, got)
-    assert caught.value.expected
-
-
-@pytest.mark.parametrize("width", [1, 2])
-def test_a_bad_epsilon_is_named_as_it_was_given(width):
-    with pytest.raises(ParameterError, match=r"got -1\."):
-        DBitFlip(-1, Buckets.even(24, 4), width)
 
 
 shapes = st.integers(2, COHORTS).flatmap(lambda k: st.tuples(st.just(k), st.integers(1, k)))
@@ -208,7 +170,3 @@ def test_the_shuffle_is_public_and_can_be_redone_by_anyone():
     for cohort in (0, 25, 26, 100, 255):
         start = cohort * 10 // 256
         assert bucket_window("app/hours", 10, 3, cohort) == tuple((order + order)[start : start + 3])
-
-
-def test_two_metrics_are_shuffled_differently():
-    assert bucket_window("app/hours", 32, 4, 0) != bucket_window("app/minutes", 32, 4, 0)

@@ -2,13 +2,12 @@ from fractions import Fraction
 from itertools import pairwise
 
 import mpmath
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import SCALE, Grid, Mechanism, OneBitMean
+from reticent.mechanisms import SCALE, Grid, OneBitMean
 
 some_epsilon = st.fractions(Fraction(1, 1000), 20, max_denominator=10**6)
 some_grid = st.builds(Grid.even, st.integers(1, 10)) | st.lists(
@@ -68,14 +67,6 @@ def test_equation_1(epsilon):
             assert mechanism.probability_of_one(value) == pytest.approx(float(printed), rel=1e-14)
 
 
-def test_an_array_is_answered_like_its_numbers():
-    mechanism = OneBitMean(1.5, max_value=24, step=6)
-    values = np.linspace(0, 24, 97)
-    together = mechanism.probability_of_one(values)
-    assert together.shape == values.shape
-    assert together.tolist() == [mechanism.probability_of_one(value) for value in values.tolist()]
-
-
 @given(some_epsilon, some_grid, st.fractions(0, 1, max_denominator=10**4))
 def test_rounding_first_leaves_equation_1_true(epsilon, grid, share):
     """Theorem 3 in integers: over all alphas P(1 | x) is Eq. 1 to 2⁻⁶², for every grid (hence every s)."""
@@ -100,39 +91,14 @@ def test_erratum_3_the_printed_weights_do_not_add_up():
 
 
 def test_each_cell_has_its_own_answer():
-    mechanism: Mechanism = OneBitMean(1, max_value=60, step=20)
+    mechanism = OneBitMean(1, max_value=60, step=20)
     assert (mechanism.bits, mechanism.classes, mechanism.uses_cohort) == (1, 4, False)
     assert [mechanism.memo_class(value, 0, 0) for value in (0, 19, 20, 60)] == [0, 0, 1, 3]
     assert [mechanism.memo_class(value, SCALE - 1, 0) for value in (0, 19, 20, 60)] == [0, 1, 1, 3]
     thresholds = [mechanism.thresholds(cell, 0) for cell in range(4)]
-    assert all(len(each) == 1 for each in thresholds)
-    assert [each[0] / SCALE for each in thresholds] == pytest.approx(
+    assert [threshold / SCALE for (threshold,) in thresholds] == pytest.approx(
         [OneBitMean(1, max_value=60).probability_of_one(point) for point in (0, 20, 40, 60)], rel=1e-15
     )
-
-
-def test_defaults():
-    mechanism = OneBitMean(1, max_value=86_400)
-    assert mechanism.grid.points == (0, 86_400)
-    assert mechanism.max_value == 86_400
-    assert mechanism.epsilon == 1
-    assert mechanism == OneBitMean("1", max_value="86400", step=86_400.0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name", "got"),
-    [
-        ({"epsilon": 0, "max_value": 1}, "epsilon", 0),
-        ({"epsilon": 1, "max_value": 0}, "max_value", 0),
-        ({"epsilon": 1, "max_value": 10, "step": 4}, "step", 4),
-        ({"epsilon": "much", "max_value": 1}, "epsilon", "'much'"),
-    ],
-)
-def test_bad_parameters(arguments, name, got):
-    with pytest.raises(ParameterError) as caught:
-        OneBitMean(**arguments)
-    assert (caught.value.name, caught.value.got) == (name, got)
-    assert caught.value.expected
 
 
 @pytest.mark.parametrize(

@@ -1,30 +1,119 @@
+"""Exact numbers, thresholds in units of 2⁻⁶⁴, and what the collector sees of a coin: in rationals."""
+
+from decimal import Decimal
 from fractions import Fraction
 from math import exp, log, tanh
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent.errors import ParameterError
-from reticent.mechanisms import SCALE, Channel, Flip, RandomizedResponse
+from reticent.mechanisms import (
+    SCALE,
+    Channel,
+    Flip,
+    RandomizedResponse,
+    exact,
+    exponential,
+    whole_if_possible,
+)
 
 some_epsilon = st.fractions(Fraction(1, 1000), 20, max_denominator=10**9)
 some_flip = st.fractions(0, Fraction(49, 100), max_denominator=10**6)
 HALF = Fraction(1, 2)
 
 
+def test_a_number_means_what_a_person_wrote():
+    assert exact(0.1) == exact("0.1") == exact(Decimal("0.1")) == Fraction(1, 10)
+    assert exact(0.1) != Fraction(0.1), "the binary neighbour of one tenth is not what anyone means"
+    assert exact("1/3") == Fraction(1, 3)
+    assert exact(7) == 7
+
+
+@given(st.integers(-(10**12), 10**12), st.integers(0, 12))
+def test_decimal_literals_survive(digits, places):
+    literal = str(Decimal(digits).scaleb(-places))
+    assert exact(literal) == Fraction(digits, 10**places)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_float_comes_back_as_itself(number):
+    assert float(exact(number)) == number
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), "one", None, [], "1/0"])
+def test_what_is_not_a_number_is_refused_by_name(bad):
+    with pytest.raises(ParameterError) as caught:
+        exact(bad, "step")
+    assert (caught.value.name, caught.value.got) == ("step", repr(bad))
+    assert "a finite number" in caught.value.expected
+    assert isinstance(caught.value, ValueError)
+
+
+@given(some_epsilon)
+def test_exponential_has_58_good_digits(epsilon):
+    with mpmath.workdps(80):
+        true = mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator)
+        ours = mpmath.mpf(str(exponential(epsilon)))
+        assert abs(ours / true - 1) < mpmath.mpf(10) ** -58
+
+
+def is_the_ceiling(low: int, epsilon: Fraction, exponential_bounds) -> bool:
+    """Whether low = ⌈2⁶⁴/(e^ε + 1)⌉, decided in rationals: (low - 1)(e^ε + 1) < 2⁶⁴ ≤ low·(e^ε + 1)."""
+    below, above = exponential_bounds(epsilon)
+    return (low - 1) * (above + 1) < SCALE <= low * (below + 1)
+
+
+@given(epsilon=some_epsilon)
+def test_low_threshold_is_the_ceiling(epsilon, exponential_bounds):
+    low = RandomizedResponse(epsilon).low
+    assert is_the_ceiling(low, epsilon, exponential_bounds)
+    assert not is_the_ceiling(low - 1, epsilon, exponential_bounds)
+    assert not is_the_ceiling(low + 1, epsilon, exponential_bounds)
+
+
+def test_the_low_threshold_agrees_on_a_dense_list(epsilons, exponential_bounds):
+    """With rational bounds, and with mpmath at 80 digits."""
+    with mpmath.workdps(80):
+        for epsilon in epsilons:
+            low = RandomizedResponse(epsilon).low
+            assert is_the_ceiling(low, epsilon, exponential_bounds)
+            assert Fraction(SCALE - low, low) <= exponential_bounds(epsilon)[0], (
+                "the excess is never positive"
+            )
+            odds = mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator)
+            assert low == int(mpmath.ceil(mpmath.mpf(2) ** 64 / (odds + 1)))
+
+
+@given(st.fractions(0, Fraction(49, 100)))
+def test_the_threshold_of_a_flip_is_the_least_integer_not_below(probability):
+    threshold = Flip(probability).threshold
+    assert threshold - 1 < probability * SCALE <= threshold
+
+
+@given(st.fractions())
+def test_whole_numbers_become_integers(number):
+    converted = whole_if_possible(number)
+    assert converted == number
+    assert isinstance(converted, int) == (number.denominator == 1)
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["0" * 64 + "1e4000", "1e999999999", "1e-999999999", "9" * 65, "1e500", "1e-500", "", Decimal("1e500")],
+)
+def test_a_number_that_would_fill_the_memory_is_refused_at_once(number):
+    with pytest.raises(ParameterError, match="max_value: expected a finite number of sensible size"):
+        exact(number, "max_value")
+
+
 def claimed_ratio(epsilon_odds: Fraction, flip: Fraction) -> Fraction:
     """The paper's e^ε′ (Theorem OP) for e^ε = `epsilon_odds`; it grows with `epsilon_odds`."""
     truth, lie = epsilon_odds / (epsilon_odds + 1), 1 / (epsilon_odds + 1)
     return ((1 - 2 * flip) * truth + flip) / ((1 - 2 * flip) * lie + flip)
-
-
-def test_the_excess_is_never_positive_on_a_dense_list(epsilons, exponential_bounds):
-    for epsilon in epsilons:
-        coin = RandomizedResponse(epsilon)
-        assert coin.low + coin.high == SCALE
-        assert Fraction(coin.high, coin.low) <= exponential_bounds(epsilon)[0]
 
 
 @given(epsilon=some_epsilon)
@@ -48,11 +137,6 @@ def test_a_flip_rounded_down_would_break_the_promise(exponential_bounds):
     floored = Flip(0.33)
     seen = floored.channel(RandomizedResponse(1))
     assert seen.high / seen.low > claimed_ratio(exponential_bounds(Fraction(1))[1], Fraction(1, 3))
-
-
-@pytest.mark.parametrize("unit", [Fraction(1, 3), Fraction(1, 7), Fraction(2, 5), Fraction(1, 5)])
-def test_the_flip_probability_is_rounded_up(unit):
-    assert Flip(unit).threshold - 1 < unit * SCALE <= Flip(unit).threshold
 
 
 def test_flipping_is_the_law_of_total_probability():
@@ -106,15 +190,6 @@ def test_the_channel_takes_arrays():
     assert shares.shape == (11,)
     assert shares.tolist() == [seen.share(truth) for truth in truths.tolist()]
     assert seen.truth(shares) == pytest.approx(truths, abs=1e-12)
-
-
-@pytest.mark.parametrize("bad", [0, -1, 41, "nan?", float("inf")])
-def test_epsilon_out_of_range_is_refused(bad):
-    with pytest.raises(ParameterError) as caught:
-        RandomizedResponse(bad)
-    assert caught.value.name == "epsilon"
-    assert caught.value.got in (bad, repr(bad))
-    assert "number" in caught.value.expected
 
 
 def test_an_epsilon_that_would_leave_no_contrast_is_refused():

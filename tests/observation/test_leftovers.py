@@ -101,10 +101,10 @@ device.add("editor_seconds", {"a": VALUE})               # a value that is none
 device.add(VALUE, VALUE, round="x")
 report = device.report()
 os.write(int(sys.argv[1]), secret + report.id)
-import reticent.device.rounds
+import reticent.device.answers
 def broken(*_, **__):
     raise ValueError(VALUE, secret)
-reticent.device.rounds.answer = broken                   # a fault of our own, with a value in its words
+reticent.device.answers.answer = broken                   # a fault of our own, with a value in its words
 clock.advance(21_600)
 assert device.report() is None
 assert device.status().notes["internal"] == 1

@@ -10,7 +10,7 @@ import pytest
 from reticent.counts import HistogramCounts, MeanCounts
 from reticent.device import Policy, answer
 from reticent.errors import ParameterError, PlanError
-from reticent.estimates import HistogramEstimate, cumulative, estimate
+from reticent.estimates import HistogramEstimate, cumulative, estimate, expectation_maximisation
 from reticent.frames import from_frame
 from reticent.lab.audit import audit
 from reticent.lab.fleet import HashDraws, VectorisedFleet
@@ -257,6 +257,8 @@ def test_labels_and_kinds_are_in_every_form_of_the_table() -> None:
     with pytest.raises(ParameterError, match="a histogram, got a choice"):
         cumulative(command, HistogramCounts((250,) * 8, (125,) * 8))
     spread = estimate(start, HistogramCounts((300, 300, 300), (100, 90, 120)))
+    with pytest.raises(ParameterError, match="buckets with a name have no neighbours"):
+        expectation_maximisation(start, HistogramCounts((300, 300, 300), (100, 90, 120)), smoothing=1)
     assert spread.edges == (0, 100, 1000)
     assert spread.names == ("[0, 100)", "[100, 1000]", "absent")
     assert from_frame(spread.to_frame()) == spread

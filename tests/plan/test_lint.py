@@ -36,9 +36,9 @@ MANY_SEGMENTS = f"[segments]\nos = {list('abcdefg')}\nx = {list('abcdef')}\n"
 
 
 def rules(text: str) -> set[tuple[str, str]]:
-    found = lint(Plan.from_toml(text), today=date(2026, 1, 1))
-    assert all(problem.severity == "warning" and problem.hint for problem in found)
-    return {(problem.where, problem.rule) for problem in found}
+    warnings = lint(Plan.from_toml(text), today=date(2026, 1, 1))
+    assert all(problem.severity == "warning" and problem.hint for problem in warnings)
+    return {(problem.where, problem.rule) for problem in warnings}
 
 
 def test_a_sensible_plan_has_no_warnings() -> None:

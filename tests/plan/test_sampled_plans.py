@@ -51,8 +51,8 @@ def test_sampled_answers_read_as_written() -> None:
 
 @pytest.mark.parametrize(("metrics", "size"), [(2, 1), (8, 1), (9, 2), (17, 3)])
 def test_the_bitmap_has_a_bit_per_metric(metrics: int, size: int) -> None:
-    each = tuple(Metric(f"m{place}", OneBitMean(1, 60)) for place in range(metrics))
-    assert Plan("p", 1, 60, 0, each, answers=Answers(4, 1)).asked_bytes == size
+    asked = tuple(Metric(f"m{place}", OneBitMean(1, 60)) for place in range(metrics))
+    assert Plan("p", 1, 60, 0, asked, answers=Answers(4, 1)).asked_bytes == size
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_the_matcher_sees_cohort_and_tags():
     histogram = Metric("h", HadamardBit(1, Buckets.even(24, 8)), Flip("0.2"))
     plan = Plan("p", 1, 60, 60, (histogram,))
     tagged = Plan("p", 1, 60, 60, (histogram,), segments=(Segment("os", ("a", "b", "c")),))
-    alone, known = (plan_tracking(each, 10_000).many_rounds for each in (plan, tagged))
+    alone, known = (plan_tracking(one, 10_000).many_rounds for one in (plan, tagged))
     assert alone == pytest.approx(tracking(10_000, 256, {FIFTH: 1}).many_rounds)
     assert known == pytest.approx(tracking(10_000, 1024, {FIFTH: 1}).many_rounds)
     assert known > 3.5 * alone

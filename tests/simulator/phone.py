@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from http.client import HTTPConnection
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from tests.shared.devices import identity
 from tests.simulator.world import PLANS, START, Files, files_of, put_files
 
-from reticent.device import Device, HttpTransport, Policy, StateFile
+from reticent.device import Device, HttpTransport, Outcome, Policy, StateFile
 from reticent.errors import StateError
 from reticent.testing import ManualClock
 
@@ -35,14 +34,7 @@ class _Socket:
     def close(self) -> None:
         pass
 
-
-class _Connection(HTTPConnection):
-    def __init__(self, carry: Callable[[bytes], bytes]) -> None:
-        super().__init__("127.0.0.1")
-        self._carry = carry
-
-    def connect(self) -> None:
-        self.sock = _Socket(self._carry)
+    hang_up = close
 
 
 class Wire(HttpTransport):
@@ -52,8 +44,10 @@ class Wire(HttpTransport):
         super().__init__("http://127.0.0.1:9")
         self._carry = carry
 
-    def _connect(self, timeout: float) -> HTTPConnection:
-        return _Connection(self._carry)
+    def send(self, body: bytes, timeout: float) -> Outcome:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("reticent.device.exchange._connect", lambda *_, **__: _Socket(self._carry))
+            return super().send(body, timeout)
 
 
 class Phone:
@@ -200,9 +194,9 @@ def watched_disks() -> Iterator[None]:
     """Within, every connection to a phone's state file is watched."""
     plain = StateFile.connect
 
-    def connect(path: Path, patience: float) -> Any:
+    def connect(path: Any, patience: float) -> Any:
         connection, phone = plain(path, patience), Phone.here.get(str(path))
-        return connection if phone is None else _Disk(connection, phone, path)
+        return connection if phone is None else _Disk(connection, phone, Path(path))
 
     Phone.here = {}
     with pytest.MonkeyPatch.context() as patch:

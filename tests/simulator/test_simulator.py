@@ -99,7 +99,7 @@ def sends_before_it_is_durable(patch: Patch) -> None:
     patch.setattr(
         StateFile,
         "transaction",
-        lambda self, *, durable=False, patience=0.25: transaction(self, durable=False, patience=patience),
+        lambda self, **how: transaction(self, **{**how, "durable": False}),
     )
     patch.setattr(StateFile, "wipe_log", lambda _: None)
 
@@ -112,7 +112,7 @@ def puts_a_value_into_a_tag(patch: Patch) -> None:
         tag = str(next(iter(values.values()), "linux"))
         return honest._replace(report=replace(honest.report, segment={"os": tag}))
 
-    patch.setattr("reticent.device.rounds.answer", telling)
+    patch.setattr("reticent.device.answers.answer", telling)
 
 
 def corrects_sealed_rounds(patch: Patch) -> None:

@@ -204,7 +204,7 @@ def bucket(edges: list[Fraction], value: Fraction) -> int:
 
 
 def order(label: str, buckets: int) -> list[int]:
-    return sorted(range(buckets), key=lambda each: hashlib.sha256(f"{label}/{each}".encode()).hexdigest())
+    return sorted(range(buckets), key=lambda bucket: hashlib.sha256(f"{label}/{bucket}".encode()).hexdigest())
 
 
 def window(label: str, buckets: int, width: int, cohort: int) -> list[int]:
@@ -355,7 +355,7 @@ def choose(metric: dict[str, Any], value: Fraction | None, alpha: int, cohort: i
         return odd, [low if odd else high]
     width = metric["bits"]
     asked = list(range(count)) if width == count else window(metric["label"], count, width, cohort)
-    limits = [high if each == place else low for each in asked]
+    limits = [high if about == place else low for about in asked]
     if metric["variant"] == "paper" or width == count:
         return place, limits
     return (asked.index(place) if place in asked else width), limits
@@ -610,9 +610,9 @@ def write() -> dict[str, Any]:
     toml = tomllib.loads(PLAN, parse_float=Decimal)
     return {
         "scheme": "reticent-1",
-        "thresholds": [{"epsilon": each, "low": str(threshold(Fraction(each)))} for each in epsilons],
+        "thresholds": [{"epsilon": epsilon, "low": str(threshold(Fraction(epsilon)))} for epsilon in epsilons],
         "flips": [
-            {"probability": each, "threshold": str(ceiling(Fraction(each) * WHOLE))} for each in gammas
+            {"probability": gamma, "threshold": str(ceiling(Fraction(gamma) * WHOLE))} for gamma in gammas
         ],
         "rounding": rounding,
         "windows": [

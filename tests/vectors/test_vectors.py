@@ -60,13 +60,13 @@ def test_rounding() -> None:
 
 def test_windows() -> None:
     for vector in VECTORS["windows"]:
-        found = bucket_window(vector["label"], vector["buckets"], vector["width"], vector["cohort"])
-        assert list(found) == vector["window"]
+        window = bucket_window(vector["label"], vector["buckets"], vector["width"], vector["cohort"])
+        assert list(window) == vector["window"]
 
 
 def test_digests() -> None:
-    found = {metric.name: metric.digest.hex() for metric in PLAN.metrics}
-    assert found == {vector["metric"]: vector["digest"] for vector in VECTORS["digests"]}
+    digests = {metric.name: metric.digest.hex() for metric in PLAN.metrics}
+    assert digests == {vector["metric"]: vector["digest"] for vector in VECTORS["digests"]}
 
 
 def test_inputs_of_the_keyed_hash() -> None:
@@ -105,9 +105,9 @@ def test_answers_and_bytes_of_reports(device: dict[str, Any]) -> None:
     for vector, line in zip(device["reports"], device["json"], strict=True):
         values = {name: Fraction(value) for name, value in vector["values"].items()}
         report, visited = answer(draws, PLAN, vector["round"], values, device["segment"])
-        assert visited == {name: each["class"] for name, each in vector["answers"].items()}
+        assert visited == {name: memo["class"] for name, memo in vector["answers"].items()}
         assert [draws.alpha(metric) for metric in PLAN.metrics] == [
-            int(each["alpha"]) for each in vector["answers"].values()
+            int(memo["alpha"]) for memo in vector["answers"].values()
         ]
         assert (report.id.hex(), report.bits.hex(), report.cohort) == (
             vector["id"],
@@ -146,7 +146,7 @@ def test_which_of_several_choices_counts() -> None:
     for vector in VECTORS["kinds"]["calls"]:
         plan = Plan.from_toml(VECTORS["kinds"]["plan"])
         name = vector["metric"]
-        with sandbox(plan, policy=Policy.unlimited()) as box:
+        with sandbox(plan, policy=Policy.unlimited(), debug=False) as box:
             for label in vector["chosen"]:
                 box.device.choose(name, label)
             value = box.values().get(name)
@@ -187,10 +187,11 @@ def test_the_sampled_vectors_differ_in_what_they_should() -> None:
 def test_the_vectors_reach_every_mechanism() -> None:
     kinds = {type(metric.mechanism).__name__ for metric in PLAN.metrics}
     assert kinds == {"OneBitMean", "HadamardBit", "DBitFlip"}
-    variants = {each.mechanism.variant for each in PLAN.metrics if isinstance(each.mechanism, DBitFlip)}
+    variants = {metric.mechanism.variant for metric in PLAN.metrics if isinstance(metric.mechanism, DBitFlip)}
     assert variants == {"tight", "paper"}
     assert any(
-        isinstance(each.mechanism, OneBitMean) and each.mechanism.grid.steps > 1 for each in PLAN.metrics
+        isinstance(metric.mechanism, OneBitMean) and metric.mechanism.grid.steps > 1
+        for metric in PLAN.metrics
     )
     classes = {
         (report["answers"]["many_bits"]["class"])

@@ -24,7 +24,10 @@ export function packBits(bits) {
 
 /** Compact JSON in ASCII: what digests are taken of. @param {unknown} value */
 export const asciiJson = (value) =>
-  JSON.stringify(value).replace(/[\u007f-\uffff]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  JSON.stringify(value).replace(
+    /[\u007f-\uffff]/g,
+    (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 
 /** SHA-256, by WebCrypto. @param {string} text */
 export async function sha256(text) {

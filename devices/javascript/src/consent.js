@@ -17,7 +17,12 @@ export function costsOf(plan) {
   return { answers, report: lossOfReport(plan), metrics: Object.fromEntries(metrics) };
 }
 
-/** Whether a plan asks more than what the person agreed to: a question more, new answers to an old one, a higher loss. @param {Costs} agreed @param {Plan} plan */
+/**
+ * Whether a plan asks more than what the person agreed to: a question more, new answers to an old one, a
+ * higher loss.
+ *
+ * @param {Costs} agreed @param {Plan} plan
+ */
 export function costMore(agreed, plan) {
   const costs = costsOf(plan);
   return (

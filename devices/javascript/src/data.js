@@ -3,11 +3,36 @@
 /** @typedef {"unset" | "granted" | "denied" | "local"} Consent */
 /** @typedef {"asked" | "environment"} Reason why nothing is recorded or answered */
 /** @typedef {import("./fraction.js").Fraction} Fraction */
-/** @typedef {{ how: "add" | "set" | "keep", amount: Fraction, most: Fraction }} Change what happens to a total, which stops at `most`; "keep": one that is there stays */
+/**
+ * @typedef {{ how: "add" | "set" | "keep", amount: Fraction, most: Fraction }} Change what happens to a total,
+ * which stops at `most`; "keep": one that is there stays
+ */
 
-/** @typedef {{ answers: string, report: number, metrics: Record<string, { digest: string, round: number, lifetime: number }> }} Costs what questions cost, to see whether others cost more */
-/** @typedef {{ version: number, fingerprint: string, fromRound: number, window: number, reportLoss: number, layout: [string, number][], table: any }} HeldPlan */
-/** @typedef {{ metric: string, digest: string, epoch: number, classes: number[], loss: number, lifetime: number }} Entry what a metric has told, and can tell at most; a lost state has no metric */
+/**
+ * @typedef {object} Costs what questions cost, to see whether others cost more
+ * @property {string} answers
+ * @property {number} report
+ * @property {Record<string, { digest: string, round: number, lifetime: number }>} metrics
+ */
+/**
+ * @typedef {object} HeldPlan one version of the plan
+ * @property {number} version
+ * @property {string} fingerprint
+ * @property {number} fromRound first round answered under it
+ * @property {number} window rounds of a window; 0: answers are remembered
+ * @property {number} reportLoss
+ * @property {[string, number][]} layout each metric and its answer bits
+ * @property {any} table the export; null once no round can need it
+ */
+/**
+ * @typedef {object} Entry what a metric has told, and can tell at most; that of a lost state has no metric
+ * @property {string} metric
+ * @property {string} digest
+ * @property {number} epoch
+ * @property {number[]} classes remembered answers used so far
+ * @property {number} loss
+ * @property {number} lifetime
+ */
 /** @typedef {{ start: number, ends: number, loss: number, round: number | null }} HeldWindow */
 /**
  * @typedef {object} Kept a report and what became of it
@@ -26,7 +51,7 @@
  */
 /**
  * @typedef {object} Data
- * @property {{ said: Consent, costs: Costs } | null} choice what the person chose, and for which questions
+ * @property {{ said: Consent, costs: Costs, epoch: number } | null} choice of the person, and for what
  * @property {Consent} inForce the consent that was last applied
  * @property {number | null} grantedFrom first round wholly under "granted"
  * @property {string} plan a state serves one plan
@@ -41,7 +66,7 @@
  * @property {HeldPlan[]} plans rising versions
  * @property {{ from: number, through: number | null, reason: Reason }[]} pauses
  * @property {HeldWindow[]} windows rising; they never overlap
- * @property {Record<string, Record<string, string>>} totals raw values by round and metric; gone once a round is answered
+ * @property {Record<string, Record<string, string>>} totals raw values, until they are answered
  * @property {Kept[]} reports rising rounds
  * @property {Record<string, number>} earlier reports that are not listed any more, by state
  * @property {Entry[]} ledger
@@ -79,7 +104,11 @@ const infinityAsText = (_key, value) => (value === Infinity ? "infinite" : value
 /** @param {string} _key @param {unknown} value */
 const infinityFromText = (_key, value) => (value === "infinite" ? Infinity : value);
 
-/** 64 bits that differ for certain when one character does: multiplying by an odd number loses nothing. @param {string} json */
+/**
+ * 64 bits that differ for certain when one character does: multiplying by an odd number loses nothing.
+ *
+ * @param {string} json
+ */
 function checksum(json) {
   let [one, other] = [0, 1];
   for (let place = 0; place < json.length; place++) {
@@ -96,7 +125,11 @@ export function toText(data) {
   return `reticent-state-1 ${checksum(json)}\n${json}`;
 }
 
-/** The data of a text; null when it is damaged, so that nothing in it can be trusted. @param {string} text @returns {Data | null} */
+/**
+ * The data of a text; null when it is damaged, so that nothing in it can be trusted.
+ *
+ * @param {string} text @returns {Data | null}
+ */
 export function fromText(text) {
   const [head, json] = [text.slice(0, 34), text.slice(34)];
   return head === `reticent-state-1 ${checksum(json)}\n` ? JSON.parse(json, infinityFromText) : null;

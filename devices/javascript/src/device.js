@@ -2,18 +2,19 @@
 
 import { answer } from "./answer.js";
 import { emptyData, fromText, toText } from "./data.js";
-import { afterDamage, changed, Engine, isExpired } from "./engine.js";
+import { afterDamage, Engine, isExpired } from "./engine.js";
 import { clamped } from "./fraction.js";
 import { backOff, claim, due, LONGEST_SEND, nextDue, settle } from "./outbox.js";
+import { Pending } from "./pending.js";
 import { readPlan } from "./plan.js";
 import { Policy, readEnvironment } from "./policy.js";
 import { previewOf, Receipt } from "./receipt.js";
+import { statusOf } from "./status.js";
 import { httpTransport } from "./transport.js";
 
 /** @typedef {import("./data.js").Change} Change */
 /** @typedef {import("./data.js").Consent} Consent */
 /** @typedef {import("./data.js").Kept} Kept */
-/** @typedef {import("./engine.js").Recorded} Recorded */
 /** @typedef {import("./plan.js").Metric} Metric */
 
 const CONSENTS = ["unset", "granted", "denied", "local"];
@@ -30,11 +31,12 @@ export class Device {
   #transport;
   /** @type {import("./engine.js").Verdict | null} */
   #verdict = null;
-  /** @type {Map<string, Recorded>} changes that are not in the state yet */
-  #pending = new Map();
+  #pending = new Pending();
   /** @type {Record<string, number>} what went wrong and is not in the state yet */
   #notes = {};
-  /** @type {[number, import("./plan.js").Plan | null][]} rounds and plans, the newest first; empty: nothing is recorded */
+  /**
+   * @type {[number, import("./plan.js").Plan | null][]} rounds and plans, the newest first; empty: nothing is recorded
+   */
   #timeline = [];
   /** @type {Consent} */
   #consent = "unset";
@@ -45,18 +47,37 @@ export class Device {
   #wakesAt = Infinity;
   /** @type {Promise<unknown>} */
   #working = Promise.resolve();
-  #onHide = () => void (globalThis.document?.visibilityState === "hidden" && this.#quietly(() => this.#update(() => {})));
+  /** @type {Promise<unknown>} the attempt under way; it never rejects */
+  #sending = Promise.resolve();
+  #onHide = () => {
+    if (globalThis.document?.visibilityState === "hidden") void this.#quietly(() => this.#update(() => {}));
+  };
 
-  /** Use `Device.open`. @param {import("./plan.js").Plan} plan @param {import("../index.js").Settings} settings */
+  /**
+   * Use `Device.open`.
+   *
+   * @param {import("./plan.js").Plan} plan @param {import("../index.js").Settings} settings
+   */
   constructor(plan, settings) {
     this.#plan = plan;
     this.#state = settings.state;
     this.#policy = settings.policy instanceof Policy ? settings.policy : new Policy(settings.policy);
-    this.#transport = settings.transport ?? (settings.endpoint ? httpTransport(settings.endpoint, settings.key ?? null) : null);
-    this.#settings = { consent: settings.consent ?? "unset", askAgain: settings.askAgain ?? true, debug: settings.debug ?? false, segment: settings.segment ?? {},
-      clock: settings.clock ?? (() => Date.now() / 1000), environment: settings.environment ?? readEnvironment }; // prettier-ignore
-    if (!CONSENTS.includes(this.#settings.consent)) throw new RangeError("consent: expected unset, granted, denied or local");
-    if (typeof this.#state?.update !== "function") throw new RangeError("state: expected indexedDbState(…), folderState(…) or memoryState()");
+    const { endpoint, key = null } = settings;
+    this.#transport = settings.transport ?? (endpoint ? httpTransport(endpoint, key) : null);
+    this.#settings = {
+      consent: settings.consent ?? "unset",
+      askAgain: settings.askAgain ?? true,
+      debug: settings.debug ?? false,
+      segment: settings.segment ?? {},
+      clock: settings.clock ?? (() => Date.now() / 1000),
+      environment: settings.environment ?? readEnvironment,
+    };
+    if (!CONSENTS.includes(this.#settings.consent)) {
+      throw new RangeError("consent: expected unset, granted, denied or local");
+    }
+    if (typeof this.#state?.update !== "function") {
+      throw new RangeError("state: expected indexedDbState(…), folderState(…) or memoryState()");
+    }
   }
 
   /**
@@ -105,17 +126,17 @@ export class Device {
     try {
       if (this.#closed || !this.#timeline.length) return;
       const round = this.currentRound;
-      const plan = (this.#timeline.find(([first]) => first <= round) ?? this.#timeline[this.#timeline.length - 1])[1];
-      const metric = plan?.byName.get(name);
+      const held = this.#timeline.find(([first]) => first <= round) ?? this.#timeline[this.#timeline.length - 1];
+      const metric = held[1]?.byName.get(name);
       if (!metric) {
-        if (!this.#plan.byName.has(name)) this.#slip("unknown-metric", `metric ${name} is not in plan ${this.#plan.name}`);
+        if (!this.#plan.byName.has(name)) {
+          this.#slip("unknown-metric", `metric ${name} is not in plan ${this.#plan.name}`);
+        }
         return;
       }
       const change = this.#changeOf(metric, given, verb);
       if (!change) return;
-      const place = `${round} ${name}`;
-      const before = this.#pending.get(place);
-      this.#pending.set(place, { round, metric: name, change: before ? merged(before.change, change) : change });
+      this.#pending.put({ round, metric: name, change });
       this.#wake(WRITE_WITHIN);
     } catch (error) {
       if (this.#settings.debug) throw error;
@@ -123,10 +144,16 @@ export class Device {
     }
   }
 
-  /** @param {Metric} metric @param {unknown} given @param {"add" | "set" | "choose"} verb @returns {Change | null} */
+  /**
+   * @param {Metric} metric @param {unknown} given @param {"add" | "set" | "choose"} verb
+   * @returns {Change | null}
+   */
   #changeOf(metric, given, verb) {
     if ((metric.kind === "choice") !== (verb === "choose")) {
-      this.#slip("wrong-call", `metric ${metric.name} is a ${metric.kind}: use ${metric.kind === "choice" ? "choose" : "add or set"}`);
+      this.#slip(
+        "wrong-call",
+        `metric ${metric.name} is a ${metric.kind}: use ${metric.kind === "choice" ? "choose" : "add or set"}`,
+      );
       return null;
     }
     if (verb === "choose") {
@@ -135,10 +162,20 @@ export class Device {
         this.#slip("unknown-label", `label ${given} is not one of metric ${metric.name}`);
         return null;
       }
-      return { how: metric.pick === "first" ? "keep" : "set", amount: clamped(label, metric.maxValue)[0], most: metric.maxValue };
+      return {
+        how: metric.pick === "first" ? "keep" : "set",
+        amount: clamped(label, metric.maxValue)[0],
+        most: metric.maxValue,
+      };
     }
     const [amount, fault] = clamped(given, metric.maxValue);
-    if (fault) this.#slip(fault, `metric ${metric.name} was given a value that is ${fault === "not-a-number" ? "not a number" : "out of range"}`, false);
+    if (fault) {
+      this.#slip(
+        fault,
+        `metric ${metric.name} was given a value that is ${fault === "not-a-number" ? "not a number" : "out of range"}`,
+        false,
+      );
+    }
     if (fault === "not-a-number" && metric.absent) return null; // no value was taken
     return { how: verb, amount, most: metric.maxValue };
   }
@@ -155,15 +192,22 @@ export class Device {
     return this.#quietly(() =>
       this.#update((engine) => {
         const number = round ?? engine.current - 1;
-        if (!Number.isSafeInteger(number) || number < 0 || number > engine.current || !engine.active) return null;
+        if (!Number.isSafeInteger(number) || number < 0 || number > engine.current || !engine.active) {
+          return null;
+        }
         const { enrolledFrom } = engine.data;
-        if (round === undefined && !engine.report(number) && (enrolledFrom === null || number < enrolledFrom)) return null;
+        if (round === undefined && !engine.report(number) && (enrolledFrom === null || number < enrolledFrom)) {
+          return null;
+        }
         return engine.answer(number, true)?.body ?? null;
       }),
     );
   }
 
-  /** Answer what is due and send what waits, also what would be spread over the round; resolves to how many were accepted. */
+  /**
+   * Answer what is due and send what waits, also what would be spread over the round; resolves to how many
+   * were accepted.
+   */
   async flush() {
     return (await this.#quietly(() => this.#work(true))) ?? 0;
   }
@@ -186,14 +230,19 @@ export class Device {
     return this.#do((engine) => engine.resume("asked"));
   }
 
-  /** Wipe the remembered answers, the values and what was not sent. Past losses stay: the collector has not forgotten. */
+  /**
+   * Wipe the remembered answers, the values and what was not sent. Past losses stay: the collector has not
+   * forgotten.
+   */
   forget() {
     return this.#do((engine) => engine.forget());
   }
 
   /** @param {(engine: Engine) => unknown} step */
   async #do(step) {
-    return (await this.#quietly(() => this.#update((engine) => (step(engine), true)))) ?? false;
+    const done = await this.#quietly(() => this.#update((engine) => (step(engine), true)));
+    await this.#sending; // a report that was on its way: once this resolves, nothing more leaves
+    return done ?? false;
   }
 
   /** The exact bytes that would be sent next, and what each bit means in words. */
@@ -219,37 +268,10 @@ export class Device {
 
   /** How the device is doing: what it answers, why not, what waits, what went wrong. */
   async status() {
-    const silenced = this.#policy.silencedBy(this.#settings.environment());
-    const problems = [...silenced, ...(this.#closed ? ["the device is closed"] : [])];
-    const status = await this.#quietly(() =>
-      this.#update(({ data, active, current, now }) => {
-        const count = (/** @type {string} */ state) => data.reports.filter((kept) => kept.state === state).length + (data.earlier[state] ?? 0);
-        const newest = data.plans.at(-1);
-        const expired = isExpired(this.#plan, now) ? [`plan ${this.#plan.name} expired on ${this.#plan.expires}`] : [];
-        const waiting = data.reports.filter(({ state }) => state === "waiting");
-        return {
-          plan: this.#plan.name,
-          version: newest?.version ?? null,
-          consent: data.inForce,
-          active: active && !expired.length,
-          reasons: [
-            ...(["unset", "denied"].includes(data.inForce) ? [`consent is ${data.inForce}`] : []),
-            ...(data.pauses.some(({ through, reason }) => through === null && reason === "asked") ? ["paused"] : []),
-            ...(this.#verdict?.refused.map((reason) => `refused: ${reason}`) ?? []),
-            ...expired,
-            ...problems,
-          ],
-          epoch: data.epoch,
-          currentRound: current,
-          answersFrom: data.enrolledFrom === null ? null : Math.max(data.enrolledFrom, data.silentThrough + 1),
-          reports: { waiting: count("waiting"), accepted: count("accepted"), rejected: count("rejected"), expired: count("expired"), local: count("local") },
-          lastAttempt: data.lastAttempt,
-          nextAttempt: waiting.length ? Math.min(...waiting.map(({ nextTry }) => nextTry)) : null,
-          notes: { ...data.notes },
-        };
-      }),
-    );
-    return status ?? { plan: this.#plan.name, active: false, reasons: [...problems, "the state cannot be read just now"], notes: { ...this.#notes } };
+    const status = await this.#quietly(() => this.#update(statusOf));
+    if (status) return status;
+    const reason = this.#closed ? "the device is closed" : "the state cannot be read just now";
+    return { plan: this.#plan.name, active: false, reasons: [reason], notes: { ...this.#notes } };
   }
 
   // Life
@@ -305,14 +327,20 @@ export class Device {
     return accepted;
   }
 
-  /** Send one report, unless another tab or process does; resolves to whether it was accepted. @param {Kept} kept */
+  /**
+   * Send one report, unless another tab or process does; resolves to whether it was accepted.
+   *
+   * @param {Kept} kept
+   */
   async #send(kept) {
     // The claim is durable before a byte leaves: no other sends it now, and after a crash the receipt lists it.
     if (!this.#transport || !(await this.#update((engine) => claim(engine, kept)))) return false;
     /** @type {import("./transport.js").Outcome} */
     let outcome = { kind: "retry", reason: "transport" };
     try {
-      outcome = await this.#transport.send(kept.body, LONGEST_SEND);
+      const attempt = this.#transport.send(kept.body, LONGEST_SEND);
+      this.#sending = attempt.catch(() => {});
+      outcome = await attempt;
     } catch {
       this.#count("transport"); // one of the host's own may reject with anything
     }
@@ -328,8 +356,7 @@ export class Device {
    */
   async #update(step) {
     if (this.#closed) throw new Error("the device is closed");
-    const [pending, notes] = [this.#pending, this.#notes];
-    this.#pending = new Map();
+    const [recorded, notes] = [this.#pending.take(), this.#notes];
     this.#notes = {};
     /** @type {Result | undefined} */
     let result;
@@ -338,23 +365,26 @@ export class Device {
     try {
       await this.#state.update((text) => {
         const { consent, askAgain, segment, clock, environment } = this.#settings;
-        const setting = { plan: this.#plan, policy: this.#policy, consent, askAgain, segment, silenced: this.#policy.silencedBy(environment()), now: clock() };
+        const setting = {
+          plan: this.#plan,
+          policy: this.#policy,
+          consent,
+          askAgain,
+          segment,
+          silenced: this.#policy.silencedBy(environment()),
+          now: clock(),
+        };
         const data = text === null ? emptyData() : fromText(text) ?? afterDamage(setting);
         const engine = new Engine(data, setting, this.#verdict);
         engine.begin();
-        engine.record(pending.values());
+        engine.record(recorded);
         for (const [kind, count] of Object.entries(notes)) engine.note(kind, count);
         result = step(engine);
         last = engine;
         return engine.isEmpty ? null : toText(data);
       });
     } catch (error) {
-      // They wait for the next change; what came in meanwhile is later.
-      for (const [place, recorded] of this.#pending) {
-        const before = pending.get(place);
-        pending.set(place, before ? { ...recorded, change: merged(before.change, recorded.change) } : recorded);
-      }
-      this.#pending = pending;
+      this.#pending.putBack(recorded); // they wait for the next change
       for (const [kind, count] of Object.entries(notes)) this.#count(kind, count);
       throw error;
     }
@@ -362,12 +392,18 @@ export class Device {
       const engine = last;
       this.#verdict = engine.verdict;
       this.#consent = engine.data.inForce;
-      this.#timeline = engine.active ? engine.data.plans.slice(-4).reverse().map((held) => [held.fromRound, engine.planFor(held.fromRound)]) : [];
+      this.#timeline = engine.active
+        ? engine.data.plans.slice(-4).reverse().map((held) => [held.fromRound, engine.planFor(held.fromRound)])
+        : [];
     }
     return /** @type {Result} */ (result);
   }
 
-  /** Nothing reaches the host, unless it asked for it. @template Result @param {() => Promise<Result>} work @returns {Promise<Result | null>} */
+  /**
+   * Nothing reaches the host, unless it asked for it.
+   *
+   * @template Result @param {() => Promise<Result>} work @returns {Promise<Result | null>}
+   */
   async #quietly(work) {
     try {
       return await work();
@@ -383,7 +419,11 @@ export class Device {
     this.#notes[kind] = (this.#notes[kind] ?? 0) + count;
   }
 
-  /** A slip of the developer: raised in debug, counted otherwise. @param {string} kind @param {string} message @param {boolean} raised */
+  /**
+   * A slip of the developer: raised in debug, counted otherwise.
+   *
+   * @param {string} kind @param {string} message @param {boolean} raised
+   */
   #slip(kind, message, raised = true) {
     if (this.#settings.debug && raised) throw new Error(message);
     this.#count(kind);
@@ -395,16 +435,15 @@ export class Device {
     for (const [name, value] of Object.entries(segment)) {
       const declared = this.#plan.segments.find((one) => one.name === name);
       if (!declared) throw new Error(`segment ${name} is not in plan ${this.#plan.name}`);
-      if (!declared.values.includes(/** @type {string} */ (value)) && value !== "other") throw new Error(`segment ${name} has no value ${value}`);
+      if (!declared.values.includes(/** @type {string} */ (value)) && value !== "other") {
+        throw new Error(`segment ${name} has no value ${value}`);
+      }
     }
-    if (isExpired(this.#plan, this.#settings.clock())) throw new Error(`plan ${this.#plan.name} expired on ${this.#plan.expires}`);
-    if (this.#verdict?.refused.length) throw new Error(`plan ${this.#plan.name} is refused: ${this.#verdict.refused.join("; ")}`);
+    if (isExpired(this.#plan, this.#settings.clock())) {
+      throw new Error(`plan ${this.#plan.name} expired on ${this.#plan.expires}`);
+    }
+    if (this.#verdict?.refused.length) {
+      throw new Error(`plan ${this.#plan.name} is refused: ${this.#verdict.refused.join("; ")}`);
+    }
   }
-}
-
-/** Two changes as one. @param {Change} first @param {Change} later @returns {Change} */
-function merged(first, later) {
-  if (later.how === "set") return later;
-  if (later.how === "keep") return first;
-  return { ...first, amount: changed(first.amount, later) };
 }

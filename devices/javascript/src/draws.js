@@ -33,21 +33,34 @@ export class Draws {
   #root;
   #epoch;
 
-  /** @param {Uint8Array} secret @param {string} plan @param {number} epoch @param {number | null} window unix seconds */
+  /**
+   * @param {Uint8Array} secret @param {string} plan @param {number} epoch
+   * @param {number | null} window unix seconds
+   */
   constructor(secret, plan, epoch, window = null) {
     if (secret.length !== 32) throw new RangeError("a secret has 32 bytes");
-    const scheme = window === null ? [utf8("reticent-1"), utf8(plan)] : [utf8("reticent-1/sampled"), utf8(plan), eight(window)];
+    const scheme = window === null
+      ? [utf8("reticent-1"), utf8(plan)]
+      : [utf8("reticent-1/sampled"), utf8(plan), eight(window)];
     this.#root = new Blake2b(secret).update(encode(...scheme));
     this.#epoch = eight(epoch);
   }
 
-  /** @param {string} metric @param {Uint8Array} digest @param {string} purpose @param {number} index @param {number} block */
+  /**
+   * @param {string} metric @param {Uint8Array} digest @param {string} purpose @param {number} index
+   * @param {number} block
+   */
   block(metric, digest, purpose, index, block = 0) {
     const fields = encode(utf8(metric), digest, this.#epoch, utf8(purpose), eight(index), eight(block));
     return this.#root.copy().update(fields).digest();
   }
 
-  /** `count` draws of 64 bits. @param {string} metric @param {Uint8Array} digest @param {string} purpose @param {number} index @param {number} count */
+  /**
+   * `count` draws of 64 bits.
+   *
+   * @param {string} metric @param {Uint8Array} digest @param {string} purpose @param {number} index
+   * @param {number} count
+   */
   words(metric, digest, purpose, index, count = 1) {
     const words = [];
     for (let block = 0; words.length < count; block++) {
@@ -67,7 +80,11 @@ export class Draws {
     return this.block("", eight(version), "id", round).subarray(0, 16);
   }
 
-  /** When the report of a round is sent: a share of the time there is, in units of 2⁻⁶⁴. @param {number} round */
+  /**
+   * When the report of a round is sent: a share of the time there is, in units of 2⁻⁶⁴.
+   *
+   * @param {number} round
+   */
   delay(round) {
     return this.words("", NOTHING, "delay", round)[0];
   }
@@ -77,7 +94,11 @@ export class Draws {
     return window.first + Number((this.words("", NOTHING, "round", 0)[0] * BigInt(window.rounds)) >> 64n);
   }
 
-  /** Which metrics are answered: those with the smallest draws, the earlier of two that are equal. @param {number} metrics @param {number} count */
+  /**
+   * Which metrics are answered: those with the smallest draws, the earlier of two that are equal.
+   *
+   * @param {number} metrics @param {number} count
+   */
   asked(metrics, count) {
     const ranks = this.words("", NOTHING, "metrics", 0, metrics);
     const places = ranks.map((_, place) => place);

@@ -8,21 +8,19 @@ import { fromHex, toHex } from "./bytes.js";
 import { costMore, costsOf } from "./consent.js";
 import { emptyData } from "./data.js";
 import { Draws } from "./draws.js";
-import { Fraction, plusUpTo, ZERO } from "./fraction.js";
-import { asksAnew, hold, isHeld, lifetime, visit } from "./ledger.js";
-import { lossOfReport } from "./losses.js";
-import { Plan } from "./plan.js";
+import { Fraction } from "./fraction.js";
+import { isHeld, lifetime, visit } from "./ledger.js";
+import { changed } from "./pending.js";
+import { consider, newSecret, planOf, remember } from "./plans.js";
 
-/** @typedef {import("./data.js").Change} Change */
 /** @typedef {import("./data.js").Consent} Consent */
 /** @typedef {import("./data.js").Data} Data */
 /** @typedef {import("./data.js").HeldPlan} HeldPlan */
 /** @typedef {import("./data.js").Kept} Kept */
 /** @typedef {import("./data.js").Reason} Reason */
-/** @typedef {import("./plan.js").Metric} Metric */
-/** @typedef {import("./plan.js").Window} Window */
-/** @typedef {{ answers: boolean, refused: string[] }} Verdict whether a plan is held that the policy allows, and why one was not taken up */
-/** @typedef {{ round: number, metric: string, change: Change }} Recorded */
+/** @typedef {import("./plan.js").Plan} Plan */
+/** @typedef {import("./plans.js").Verdict} Verdict */
+/** @typedef {import("./pending.js").Recorded} Recorded */
 /**
  * @typedef {object} Setting what the host said, and the moment
  * @property {Plan} plan
@@ -38,9 +36,6 @@ const MOST_ROUNDS_AT_ONCE = 64;
 const MOST_REPORTS_LISTED = 120;
 const OLDEST_PAUSE = 10_000; // rounds
 
-/** Plans by fingerprint; those in the data were checked before they came there. @type {Map<string, Plan>} */
-const parsed = new Map();
-
 export class Engine {
   /** @param {Data} data @param {Setting} setting @param {Verdict | null} verdict of the plan, from earlier */
   constructor(data, setting, verdict) {
@@ -49,7 +44,7 @@ export class Engine {
     this.now = setting.now;
     this.current = Math.floor(setting.now / setting.plan.roundSeconds);
     this.verdict = verdict;
-    parsed.set(setting.plan.fingerprint, setting.plan);
+    remember(setting.plan);
   }
 
   /** Whether values are recorded and rounds answered. */
@@ -66,16 +61,21 @@ export class Engine {
   begin() {
     const { data, setting } = this;
     if (data.secret && (data.plan !== setting.plan.name || data.roundSeconds !== setting.plan.roundSeconds)) {
-      throw new Error(`this state belongs to plan ${data.plan} with rounds of ${data.roundSeconds} s; plan ${setting.plan.name} needs a state of its own`);
+      throw new Error(
+        `this state belongs to plan ${data.plan} with rounds of ${data.roundSeconds} s; ` +
+          `plan ${setting.plan.name} needs a state of its own`,
+      );
     }
     const { choice } = data;
-    const lapses = choice && ["granted", "local"].includes(choice.said) && setting.askAgain && costMore(choice.costs, setting.plan);
-    if (lapses) choice.said = "unset";
+    const isYes = choice?.said === "granted" || choice?.said === "local";
+    if (isYes && setting.askAgain && (choice.epoch !== data.epoch || costMore(choice.costs, setting.plan))) {
+      choice.said = "unset";
+    }
     this.#apply(choice?.said ?? setting.consent);
     if (!setting.silenced.length) this.resume("environment");
     else if (data.secret) this.pause("environment");
     if (data.inForce !== "granted" && data.inForce !== "local") this.verdict = null;
-    else if (!this.verdict && !(setting.silenced.length && !data.secret)) this.consider();
+    else if (!this.verdict && !(setting.silenced.length && !data.secret)) this.verdict = consider(this);
     if (this.verdict?.answers) this.#holdWindows();
   }
 
@@ -83,7 +83,7 @@ export class Engine {
 
   /** What the person chose. @param {Consent} said */
   choose(said) {
-    this.data.choice = { said, costs: costsOf(this.setting.plan) };
+    this.data.choice = { said, costs: costsOf(this.setting.plan), epoch: this.data.epoch };
     this.verdict = null;
     this.begin();
   }
@@ -101,83 +101,30 @@ export class Engine {
     // From or to a time without consent: no round that touches it is answered.
     data.silentThrough = Math.max(data.silentThrough, this.current);
     data.totals = {};
+    const untold = data.reports.filter((kept) => !kept.told).map(({ round }) => round);
     data.reports = data.reports.filter((kept) => kept.told);
     if (consent === "granted" || consent === "local") return;
-    // What was told stays counted, and the secret with it, so that the same answers come if the person changes their
-    // mind. Where nothing was told, nothing but the choice is kept.
+    // What was told stays listed and counted, and the secret with it, so that the same answers come if the person
+    // changes their mind. Where nothing was told, nothing but the choice is kept.
+    data.windows = data.windows.filter(({ round }) => round !== null && !untold.includes(round));
+    Object.assign(data, { notes: {}, lastAttempt: null });
     if (!data.told) Object.assign(data, emptyData(), { choice: data.choice, inForce: consent });
   }
 
   /** Whether there is nothing that would have to be kept. */
   get isEmpty() {
     const { data, setting } = this;
-    return !data.secret && !data.ledger.length && (!data.choice || (data.choice.said === "unset" && setting.consent === "unset"));
+    return !data.secret &&
+      !data.ledger.length &&
+      (!data.choice || (data.choice.said === "unset" && setting.consent === "unset"));
   }
 
   // Plans
 
-  /** Hold the plan from the next round on, unless something speaks against it; then the version held goes on. */
-  consider() {
-    const { data, setting: { plan } } = this;
-    this.#enrol();
-    const newest = data.plans.at(-1);
-    /** @type {string[]} */
-    let problems = [];
-    if (!newest || plan.version > newest.version) problems = this.#takeOver(newest);
-    else if (plan.version < newest.version) problems = [`version ${plan.version} is older than version ${newest.version}, which this device holds`];
-    else if (plan.fingerprint !== newest.fingerprint) problems = [`version ${plan.version} asks something else than the version ${plan.version} that this device holds; a change needs a new version`];
-    else newest.table = plan.table; // better words are no new plan
-    const held = data.plans.at(-1);
-    const beyond = held ? this.#goOn(held) : [];
-    this.verdict = { answers: held !== undefined && !beyond.length, refused: [...new Set([...problems, ...beyond])] };
-  }
-
-  /** The first time, and after everything was wiped: a secret. */
-  #enrol() {
-    const { data, setting: { plan } } = this;
-    if (data.secret) return;
-    data.plan = plan.name;
-    data.roundSeconds = plan.roundSeconds;
-    data.secret = newSecret();
-    if (!data.epochs.length) data.epochs.push({ epoch: data.epoch, beganIn: this.current, reason: "enrolled" });
-  }
-
-  /** Hold a version that was not held before; returns what speaks against it instead. @param {HeldPlan | undefined} newest */
-  #takeOver(newest) {
-    const { data, setting: { plan, policy } } = this;
-    const reportLoss = lossOfReport(plan);
-    let first = this.current + 1;
-    if (newest && (newest.window || plan.window)) {
-      // Another way of answering waits for the end of the window: windows never overlap.
-      first = Math.max(first, newest.fromRound);
-      if (newest.window !== plan.window) first = Math.max(first, Math.ceil(this.freeFrom / data.roundSeconds));
-    }
-    const isChange = asksAnew(data, plan);
-    const since = isChange && data.changedIn !== null ? first - data.changedIn : null;
-    const problems = policy.problems(plan, reportLoss, lifetime(data, plan, plan.sampled ? reportLoss : 0), since);
-    if (problems.length) return problems;
-    // In one change with its entries in the ledger: nothing is ever answered that is not counted.
-    const layout = plan.metrics.map((/** @type {Metric} */ metric) => [metric.name, metric.mechanism.bits]);
-    data.plans.push({ version: plan.version, fingerprint: plan.fingerprint, fromRound: first, window: plan.window, reportLoss, layout, table: plan.table });
-    data.enrolledFrom ??= first;
-    if (isChange) data.changedIn = first;
-    hold(data, plan);
-    return [];
-  }
-
-  /** Answer the version held in this epoch; returns what speaks against it: a limit may be lower now. @param {HeldPlan} held */
-  #goOn(held) {
-    const plan = planOf(held);
-    if (!plan) return [`version ${held.version}, which this device holds, cannot be read any more`];
-    const { data } = this;
-    const isCounted = isHeld(data, plan);
-    const window = plan.sampled && this.freeFrom <= this.now ? held.reportLoss : 0; // there must be room for the next one
-    const problems = this.setting.policy.problems(plan, held.reportLoss, lifetime(data, isCounted ? null : plan, window));
-    if (!problems.length && !isCounted) hold(data, plan);
-    return problems;
-  }
-
-  /** @param {number} round @returns {HeldPlan | undefined} the version held when it began; before the first one, that */
+  /**
+   * @param {number} round
+   * @returns {HeldPlan | undefined} the version held when it began; before the first one, that
+   */
   held(round) {
     return this.data.plans.findLast(({ fromRound }) => fromRound <= round) ?? this.data.plans[0];
   }
@@ -199,7 +146,8 @@ export class Engine {
     const { data } = this;
     if (!data.plans.some(({ window }) => window) || data.enrolledFrom === null) return;
     const earliest = Math.max(data.enrolledFrom, data.silentThrough + 1);
-    for (let round = Math.max(earliest, this.lastClosed() + 1, this.current - MOST_ROUNDS_AT_ONCE); round <= this.current; round++) {
+    const from = Math.max(earliest, this.lastClosed() + 1, this.current - MOST_ROUNDS_AT_ONCE);
+    for (let round = from; round <= this.current; round++) {
       const [plan, held] = [this.planFor(round), this.held(round)];
       const window = plan?.windowOf(round);
       if (!plan || !held || !window) continue;
@@ -211,28 +159,44 @@ export class Engine {
         !this.isPausedIn(window.first, this.current, "environment") &&
         (most === null || lifetime(data, null, held.reportLoss) <= most)
       ) {
-        data.windows.push({ start: window.start, ends: window.start + window.rounds * data.roundSeconds, loss: held.reportLoss, round: null });
+        data.windows.push({
+          start: window.start,
+          ends: window.start + window.rounds * data.roundSeconds,
+          loss: held.reportLoss,
+          round: null,
+        });
       }
       round = window.first + window.rounds - 1;
     }
   }
 
-  /** The draws that a round is answered with; null where it is not answered. Never a matter of values. @param {number} round */
+  /**
+   * The draws that a round is answered with; null where it is not answered. Never a matter of values.
+   *
+   * @param {number} round
+   */
   drawsFor(round) {
     const { data } = this;
     const plan = this.planFor(round);
     if (!plan || isExpired(plan, this.now)) return null;
-    if (!plan.sampled) return isHeld(data, plan) ? new Draws(fromHex(data.secret), data.plan, data.epoch) : null;
+    if (!plan.sampled) {
+      return isHeld(data, plan) ? new Draws(fromHex(data.secret), data.plan, data.epoch) : null;
+    }
     return round < this.current ? this.#pick(plan, round) : null;
   }
 
   /** The same for the round under way, as if it ended now. */
   drawsForPreview() {
     const plan = this.planFor(this.current);
-    return plan?.sampled && !isExpired(plan, this.now) ? this.#pick(plan, this.current) : this.drawsFor(this.current);
+    return plan?.sampled &&
+      !isExpired(plan, this.now) ? this.#pick(plan, this.current) : this.drawsFor(this.current);
   }
 
-  /** The draws of a round's window, if this is the round that is answered in it and none was yet. @param {Plan} plan @param {number} round */
+  /**
+   * The draws of a round's window, if this is the round that is answered in it and none was yet.
+   *
+   * @param {Plan} plan @param {number} round
+   */
   #pick(plan, round) {
     const { data } = this;
     const window = plan.windowOf(round);
@@ -245,14 +209,19 @@ export class Engine {
 
   // Values
 
-  /** Apply what waited in memory; values that nobody will ask for are dropped. @param {Iterable<Recorded>} recorded */
+  /**
+   * Apply what waited in memory; values that nobody will ask for are dropped.
+   *
+   * @param {Iterable<Recorded>} recorded
+   */
   record(recorded) {
     const { data } = this;
     if (!this.verdict?.answers) return;
     for (const { round, metric, change } of recorded) {
       const plan = this.planFor(round);
       if (this.report(round)) this.note("late-value");
-      else if (round > data.silentThrough && !this.isPausedIn(round, round) && plan && (!plan.sampled || this.#pick(plan, round))) {
+      if (!plan || this.report(round) || round <= data.silentThrough || this.isPausedIn(round, round)) continue;
+      if (!plan.sampled || this.#pick(plan, round)) {
         const totals = (data.totals[round] ??= {});
         totals[metric] = `${changed(totals[metric] === undefined ? null : Fraction.parse(totals[metric]), change)}`;
       }
@@ -261,7 +230,9 @@ export class Engine {
 
   /** @param {number} round @returns {Map<string, Fraction>} */
   values(round) {
-    return new Map(Object.entries(this.data.totals[round] ?? {}).map(([metric, text]) => [metric, Fraction.parse(text)]));
+    return new Map(
+      Object.entries(this.data.totals[round] ?? {}).map(([metric, text]) => [metric, Fraction.parse(text)]),
+    );
   }
 
   /** @param {string} kind @param {number} count */
@@ -287,16 +258,27 @@ export class Engine {
     const { data } = this;
     const closed = this.lastClosed();
     if (this.active && data.enrolledFrom !== null) {
-      const first = Math.max(data.enrolledFrom, data.silentThrough + 1, closed + 1, this.current - MOST_ROUNDS_AT_ONCE);
+      const first = Math.max(
+        data.enrolledFrom,
+        data.silentThrough + 1,
+        closed + 1,
+        this.current - MOST_ROUNDS_AT_ONCE,
+      );
       for (let round = first; round < this.current; round++) this.answer(round, false);
     }
     // Too late: reports that no collector takes any more, and values that will not be answered.
-    for (const kept of data.reports) if (kept.state === "waiting" && kept.closes <= this.now) kept.state = "expired";
+    for (const kept of data.reports) {
+      if (kept.state === "waiting" && kept.closes <= this.now) kept.state = "expired";
+    }
     for (const round of Object.keys(data.totals)) if (Number(round) <= closed) delete data.totals[round];
     this.#prune();
   }
 
-  /** The report of a round, made now unless it was made before; null where there is none to make. @param {number} round @param {boolean} told */
+  /**
+   * The report of a round, made now unless it was made before; null where there is none to make.
+   *
+   * @param {number} round @param {boolean} told
+   */
   answer(round, told) {
     const { data } = this;
     const made = this.report(round);
@@ -314,16 +296,29 @@ export class Engine {
     const isSent = data.grantedFrom !== null && (window ? window.first : round) >= data.grantedFrom;
     /** @type {Kept} */
     const kept = {
-      round, version: plan.version, epoch: data.epoch, body, bits, asked, state: isSent ? "waiting" : "local", code: "", told, attempts: 0,
-      nextTry: end + (Number(draws.delay(round)) / 2 ** 64) * spread, closes: end + plan.graceSeconds,
-    }; // prettier-ignore
+      round,
+      version: plan.version,
+      epoch: data.epoch,
+      body,
+      bits,
+      asked,
+      state: isSent ? "waiting" : "local",
+      code: "",
+      told,
+      attempts: 0,
+      nextTry: end + (Number(draws.delay(round)) / 2 ** 64) * spread,
+      closes: end + plan.graceSeconds,
+    };
     // All in one change: the report, the end of its values, and what it may have told.
     data.reports.push(kept);
     data.reports.sort((one, other) => one.round - other.round);
     delete data.totals[round];
     if (told) data.told = true;
     if (!window) visit(data, plan, visited);
-    else for (const held of data.windows) if (held.start === window.start) Object.assign(held, { round, loss: Math.max(held.loss, this.held(round)?.reportLoss ?? Infinity) });
+    else for (const held of data.windows) if (held.start === window.start) Object.assign(
+      held,
+      { round, loss: Math.max(held.loss, this.held(round)?.reportLoss ?? Infinity) },
+    );
     return kept;
   }
 
@@ -336,7 +331,11 @@ export class Engine {
       data.earlier[old.state] = (data.earlier[old.state] ?? 0) + 1;
       data.silentThrough = Math.max(data.silentThrough, old.round);
     }
-    for (const { through } of data.pauses) if (through !== null && through < this.current - OLDEST_PAUSE) data.silentThrough = Math.max(data.silentThrough, through);
+    for (const { through } of data.pauses) {
+      if (through !== null && through < this.current - OLDEST_PAUSE) {
+        data.silentThrough = Math.max(data.silentThrough, through);
+      }
+    }
     data.pauses = data.pauses.filter(({ through }) => through === null || through > data.silentThrough);
     data.plans.forEach((held, place) => {
       if ((data.plans[place + 1]?.fromRound ?? Infinity) <= this.lastClosed() - OLDEST_PAUSE) held.table = null;
@@ -354,17 +353,30 @@ export class Engine {
 
   /** The first round answered is the next one. @param {Reason} reason */
   resume(reason) {
-    for (const pause of this.data.pauses) if (pause.reason === reason) pause.through ??= Math.max(pause.from, this.current);
+    for (const pause of this.data.pauses) {
+      if (pause.reason === reason) pause.through ??= Math.max(pause.from, this.current);
+    }
   }
 
   /** @param {Reason} [reason] */
   isPaused(reason) {
-    return this.data.pauses.some((pause) => pause.through === null && (reason ?? pause.reason) === pause.reason);
+    return this.data.pauses.some(
+      (pause) => pause.through === null && (reason ?? pause.reason) === pause.reason,
+    );
   }
 
-  /** Whether a pause overlaps the rounds from `first` to `last`. @param {number} first @param {number} last @param {Reason} [reason] */
+  /**
+   * Whether a pause overlaps the rounds from `first` to `last`.
+   *
+   * @param {number} first @param {number} last @param {Reason} [reason]
+   */
   isPausedIn(first, last, reason) {
-    return this.data.pauses.some((pause) => pause.from <= last && (pause.through ?? Infinity) >= first && (reason ?? pause.reason) === pause.reason);
+    return this.data.pauses.some(
+      (pause) =>
+        pause.from <= last &&
+        (pause.through ?? Infinity) >= first &&
+        (reason ?? pause.reason) === pause.reason,
+    );
   }
 
   /** A new secret: no remembered answer survives, and no round that had begun is answered any more. */
@@ -377,44 +389,48 @@ export class Engine {
     data.silentThrough = Math.max(data.silentThrough, this.current);
     data.totals = {};
     this.#dropWaiting(false);
-    if (this.verdict) this.consider();
+    if (this.verdict) this.verdict = consider(this);
   }
 
   /** Send nothing of what waits. What may have left already stays listed. @param {boolean} keepsLocal */
   #dropWaiting(keepsLocal) {
-    for (const kept of this.data.reports) if (kept.state === "waiting") kept.state = kept.told ? "expired" : "local";
-    if (!keepsLocal) this.data.reports = this.data.reports.filter((kept) => kept.told || kept.state !== "local");
+    for (const kept of this.data.reports) {
+      if (kept.state === "waiting") kept.state = kept.told ? "expired" : "local";
+    }
+    if (!keepsLocal) {
+      this.data.reports = this.data.reports.filter((kept) => kept.told || kept.state !== "local");
+    }
   }
 }
 
-/** The data that replaces a damaged text: all that the policy allowed is counted as told. @param {Setting} setting @returns {Data} */
+/**
+ * The data that replaces a damaged text: all that the policy allowed is counted as told.
+ *
+ * @param {Setting} setting @returns {Data}
+ */
 export function afterDamage({ policy, plan, now }) {
   const data = emptyData();
   const held = policy.maxLifetime ?? Infinity;
   const beganIn = Math.floor(now / plan.roundSeconds);
-  data.choice = { said: "unset", costs: costsOf(plan) };
+  data.choice = { said: "unset", costs: costsOf(plan), epoch: 1 };
   data.told = true;
   data.epoch = 1;
   data.silentThrough = beganIn;
   data.ledger.push({ metric: "", digest: "", epoch: 0, classes: [], loss: held, lifetime: held });
-  data.epochs.push({ epoch: 1, beganIn, reason: "the state was damaged; what it held is unknown, so all that the policy allowed is counted" });
+  data.epochs.push({
+    epoch: 1,
+    beganIn,
+    reason: "the state was damaged; what it held is unknown, so all that the policy allowed is counted",
+  });
   data.notes["state-lost"] = 1;
   return data;
 }
 
-/** A total after a change. @param {Fraction | null} total @param {Change} change */
-export function changed(total, { how, amount, most }) {
-  if (how === "keep") return total ?? amount;
-  return how === "set" ? amount : plusUpTo(total ?? ZERO, amount, most);
-}
-
-/** Whether devices have stopped answering: they do at 00:00 UTC of the day `expires`. @param {Plan} plan @param {number} now */
-export const isExpired = (plan, now) => plan.expires !== null && new Date(now * 1000).toISOString().slice(0, 10) >= plan.expires;
-
-/** @param {HeldPlan} held */
-function planOf({ fingerprint, table }) {
-  if (table && !parsed.has(fingerprint)) parsed.set(fingerprint, new Plan(table));
-  return table ? parsed.get(fingerprint) ?? null : null;
-}
-
-const newSecret = () => toHex(crypto.getRandomValues(new Uint8Array(32)));
+/**
+ * Whether devices have stopped answering: they do at 00:00 UTC of the day `expires`.
+ *
+ * @param {Plan} plan @param {number} now
+ */
+export const isExpired = (plan, now) =>
+  plan.expires !== null &&
+  new Date(now * 1000).toISOString().slice(0, 10) >= plan.expires;

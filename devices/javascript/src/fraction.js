@@ -102,7 +102,11 @@ export function clamped(value, most) {
   return most.below(value) ? [most, "above-range"] : [value, ""];
 }
 
-/** Both together, which stop at `most`. @param {Fraction} total @param {Fraction} amount @param {Fraction} most */
+/**
+ * Both together, which stop at `most`.
+ *
+ * @param {Fraction} total @param {Fraction} amount @param {Fraction} most
+ */
 export function plusUpTo(total, amount, most) {
   const sum = least(total.plus(amount), most);
   return sum.d > LONGEST ? new Fraction((sum.n * LONGEST) / sum.d, LONGEST) : sum;

@@ -11,14 +11,22 @@ import { compose, lifetimeLoss, lossByWidth } from "./losses.js";
 /** @typedef {import("./plan.js").Metric} Metric */
 /** @typedef {import("./plan.js").Plan} Plan */
 
-/** What is remembered under a plan in this epoch, by key; sampled answers are counted by windows. @param {Data} data @param {Plan} plan @returns {Map<string, Metric>} */
+/**
+ * What is remembered under a plan in this epoch, by key; sampled answers are counted by windows.
+ *
+ * @param {Data} data @param {Plan} plan @returns {Map<string, Metric>}
+ */
 function remembered({ epoch }, plan) {
   const metrics = plan.sampled ? [] : plan.metrics;
-  return new Map(metrics.map((/** @type {Metric} */ metric) => [`${metric.name} ${toHex(metric.digest)} ${epoch}`, metric]));
+  return new Map(
+    metrics.map((/** @type {Metric} */ metric) => [`${metric.name} ${toHex(metric.digest)} ${epoch}`, metric]),
+  );
 }
 
 /** @param {Data} data */
-const entries = ({ ledger }) => new Map(ledger.map((entry) => [`${entry.metric} ${entry.digest} ${entry.epoch}`, entry]));
+const entries = ({ ledger }) => new Map(
+  ledger.map((entry) => [`${entry.metric} ${entry.digest} ${entry.epoch}`, entry]),
+);
 
 /** Whether everything that a plan asks for is entered. @param {Data} data @param {Plan} plan */
 export function isHeld(data, plan) {
@@ -26,10 +34,16 @@ export function isHeld(data, plan) {
   return [...remembered(data, plan).keys()].every((key) => held.has(key));
 }
 
-/** Whether a plan asks for remembered answers that no version held so far has asked for. @param {Data} data @param {Plan} plan */
+/**
+ * Whether a plan asks for remembered answers that no version held so far has asked for.
+ *
+ * @param {Data} data @param {Plan} plan
+ */
 export function asksAnew({ ledger }, plan) {
   const known = new Set(ledger.map(({ metric, digest }) => `${metric} ${digest}`));
-  return !plan.sampled && plan.metrics.some((/** @type {Metric} */ { name, digest }) => !known.has(`${name} ${toHex(digest)}`));
+  return !plan.sampled && plan.metrics.some(
+    (/** @type {Metric} */ { name, digest }) => !known.has(`${name} ${toHex(digest)}`),
+  );
 }
 
 /** Enter the remembered answers that a plan may ask for from now on. @param {Data} data @param {Plan} plan */
@@ -37,11 +51,22 @@ export function hold(data, plan) {
   const held = entries(data);
   for (const [key, metric] of remembered(data, plan)) {
     if (held.has(key)) continue;
-    data.ledger.push({ metric: metric.name, digest: toHex(metric.digest), epoch: data.epoch, classes: [], loss: 0, lifetime: lifetimeLoss(metric) });
+    data.ledger.push({
+      metric: metric.name,
+      digest: toHex(metric.digest),
+      epoch: data.epoch,
+      classes: [],
+      loss: 0,
+      lifetime: lifetimeLoss(metric),
+    });
   }
 }
 
-/** Enter the remembered answers that a report used. @param {Data} data @param {Plan} plan @param {Record<string, number>} visited */
+/**
+ * Enter the remembered answers that a report used.
+ *
+ * @param {Data} data @param {Plan} plan @param {Record<string, number>} visited
+ */
 export function visit(data, plan, visited) {
   const held = entries(data);
   for (const [key, metric] of remembered(data, plan)) {
@@ -53,9 +78,20 @@ export function visit(data, plan, visited) {
   }
 }
 
-/** What everything held can tell at most; with a plan or a window's loss, as if held too. @param {Data} data @param {Plan | null} plan @param {number} window */
+/**
+ * What everything held can tell at most; with a plan or a window's loss, as if held too.
+ *
+ * @param {Data} data @param {Plan | null} plan @param {number} window
+ */
 export function lifetime(data, plan = null, window = 0) {
   const held = entries(data);
-  const more = plan ? [...remembered(data, plan)].filter(([key]) => !held.has(key)).map(([, metric]) => lifetimeLoss(metric)) : [];
-  return compose([...data.ledger.map((entry) => entry.lifetime), ...data.windows.map(({ loss }) => loss), ...more, window]);
+  const more = plan
+    ? [...remembered(data, plan)].filter(([key]) => !held.has(key)).map(([, metric]) => lifetimeLoss(metric))
+    : [];
+  return compose([
+    ...data.ledger.map((entry) => entry.lifetime),
+    ...data.windows.map(({ loss }) => loss),
+    ...more,
+    window,
+  ]);
 }

@@ -11,7 +11,8 @@ import { Fraction, least, ZERO } from "./fraction.js";
 
 const BITS = 200n;
 const ONE = 1n << BITS;
-const SLACK = 1n << 16n; // units of 2⁻²⁰⁰: each of some 300 steps loses less than one, times the exponent at most 2,000
+// Units of 2⁻²⁰⁰: each of some 300 steps loses less than one, times the exponent at most 2,000.
+const SLACK = 1n << 16n;
 const UNIT = new Fraction(1n);
 
 /** 2·atanh(a / b) in units of 2⁻²⁰⁰, for 0 ≤ a/b ≤ 1/3. @param {bigint} a @param {bigint} b */
@@ -45,7 +46,11 @@ const times = (factor, loss) => loss.times(new Fraction(BigInt(factor)));
 export const compose = (losses) =>
   losses.includes(Infinity) ? Infinity : sum(losses.map((loss) => Fraction.fromNumber(loss))).upward();
 
-/** A function of a plan or a metric whose results are kept: logarithms of 200 bits take milliseconds. @template {object} Of @param {(of: Of) => number} compute */
+/**
+ * A function of a plan or a metric whose results are kept: logarithms of 200 bits take milliseconds.
+ *
+ * @template {object} Of @param {(of: Of) => number} compute
+ */
 function kept(compute) {
   /** @type {WeakMap<Of, number>} */
   const results = new WeakMap();
@@ -56,13 +61,21 @@ function kept(compute) {
   };
 }
 
-/** How much likelier one answer bit can be from one truth than from another, after the flip. @param {Metric} metric @param {bigint} flip */
+/**
+ * How much likelier one answer bit can be from one truth than from another, after the flip.
+ *
+ * @param {Metric} metric @param {bigint} flip
+ */
 function bitRatio({ mechanism: { low } }, flip) {
   const high = WHOLE - low;
   return new Fraction(high * (WHOLE - flip) + low * flip, low * (WHOLE - flip) + high * flip);
 }
 
-/** ε of a metric: what one remembered answer tells; the paper's variant is counted as it is printed. @param {Metric} metric */
+/**
+ * ε of a metric: what one remembered answer tells; the paper's variant is counted as it is printed.
+ *
+ * @param {Metric} metric
+ */
 export const epsilon = kept((/** @type {Metric} */ metric) => {
   const paper = "variant" in metric.mechanism && metric.mechanism.variant === "paper";
   return times(paper ? 2 : metric.mechanism.changedBits(1), ln(bitRatio(metric, 0n))).upward();
@@ -83,13 +96,17 @@ const ofRound = (metric, flip) => times(metric.mechanism.changedBits(1), ln(bitR
 export function lossByWidth(metric, width) {
   const { mechanism } = metric;
   if (!("cells" in mechanism)) return times(mechanism.changedBits(width), ln(bitRatio(metric, 0n))).upward();
-  const odds = mechanism.cells.map((one) => (2n * one < WHOLE ? new Fraction(WHOLE - one, one) : new Fraction(one, WHOLE - one)));
+  const odds = mechanism.cells.map(
+    (one) => (2n * one < WHOLE ? new Fraction(WHOLE - one, one) : new Fraction(one, WHOLE - one)),
+  );
   odds.sort((one, other) => (other.below(one) ? -1 : 1));
   return sum(odds.slice(0, width).map(ln)).upward();
 }
 
 /** However long it goes on. @param {Metric} metric */
-export const lifetimeLoss = kept((/** @type {Metric} */ metric) => lossByWidth(metric, metric.mechanism.classes));
+export const lifetimeLoss = kept(
+  (/** @type {Metric} */ metric) => lossByWidth(metric, metric.mechanism.classes),
+);
 
 /**
  * What t means lose together in one round when their values add up to `limit` at most: section 4 of the maths,
@@ -122,7 +139,9 @@ function alike(ratio, counters, share) {
 function jointLoss(members, limit, flipped) {
   const ratios = members.map((metric) => bitRatio(metric, flipped ? metric.flip : 0n));
   const kinds = new Set(members.map(({ maxValue }, place) => `${maxValue} ${ratios[place]}`));
-  return kinds.size === 1 ? alike(ratios[0], members.length, limit.over(members[0].maxValue)) : sum(ratios.map(ln));
+  return kinds.size === 1
+    ? alike(ratios[0], members.length, limit.over(members[0].maxValue))
+    : sum(ratios.map(ln));
 }
 
 /**
@@ -140,11 +159,15 @@ export const lossOfReport = kept((/** @type {Plan} */ plan) => {
     const members = group.metrics.map((name) => /** @type {Metric} */ (plan.byName.get(name)));
     const whole = jointLoss(members, group.maxTotal, !plan.sampled);
     // A part of a group loses no more than the whole, and no more than the sum of its largest.
-    const parts = sums(members.map((metric) => ofRound(metric, flipOf(metric)))).map((loss) => least(loss, whole));
+    const parts = sums(members.map((metric) => ofRound(metric, flipOf(metric)))).map(
+      (loss) => least(loss, whole),
+    );
     /** @type {Fraction[]} */
     const joined = [];
     best.forEach((loss, count) =>
-      parts.forEach((added, more) => (joined[count + more] = larger(joined[count + more] ?? ZERO, loss.plus(added)))),
+      parts.forEach(
+        (added, more) => (joined[count + more] = larger(joined[count + more] ?? ZERO, loss.plus(added))),
+      ),
     );
     best = joined;
   }
@@ -154,6 +177,8 @@ export const lossOfReport = kept((/** @type {Plan} */ plan) => {
 /** The sums of the largest 0, 1, 2, … of some losses. @param {Fraction[]} losses */
 function sums(losses) {
   const totals = [ZERO];
-  for (const loss of losses.sort((one, other) => (other.below(one) ? -1 : 1))) totals.push(totals[totals.length - 1].plus(loss));
+  for (const loss of losses.sort((one, other) => (other.below(one) ? -1 : 1))) {
+    totals.push(totals[totals.length - 1].plus(loss));
+  }
   return totals;
 }

@@ -101,7 +101,11 @@ export class HadamardBit extends Histogram {
 
 /** d bits, one for each of d buckets; the cohort says which. */
 export class DBitFlip extends Histogram {
-  /** @param {bigint} low @param {Fraction[]} edges @param {boolean} absent @param {number} bits @param {"tight" | "paper"} variant @param {string} label @param {number[]} order the buckets, shuffled in public */
+  /**
+   * @param {bigint} low @param {Fraction[]} edges @param {boolean} absent @param {number} bits
+   * @param {"tight" | "paper"} variant @param {string} label
+   * @param {number[]} order the buckets, shuffled in public
+   */
   constructor(low, edges, absent, bits, variant, label, order) {
     super(low, edges, absent);
     this.bits = bits;

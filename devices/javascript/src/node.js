@@ -40,14 +40,20 @@ export function folderState(folder, fs = promises) {
       if (codeOf(error) === "ENOENT") return [];
       throw new StateError(`${folder}: expected a folder for the device's state (${codeOf(error)})`);
     }
-    const found = names.map((name) => Number(NUMBERED.exec(name)?.[1] ?? 0)).filter(Boolean).sort((one, other) => one - other);
+    const found = names.map((name) => Number(NUMBERED.exec(name)?.[1] ?? 0)).filter(Boolean).sort(
+      (one, other) => one - other,
+    );
     if (!found.length && names.some((name) => !DRAFT.test(name))) {
       throw new StateError(`${folder}: expected an empty folder, or one that a device made`);
     }
     return found;
   }
 
-  /** The highest number, 0 for none, its text, and where drafts of the next one go. @returns {Promise<[number, string | null, string]>} */
+  /**
+   * The highest number, 0 for none, its text, and where drafts of the next one go.
+   *
+   * @returns {Promise<[number, string | null, string]>}
+   */
   async function latest() {
     for (;;) {
       const newest = (await numbers()).at(-1);
@@ -73,7 +79,11 @@ export function folderState(folder, fs = promises) {
     }
   }
 
-  /** Whether the text has become that of the number after `number`. @param {string} text @param {number} number @param {string} drafts */
+  /**
+   * Whether the text has become that of the number after `number`.
+   *
+   * @param {string} text @param {number} number @param {string} drafts
+   */
   async function publish(text, number, drafts) {
     const draft = drafts + randomUUID();
     try {
@@ -113,7 +123,10 @@ export function folderState(folder, fs = promises) {
       for (const older of (await numbers()).filter((one) => one < number)) {
         const path = join(folder, `state-${older}`);
         if (older > 1) await fs.rm(path, { recursive: true });
-        else for (const name of ["drafts", "text"]) await fs.rm(join(path, name), { recursive: true, force: true });
+        else for (const name of ["drafts", "text"]) await fs.rm(
+          join(path, name),
+          { recursive: true, force: true },
+        );
       }
     } catch {
       // Another process is at it, or makes a draft just now: the next change tidies up.
@@ -125,7 +138,8 @@ export function folderState(folder, fs = promises) {
     for (;;) {
       const [number, text, drafts] = await latest();
       const after = change(text || null); // an empty text: everything was wiped
-      if (after === (text || null)) return number ? sync(folder) : undefined; // who wrote it may not be done yet
+      // Who wrote it may not be done yet.
+      if (after === (text || null)) return number ? sync(folder) : undefined;
       if (await publish(after ?? "", number, drafts)) return tidy(number + 1);
     }
   }

@@ -9,23 +9,45 @@ export const LONGEST_SEND = 10;
 const FIRST_BACK_OFF = 15;
 const LONGEST_BACK_OFF = 3600;
 
-/** What to send now, in the order of rounds. @param {Engine} engine @param {boolean} early also what was never tried and waits for its place in the round */
+/**
+ * What to send now, in the order of rounds.
+ *
+ * @param {Engine} engine
+ * @param {boolean} early also what was never tried and waits for its place in the round
+ */
 export function due(engine, early) {
   if (!engine.sends) return [];
-  return engine.data.reports.filter(({ state, closes, nextTry, attempts }) => state === "waiting" && closes > engine.now && (nextTry <= engine.now || (early && !attempts)));
+  return engine.data.reports.filter(
+    ({ state, closes, nextTry, attempts }) =>
+      state === "waiting" &&
+      closes > engine.now &&
+      (nextTry <= engine.now || (early && !attempts)),
+  );
 }
 
-/** Take a report for sending, unless another tab or process has; no other tries it before this attempt is over. @param {Engine} engine @param {Kept} sent */
+/**
+ * Take a report for sending, unless another tab or process has; no other tries it before this attempt is
+ * over.
+ *
+ * @param {Engine} engine @param {Kept} sent
+ */
 export function claim(engine, sent) {
   const kept = engine.report(sent.round);
-  if (!engine.sends || kept?.body !== sent.body || kept.state !== "waiting" || kept.attempts !== sent.attempts) return false;
+  if (!engine.sends || kept?.body !== sent.body || kept.state !== "waiting" || kept.attempts !== sent.attempts) {
+    return false;
+  }
   kept.told = engine.data.told = true;
   kept.attempts += 1;
   kept.nextTry = engine.now + 2 * LONGEST_SEND;
   return true;
 }
 
-/** Enter what came of an attempt. @param {Engine} engine @param {Kept} sent @param {Outcome} outcome @param {number} wait seconds to the next attempt */
+/**
+ * Enter what came of an attempt.
+ *
+ * @param {Engine} engine @param {Kept} sent @param {Outcome} outcome
+ * @param {number} wait seconds to the next attempt
+ */
 export function settle(engine, sent, outcome, wait) {
   engine.data.lastAttempt = { at: engine.now, outcome: outcome.reason };
   const kept = engine.report(sent.round);
@@ -34,10 +56,17 @@ export function settle(engine, sent, outcome, wait) {
   else Object.assign(kept, { state: outcome.kind, code: outcome.kind === "rejected" ? outcome.reason : "" });
 }
 
-/** When the round under way ends or a report is to be sent, whichever is first; unix seconds. @param {Engine} engine */
+/**
+ * When the round under way ends or a report is to be sent, whichever is first; unix seconds.
+ *
+ * @param {Engine} engine
+ */
 export function nextDue(engine) {
   const waiting = engine.sends ? engine.data.reports.filter(({ state }) => state === "waiting") : [];
-  return Math.min((engine.current + 1) * engine.setting.plan.roundSeconds, ...waiting.map(({ nextTry }) => nextTry));
+  return Math.min(
+    (engine.current + 1) * engine.setting.plan.roundSeconds,
+    ...waiting.map(({ nextTry }) => nextTry),
+  );
 }
 
 /**
@@ -47,6 +76,9 @@ export function nextDue(engine) {
  * @param {number} attempts @param {number} roundSeconds @param {number} after
  */
 export function backOff(attempts, roundSeconds, after = 0) {
-  const ceiling = Math.min(Math.min(FIRST_BACK_OFF, roundSeconds / 16) * 2 ** Math.min(attempts, 20), LONGEST_BACK_OFF);
+  const ceiling = Math.min(
+    Math.min(FIRST_BACK_OFF, roundSeconds / 16) * 2 ** Math.min(attempts, 20),
+    LONGEST_BACK_OFF,
+  );
   return after + (ceiling * crypto.getRandomValues(new Uint32Array(1))[0]) / 2 ** 32;
 }

@@ -33,7 +33,11 @@ const isWhole = (value, low, high) => Number.isSafeInteger(value) && value >= lo
 /** @param {any} value @returns {value is Record<string, any>} */
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** An integer of 64 bits as text. @param {any} text @param {string} where @param {bigint} low @param {bigint} high */
+/**
+ * An integer of 64 bits as text.
+ *
+ * @param {any} text @param {string} where @param {bigint} low @param {bigint} high
+ */
 function integer(text, where, low, high) {
   expect(typeof text === "string" && /^(0|[1-9]\d{0,19})$/.test(text), where, "an integer as text");
   expect(BigInt(text) >= low && BigInt(text) <= high, where, `an integer from ${low} to ${high}`);
@@ -50,18 +54,42 @@ function number(text, where) {
   throw new PlanError(`plan: ${where}: expected a number as text, such as "3" or "15/2"`);
 }
 
-/** Numbers that start at 0 and increase. @param {any} texts @param {string} where @param {number} fewest @param {number} most */
+/**
+ * Numbers that start at 0 and increase.
+ *
+ * @param {any} texts @param {string} where @param {number} fewest @param {number} most
+ */
 function increasing(texts, where, fewest, most) {
-  expect(Array.isArray(texts) && texts.length >= fewest && texts.length <= most, where, `${fewest} to ${most} numbers as text`);
-  const points = texts.map((/** @type {any} */ text, /** @type {number} */ place) => number(text, `${where}[${place}]`));
-  expect(points[0].n === 0n && points.every((point, place) => !place || points[place - 1].below(point)), where, "numbers that start at 0 and increase");
+  expect(
+    Array.isArray(texts) && texts.length >= fewest && texts.length <= most,
+    where,
+    `${fewest} to ${most} numbers as text`,
+  );
+  const points = texts.map(
+    (/** @type {any} */ text, /** @type {number} */ place) => number(text, `${where}[${place}]`),
+  );
+  expect(
+    points[0].n === 0n && points.every((point, place) => !place || points[place - 1].below(point)),
+    where,
+    "numbers that start at 0 and increase",
+  );
   return points;
 }
 
-/** @param {any} texts @param {string} where @param {number} fewest @param {RegExp} pattern @returns {string[]} */
+/**
+ * @param {any} texts @param {string} where @param {number} fewest @param {RegExp} pattern @returns {string[]}
+ */
 function names(texts, where, fewest, pattern) {
-  expect(Array.isArray(texts) && texts.length >= fewest && texts.length <= 254, where, `a list of ${fewest} to 254 texts`);
-  expect(texts.every((/** @type {any} */ text) => typeof text === "string" && pattern.test(text)), where, `texts like ${pattern.source}`);
+  expect(
+    Array.isArray(texts) && texts.length >= fewest && texts.length <= 254,
+    where,
+    `a list of ${fewest} to 254 texts`,
+  );
+  expect(
+    texts.every((/** @type {any} */ text) => typeof text === "string" && pattern.test(text)),
+    where,
+    `texts like ${pattern.source}`,
+  );
   expect(new Set(texts).size === texts.length, where, "different texts");
   return texts;
 }
@@ -75,7 +103,11 @@ export class Metric {
     /** @type {string} */
     this.name = table.name;
     where = `metrics.${this.name}`;
-    expect(["mean", "flag", "histogram", "choice"].includes(table.kind), `${where}.kind`, "mean, histogram, choice or flag");
+    expect(
+      ["mean", "flag", "histogram", "choice"].includes(table.kind),
+      `${where}.kind`,
+      "mean, histogram, choice or flag",
+    );
     /** @type {"mean" | "flag" | "histogram" | "choice"} */
     this.kind = table.kind;
     this.unit = String(table.unit ?? "");
@@ -91,12 +123,22 @@ export class Metric {
     this.mechanism = mechanism(this, table, where, `${plan}/${table.name}`);
     const { points } = this.mechanism;
     this.maxValue = points[points.length - 1];
-    expect(typeof table.digest === "string" && /^[0-9a-f]{64}$/.test(table.digest), `${where}.digest`, "64 hexadecimal digits");
+    expect(
+      typeof table.digest === "string" && /^[0-9a-f]{64}$/.test(table.digest),
+      `${where}.digest`,
+      "64 hexadecimal digits",
+    );
     this.digest = fromHex(table.digest);
     /** @type {Group | null} */
     this.group = null;
     if (this.kind === "flag") expect(String(points) === "0,1", `${where}.points`, "0 and 1");
-    if (this.labels.length) expect(String(points) === String(Object.keys([...this.labels, ""])), `${where}.edges`, "0, 1, 2, … for the labels");
+    if (this.labels.length) {
+      expect(
+        String(points) === String(Object.keys([...this.labels, ""])),
+        `${where}.edges`,
+        "0, 1, 2, … for the labels",
+      );
+    }
     const cells = "cells" in this.mechanism ? this.mechanism.cells.map(String) : undefined;
     expect(String(table.thresholds) === String(cells), `${where}.thresholds`, cells ? `${cells}` : "none");
   }
@@ -109,7 +151,9 @@ export class Metric {
     else if (this.absent) parameters = [parameters, "absent"];
     const { group } = this;
     if (!group) return parameters;
-    const members = metrics.filter((metric) => metric.group === group).map((metric) => [metric.name, `${metric.maxValue}`]);
+    const members = metrics.filter((metric) => metric.group === group).map(
+      (metric) => [metric.name, `${metric.maxValue}`],
+    );
     return [parameters, `${group.maxTotal}`, members.sort(([one], [other]) => (one < other ? -1 : 1))];
   }
 }
@@ -118,7 +162,11 @@ export class Metric {
 function mechanism(metric, table, where, label) {
   const low = integer(table.low, `${where}.low`, 1n, WHOLE / 2n - 1n);
   if (metric.kind === "mean" || metric.kind === "flag") {
-    expect(table.mechanism === "one-bit-mean" && table.bits === 1 && !metric.absent, where, "one bit by one-bit-mean");
+    expect(
+      table.mechanism === "one-bit-mean" && table.bits === 1 && !metric.absent,
+      where,
+      "one bit by one-bit-mean",
+    );
     return new OneBitMean(low, increasing(table.points, `${where}.points`, 2, 1025));
   }
   const edges = increasing(table.edges, `${where}.edges`, 3, 257);
@@ -132,7 +180,13 @@ function mechanism(metric, table, where, label) {
   expect(table.variant === "tight" || table.variant === "paper", `${where}.variant`, "tight or paper");
   expect(table.label === label, `${where}.label`, label);
   const order = Array.isArray(table.order) ? table.order : [];
-  expect(order.length === buckets && new Set(order).size === buckets && order.every((one) => isWhole(one, 0, buckets - 1)), `${where}.order`, "every bucket once");
+  expect(
+    order.length === buckets && new Set(order).size === buckets && order.every(
+      (one) => isWhole(one, 0, buckets - 1),
+    ),
+    `${where}.order`,
+    "every bucket once",
+  );
   return new DBitFlip(low, edges, metric.absent, table.bits, table.variant, label, order);
 }
 
@@ -144,14 +198,31 @@ export class Plan {
    * @param {any} table
    */
   constructor(table) {
-    expect(isObject(table) && table.format === "reticent-plan-1", "format", 'what `reticent plan export` writes ("reticent-plan-1")');
+    expect(
+      isObject(table) && table.format === "reticent-plan-1",
+      "format",
+      'what `reticent plan export` writes ("reticent-plan-1")',
+    );
     expect(NAME.test(table.name), "name", "a name of lower-case letters, digits, - and _");
     expect(isWhole(table.version, 1, 2 ** 31 - 1), "version", "a whole number from 1");
     expect(isWhole(table.round_seconds, 1, 10 ** 12), "round_seconds", "a whole number from 1");
     expect(isWhole(table.grace_seconds, 1, 10 ** 12), "grace_seconds", "a whole number from 1");
-    expect(table.expires === null || (/^\d{4}-\d\d-\d\d$/.test(table.expires) && !Number.isNaN(Date.parse(table.expires))), "expires", "a date or null");
-    expect(Array.isArray(table.metrics) && isWhole(table.metrics.length, 1, 1000), "metrics", "1 to 1,000 metrics");
-    expect(typeof table.fingerprint === "string" && /^[0-9a-f]{64}$/.test(table.fingerprint), "fingerprint", "64 hexadecimal digits");
+    expect(
+      table.expires === null ||
+        (/^\d{4}-\d\d-\d\d$/.test(table.expires) && !Number.isNaN(Date.parse(table.expires))),
+      "expires",
+      "a date or null",
+    );
+    expect(
+      Array.isArray(table.metrics) && isWhole(table.metrics.length, 1, 1000),
+      "metrics",
+      "1 to 1,000 metrics",
+    );
+    expect(
+      typeof table.fingerprint === "string" && /^[0-9a-f]{64}$/.test(table.fingerprint),
+      "fingerprint",
+      "64 hexadecimal digits",
+    );
     this.table = table;
     /** @type {string} */
     this.name = table.name;
@@ -166,19 +237,33 @@ export class Plan {
     this.expires = table.expires;
     /** @type {string} */
     this.fingerprint = table.fingerprint;
-    this.metrics = table.metrics.map((/** @type {any} */ one, /** @type {number} */ place) => new Metric(one, `metrics[${place}]`, table.name));
+    this.metrics = table.metrics.map(
+      (/** @type {any} */ one, /** @type {number} */ place) => new Metric(one, `metrics[${place}]`, table.name),
+    );
     /** @type {Map<string, Metric>} */
     this.byName = new Map(this.metrics.map((/** @type {Metric} */ metric) => [metric.name, metric]));
     expect(this.byName.size === this.metrics.length, "metrics", "different names");
     this.groups = this.#groups(table.groups);
     this.segments = this.#segments(table.segments);
     const answers = isObject(table.answers) ? table.answers : {};
-    expect(answers.kind === "remembered" || answers.kind === "sampled", "answers.kind", "remembered or sampled");
+    expect(
+      answers.kind === "remembered" || answers.kind === "sampled",
+      "answers.kind",
+      "remembered or sampled",
+    );
     this.sampled = answers.kind === "sampled";
     if (this.sampled) {
       expect(isWhole(answers.window, 1, 10 ** 9), "answers.window", "a whole number of rounds");
-      expect(isWhole(answers.metrics, 1, this.metrics.length), "answers.metrics", `1 to ${this.metrics.length}`);
-      expect(this.metrics.every((/** @type {Metric} */ metric) => metric.flip === 0n), "answers", "metrics without a flip, since answers are sampled");
+      expect(
+        isWhole(answers.metrics, 1, this.metrics.length),
+        "answers.metrics",
+        `1 to ${this.metrics.length}`,
+      );
+      expect(
+        this.metrics.every((/** @type {Metric} */ metric) => metric.flip === 0n),
+        "answers",
+        "metrics without a flip, since answers are sampled",
+      );
     }
     /** Rounds of a window; 0 where answers are remembered. @type {number} */
     this.window = this.sampled ? answers.window : 0;
@@ -193,11 +278,19 @@ export class Plan {
     return tables.map((table, place) => {
       const where = `groups[${place}]`;
       expect(isObject(table) && NAME.test(table.name), `${where}.name`, "a name");
-      const group = { name: table.name, metrics: names(table.metrics, `${where}.metrics`, 1, NAME), maxTotal: number(table.max_total, `${where}.max_total`) };
+      const group = {
+        name: table.name,
+        metrics: names(table.metrics, `${where}.metrics`, 1, NAME),
+        maxTotal: number(table.max_total, `${where}.max_total`),
+      };
       expect(group.maxTotal.n > 0n, `${where}.max_total`, "a number above 0");
       for (const name of group.metrics) {
         const metric = this.byName.get(name);
-        expect(metric?.kind === "mean" && metric.group === null, `${where}.metrics`, "means that are in no other group");
+        expect(
+          metric?.kind === "mean" && metric.group === null,
+          `${where}.metrics`,
+          "means that are in no other group",
+        );
         metric.group = group;
       }
       return group;
@@ -217,19 +310,33 @@ export class Plan {
 
   /** All that decides what a report means and costs, as the fingerprint has it. */
   get parts() {
-    const metrics = this.metrics.map((/** @type {Metric} */ metric) => [metric.name, toHex(metric.digest), `${metric.flip}`]);
+    const metrics = this.metrics.map(
+      (/** @type {Metric} */ metric) => [metric.name, toHex(metric.digest), `${metric.flip}`],
+    );
     const groups = this.groups.map((group) => [group.name, group.metrics, `${group.maxTotal}`]);
     const segments = this.segments.map((segment) => [segment.name, segment.values]);
     const sampled = this.sampled ? [["sampled", this.window, this.asked]] : [];
     return [this.name, this.version, this.roundSeconds, metrics, groups, segments, ...sampled];
   }
 
-  /** The public tags of a device; what is not in a segment's closed set is "other". @param {Record<string, unknown>} segment */
+  /**
+   * The public tags of a device; what is not in a segment's closed set is "other".
+   *
+   * @param {Record<string, unknown>} segment
+   */
   tags(segment) {
-    return Object.fromEntries(this.segments.map(({ name, values }) => [name, values.find((value) => value === segment[name]) ?? "other"]));
+    return Object.fromEntries(
+      this.segments.map(
+        ({ name, values }) => [name, values.find((value) => value === segment[name]) ?? "other"],
+      ),
+    );
   }
 
-  /** The window of a round; null where answers are remembered, and before the first window. @param {number} round @returns {Window | null} */
+  /**
+   * The window of a round; null where answers are remembered, and before the first window.
+   *
+   * @param {number} round @returns {Window | null}
+   */
   windowOf(round) {
     const origin = Math.ceil(FIRST_MONDAY / this.roundSeconds);
     if (!this.sampled || round < origin) return null;
@@ -256,7 +363,11 @@ export async function readPlan(source) {
   const plan = new Plan(structuredClone(table));
   for (const metric of plan.metrics) {
     const digest = toHex(await sha256(asciiJson(metric.parameters(plan.metrics))));
-    expect(digest === toHex(metric.digest), `metrics.${metric.name}.digest`, `${digest}, the digest of its parameters`);
+    expect(
+      digest === toHex(metric.digest),
+      `metrics.${metric.name}.digest`,
+      `${digest}, the digest of its parameters`,
+    );
     if (metric.mechanism instanceof DBitFlip) {
       const { label, order } = metric.mechanism;
       const keys = await Promise.all(order.map(async (_, bucket) => toHex(await sha256(`${label}/${bucket}`))));

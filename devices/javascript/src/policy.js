@@ -3,9 +3,15 @@
 import { epsilon } from "./losses.js";
 
 /** @typedef {import("./plan.js").Plan} Plan */
-/** @typedef {"maxEpsilon" | "maxRound" | "maxLifetime" | "shortestRound" | "shortestWindow" | "fewestRounds" | "leastFlip"} Limit */
+/**
+ * @typedef {"maxEpsilon" | "maxRound" | "maxLifetime" | "shortestRound" | "shortestWindow" | "fewestRounds"
+ *   | "leastFlip"} Limit
+ */
 
-/** Limits that every plan must keep before a device takes it up (null lifts one), and rules on where it is silent. */
+/**
+ * Limits that every plan must keep before a device takes it up (null lifts one), and rules on where it is
+ * silent.
+ */
 export class Policy {
   /** Largest ε of one metric. @type {number | null} */
   maxEpsilon = 2;
@@ -33,7 +39,9 @@ export class Policy {
     for (const [name, value] of Object.entries(changes)) {
       const usual = Object.hasOwn(this, name) ? typeof this[/** @type {keyof Policy} */ (name)] : "";
       if (usual === "") throw new RangeError(`policy.${name}: there is no limit of that name`);
-      if (usual === "boolean" && typeof value !== "boolean") throw new RangeError(`policy.${name}: expected true or false`);
+      if (usual === "boolean" && typeof value !== "boolean") {
+        throw new RangeError(`policy.${name}: expected true or false`);
+      }
       if (usual === "number" && value !== null && !(typeof value === "number" && value >= 0)) {
         throw new RangeError(`policy.${name}: expected a number from 0, or null for no limit`);
       }
@@ -42,12 +50,22 @@ export class Policy {
     Object.freeze(this);
   }
 
-  /** No limits, and no silence in CI and containers: for audits and tests. The loss for life of such a device has no bound. */
+  /**
+   * No limits, and no silence in CI and containers: for audits and tests. The loss for life of such a device
+   * has no bound.
+   */
   static unlimited() {
     return new Policy({
-      maxEpsilon: null, maxRound: null, maxLifetime: null, shortestRound: null, shortestWindow: null, fewestRounds: null, leastFlip: null,
-      silentInCi: false, silentInContainers: false,
-    }); // prettier-ignore
+      maxEpsilon: null,
+      maxRound: null,
+      maxLifetime: null,
+      shortestRound: null,
+      shortestWindow: null,
+      fewestRounds: null,
+      leastFlip: null,
+      silentInCi: false,
+      silentInContainers: false,
+    });
   }
 
   /**
@@ -62,12 +80,16 @@ export class Policy {
     /** @type {(what: string, value: number | null, limit: Limit) => void} */
     const atMost = (what, value, limit) => {
       const most = this[limit];
-      if (most !== null && value !== null && value > most) problems.push(`${what}; the policy allows ${most} (${limit})`);
+      if (most !== null && value !== null && value > most) {
+        problems.push(`${what}; the policy allows ${most} (${limit})`);
+      }
     };
     /** @type {(what: string, value: number | null, limit: Limit) => void} */
     const atLeast = (what, value, limit) => {
       const fewest = this[limit];
-      if (fewest !== null && value !== null && value < fewest) problems.push(`${what}; the policy wants at least ${fewest} (${limit})`);
+      if (fewest !== null && value !== null && value < fewest) {
+        problems.push(`${what}; the policy wants at least ${fewest} (${limit})`);
+      }
     };
     for (const metric of plan.metrics) {
       const [own, flip] = [epsilon(metric), Number(metric.flip) / 2 ** 64];
@@ -79,11 +101,19 @@ export class Policy {
     atLeast(`answers.window is ${length} s`, length || null, "shortestWindow");
     atMost(`one ${plan.sampled ? "window" : "round"} of the plan loses ${reportLoss}`, reportLoss, "maxRound");
     atMost(`with this plan the state can lose ${lifetime} for life`, lifetime, "maxLifetime");
-    atLeast(`asks for new remembered answers ${roundsSinceChange} rounds after the last change`, roundsSinceChange, "fewestRounds");
+    atLeast(
+      `asks for new remembered answers ${roundsSinceChange} rounds after the last change`,
+      roundsSinceChange,
+      "fewestRounds",
+    );
     return problems;
   }
 
-  /** Which of the rules hold here and now, in words; a device is silent while there is one. @param {Environment} environment */
+  /**
+   * Which of the rules hold here and now, in words; a device is silent while there is one.
+   *
+   * @param {Environment} environment
+   */
   silencedBy(environment) {
     return [
       ...(this.doNotTrack && environment.doNotTrack ? [`${environment.doNotTrack} is set`] : []),
@@ -93,12 +123,16 @@ export class Policy {
   }
 }
 
-/** @typedef {{ doNotTrack: string, ci: string, container: string }} Environment by which sign each is known; empty: it is not so */
+/**
+ * @typedef {{ doNotTrack: string, ci: string, container: string }} Environment the sign of each;
+ * empty: it is not so
+ */
 
 const CI = [
-  "CI", "CONTINUOUS_INTEGRATION", "GITHUB_ACTIONS", "GITLAB_CI", "BUILD_NUMBER", "BUILD_ID", "TF_BUILD", "TEAMCITY_VERSION",
-  "JENKINS_URL", "TRAVIS", "CIRCLECI", "APPVEYOR", "BUILDKITE", "DRONE", "CODEBUILD_BUILD_ID", "BITBUCKET_BUILD_NUMBER",
-]; // prettier-ignore
+  "CI", "CONTINUOUS_INTEGRATION", "GITHUB_ACTIONS", "GITLAB_CI", "BUILD_NUMBER", "BUILD_ID", "TF_BUILD",
+  "TEAMCITY_VERSION", "JENKINS_URL", "TRAVIS", "CIRCLECI", "APPVEYOR", "BUILDKITE", "DRONE",
+  "CODEBUILD_BUILD_ID", "BITBUCKET_BUILD_NUMBER",
+];
 const CONTAINER_FILES = ["/.dockerenv", "/run/.containerenv"];
 
 /** What a browser or a process says of where it runs. @returns {Environment} */
@@ -106,7 +140,9 @@ export function readEnvironment() {
   const scope = /** @type {any} */ (globalThis);
   const { navigator, process } = scope;
   const env = process?.env ?? {};
-  const isSet = (/** @type {string} */ name) => !["", "0", "false"].includes(String(env[name] ?? "").trim().toLowerCase());
+  const isSet = (/** @type {string} */ name) => !["", "0", "false"].includes(
+    String(env[name] ?? "").trim().toLowerCase(),
+  );
   const fs = process?.getBuiltinModule?.("fs");
   const signs = {
     "Do Not Track": navigator?.doNotTrack === "1" || scope.doNotTrack === "1",
@@ -116,6 +152,9 @@ export function readEnvironment() {
   return {
     doNotTrack: Object.entries(signs).find(([, holds]) => holds)?.[0] ?? "",
     ci: CI.find(isSet) ?? "",
-    container: [...["container", "KUBERNETES_SERVICE_HOST"].filter(isSet), ...CONTAINER_FILES.filter((path) => fs?.existsSync(path))][0] ?? "",
+    container: [
+      ...["container", "KUBERNETES_SERVICE_HOST"].filter(isSet),
+      ...CONTAINER_FILES.filter((path) => fs?.existsSync(path)),
+    ][0] ?? "",
   };
 }

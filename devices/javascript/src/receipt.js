@@ -6,6 +6,14 @@ import { compose, lossOfRound } from "./losses.js";
 /** @typedef {import("./plan.js").Metric} Metric */
 /** @typedef {import("./plan.js").Plan} Plan */
 
+/** @typedef {{ name: string, unit: string, description: string }} Question */
+
+const STYLE = [
+  "body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}",
+  "table{border-collapse:collapse;margin:1rem 0}caption{text-align:left;font-weight:bold}",
+  "th,td{text-align:left;padding:.1rem .8rem .1rem 0}",
+].join("");
+
 /** A loss for people: rounded up to four digits, never down. @param {number} loss */
 export function printed(loss) {
   if (loss === Infinity) return "infinite";
@@ -16,7 +24,11 @@ export function printed(loss) {
   return text.includes(".") || Number(text) >= 10 ? text : `${text}.0`;
 }
 
-/** The answer bits of each metric that was asked, by name. @param {string} bits @param {boolean[]} asked @param {[string, number][]} layout */
+/**
+ * The answer bits of each metric that was asked, by name.
+ *
+ * @param {string} bits @param {boolean[]} asked @param {[string, number][]} layout
+ */
 function bitsByMetric(bits, asked, layout) {
   /** @type {Record<string, string>} */
   const byName = {};
@@ -41,25 +53,33 @@ function meaning(metric, bits) {
         : mechanism.bits > 1 || "variant" in mechanism
           ? `each bit is about one bucket (${of}) and likelier 1 if the value was in it`
           : `a 1 is likelier from some buckets than from others (${of}), which the cohort picks`;
-  return `${bits}: ${says}. These bits are at most e^${printed(lossOfRound(metric))} times as likely from one value as from any other.`;
+  const times = `at most e^${printed(lossOfRound(metric))} times as likely from one value as from any other`;
+  return `${bits}: ${says}. These bits are ${times}.`;
 }
 
 /**
  * The bytes of a report and what each bit means.
  *
- * @param {{ body: string, bits: string, asked: boolean[], round: number, version: number }} kept @param {Engine} engine @param {Plan} newest @param {string} when
+ * @param {{ body: string, bits: string, asked: boolean[], round: number, version: number }} kept
+ * @param {Engine} engine @param {Plan} newest @param {string} when
  */
 export function previewOf({ body, bits, asked, round, version }, engine, newest, when) {
   const held = engine.data.plans.find((one) => one.version === version);
   const plan = engine.planFor(round) ?? newest;
   const answers = Object.entries(bitsByMetric(bits, asked, held?.layout ?? [])).map(([name, own]) => {
     const metric = plan.byName.get(name);
-    return { metric: name, description: metric?.description ?? "", bits: own, meaning: metric ? meaning(metric, own) : own };
+    return {
+      metric: name,
+      description: metric?.description ?? "",
+      bits: own,
+      meaning: metric ? meaning(metric, own) : own,
+    };
   });
   const { id, cohort, segment } = JSON.parse(body);
+  const lasts = plan.sampled ? "drawn anew in each window" : "the same in every round";
   const words = [
     `id ${id}: names this report alone; ids of other rounds are unrelated to it`,
-    ...(cohort === undefined ? [] : [`cohort ${cohort}: a public byte of this device${plan.sampled ? ", drawn anew in each window" : ", the same in every round"}`]),
+    ...(cohort === undefined ? [] : [`cohort ${cohort}: a public byte of this device, ${lasts}`]),
     ...answers.map(({ metric, meaning: says }) => `${metric} = ${says}`),
     ...Object.entries(segment ?? {}).map(([name, tag]) => `${name} = ${tag}: a public tag`),
   ];
@@ -77,14 +97,28 @@ export class Receipt {
     this.plan = data?.plan ?? "";
     this.owner = engine?.setting.plan.owner ?? "";
     this.problem = engine ? "" : "The state could not be read.";
-    this.metrics = (engine?.setting.plan.metrics ?? []).map((/** @type {Metric} */ { name, description, unit }) => ({ name, description, unit }));
+    this.metrics = (engine?.setting.plan.metrics ?? []).map(
+      (/** @type {Metric} */ { name, description, unit }) => ({ name, description, unit }),
+    );
     this.reports = (data?.reports ?? []).map(({ round, version, epoch, body, bits, asked, state, code }) => {
       const layout = data?.plans.find((one) => one.version === version)?.layout ?? [];
-      return { round, from: date(round), to: date(round + 1), version, epoch, state, code, body, bits: bitsByMetric(bits, asked, layout) };
+      return {
+        round,
+        from: date(round),
+        to: date(round + 1),
+        version,
+        epoch,
+        state,
+        code,
+        body,
+        bits: bitsByMetric(bits, asked, layout),
+      };
     });
     /** Reports that are not listed any more, by what became of them. */
     this.earlier = { ...data?.earlier };
-    this.losses = (data?.ledger ?? []).map(({ metric, epoch, classes, loss, lifetime }) => ({ metric, epoch, answersUsed: classes.length, loss, lifetime }));
+    this.losses = (data?.ledger ?? []).map(
+      ({ metric, epoch, classes, loss, lifetime }) => ({ metric, epoch, answersUsed: classes.length, loss, lifetime }),
+    );
     this.windows = structuredClone(data?.windows ?? []);
     this.epochs = structuredClone(data?.epochs ?? []);
     const answered = this.windows.filter(({ round }) => round !== null);
@@ -94,53 +128,101 @@ export class Receipt {
     this.sampled = compose(answered.map(({ loss }) => loss));
     this.totalLoss = compose([this.remembered, this.sampled]);
     /** Bound on everything that what was asked so far can ever tell; windows count once they are held. */
-    this.totalLifetime = compose([...this.losses.map(({ lifetime }) => lifetime), ...this.windows.map(({ loss }) => loss)]);
-    const ofWindows = `This state answered ${answered.length} of the ${this.windows.length} windows it held. ${claim(this.sampled, "All their reports together", "from one history of your values as from any other")}`;
-    const ofAnswers = claim(this.remembered, "All answers so far", "from this device as from any other whose rounded values repeat in the same pattern");
+    this.totalLifetime = compose([
+      ...this.losses.map(({ lifetime }) => lifetime),
+      ...this.windows.map(({ loss }) => loss),
+    ]);
+    const ofWindows = [
+      `This state answered ${answered.length} of the ${this.windows.length} windows it held.`,
+      claim(this.sampled, "All their reports together", "from one history of your values as from any other"),
+    ].join(" ");
+    const ofAnswers = claim(
+      this.remembered,
+      "All answers so far",
+      "from this device as from any other whose rounded values repeat in the same pattern",
+    );
     /** What the losses mean: whom they compare, over what. */
-    this.meaning = [...(this.windows.length ? [ofWindows] : []), ...(this.losses.length || !this.windows.length ? [ofAnswers] : [])].join(" ");
+    this.meaning = [
+      ...(this.windows.length ? [ofWindows] : []),
+      ...(this.losses.length || !this.windows.length ? [ofAnswers] : []),
+    ].join(" ");
   }
 
   /** @returns {[string, string[][]][]} tables: a title, and rows of which the first is the head */
   #tables() {
     const names = [...new Set(this.reports.flatMap(({ bits }) => Object.keys(bits)))];
-    const more = Object.entries(this.earlier).map(([state, count]) => `${count} earlier ${state}`);
+    const reports = this.reports.map(({ from, to, version, state, code, bits }) => [
+      from,
+      to,
+      `v${version}`,
+      code ? `${state} (${code})` : state,
+      ...names.map((name) => bits[name] ?? ""),
+    ]);
+    const losses = this.losses.map(({ metric, loss, lifetime, answersUsed }) => [
+      metric || "a lost state",
+      printed(loss),
+      printed(lifetime),
+      metric ? `${answersUsed}` : "all",
+    ]);
+    const more = Object.entries(this.earlier).map(([state, count]) => `, and ${count} earlier ${state}`).join("");
+    const together = ["together, with windows", printed(this.totalLoss), printed(this.totalLifetime), ""];
     return [
-      [`Reports of plan ${this.plan}${more.length ? ` (and ${more.join(", ")})` : ""}`, [["from", "to", "version", "state", ...names],
-        ...this.reports.map((one) => [one.from, one.to, `v${one.version}`, one.code ? `${one.state} (${one.code})` : one.state, ...names.map((name) => one.bits[name] ?? "")])]],
-      ["What they may have told", [["question", "loss so far", "at most", "remembered answers used"],
-        ...this.losses.map((one) => [one.metric || "a lost state", printed(one.loss), printed(one.lifetime), one.metric ? `${one.answersUsed}` : "all"]),
-        ["together, with windows", printed(this.totalLoss), printed(this.totalLifetime), ""]]],
-      ["What is asked", [["question", "unit", "description"], ...this.metrics.map((/** @type {{ name: string, unit: string, description: string }} */ one) => [one.name, one.unit, one.description])]],
-    ]; // prettier-ignore
+      [`Reports of plan ${this.plan}${more}`, [["from", "to", "version", "state", ...names], ...reports]],
+      [
+        "What they may have told",
+        [["question", "loss so far", "at most", "remembered answers used"], ...losses, together],
+      ],
+      [
+        "What is asked",
+        [
+          ["question", "unit", "description"],
+          ...this.metrics.map((/** @type {Question} */ { name, unit, description }) => [name, unit, description]),
+        ],
+      ],
+    ];
   }
 
   #notes() {
     return [
       ...(this.problem ? [this.problem] : []),
       this.meaning,
-      ...this.epochs.map(({ epoch, beganIn, reason }) => `Epoch ${epoch} began in round ${beganIn}: ${reason}.`),
+      ...this.epochs.map(
+        ({ epoch, beganIn, reason }) => `Epoch ${epoch} began in round ${beganIn}: ${reason}.`,
+      ),
       ...(this.owner ? [`Questions: ${this.owner}`] : []),
     ];
   }
 
   toString() {
-    const tables = this.#tables().map(([title, rows]) => [title, ...rows.map((row) => `  ${row.join("  ")}`)].join("\n"));
+    const tables = this.#tables().map(
+      ([title, rows]) => [title, ...rows.map((row) => `  ${row.join("  ")}`)].join("\n"),
+    );
     return [...tables, ...this.#notes()].join("\n");
   }
 
   /** A page by itself, without scripts, that an application can open for its user. */
   html() {
     const safe = (/** @type {string} */ text) => text.replace(/[&<>"']/g, (one) => `&#${one.charCodeAt(0)};`);
-    const table = (/** @type {[string, string[][]]} */ [title, [head, ...rows]]) =>
-      `<table><caption>${safe(title)}</caption><thead><tr>${head.map((one) => `<th scope="col">${safe(one)}</th>`).join("")}</tr></thead><tbody>${rows
-        .map((row) => `<tr>${row.map((one) => `<td>${safe(one)}</td>`).join("")}</tr>`)
-        .join("")}</tbody></table>`;
-    const style = "body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}table{border-collapse:collapse;margin:1rem 0}caption{text-align:left;font-weight:bold}th,td{text-align:left;padding:.1rem .8rem .1rem 0}";
-    return `<!doctype html><html lang="en"><meta charset="utf-8"><title>What this device has told</title><style>${style}</style><h1>What this device has told</h1>${this.#tables().map(table).join("")}${this.#notes().map((note) => `<p>${safe(note)}</p>`).join("")}</html>`;
+    const row = (/** @type {string} */ tag, /** @type {string[]} */ cells) =>
+      `<tr>${cells.map((cell) => `<${tag}>${safe(cell)}</${tag}>`).join("")}</tr>`;
+    const tables = this.#tables().map(([title, [head, ...rows]]) => {
+      const body = rows.map((cells) => row("td", cells)).join("");
+      return `<table><caption>${safe(title)}</caption><thead>${row("th", head)}</thead><tbody>${body}</tbody></table>`;
+    });
+    const notes = this.#notes().map((note) => `<p>${safe(note)}</p>`);
+    const title = "What this device has told";
+    return [
+      `<!doctype html><html lang="en"><meta charset="utf-8"><title>${title}</title><style>${STYLE}</style>`,
+      `<h1>${title}</h1>`,
+      ...tables,
+      ...notes,
+      "</html>",
+    ].join("\n");
   }
 }
 
 /** @param {number} loss @param {string} what @param {string} whom */
 const claim = (loss, what, whom) =>
-  loss === Infinity ? `${what} have no bound: a state was lost.` : `${what} are at most e^${printed(loss)} times as likely ${whom}.`;
+  loss === Infinity
+    ? `${what} have no bound: a state was lost.`
+    : `${what} are at most e^${printed(loss)} times as likely ${whom}.`;

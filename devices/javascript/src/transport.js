@@ -1,10 +1,19 @@
 // How a report travels: every outcome of a network is one of three.
 
-/** @typedef {{ kind: "accepted" | "rejected" | "retry", reason: string, after?: number }} Outcome `reason` without private data; `after`: seconds that the collector asked to wait */
-/** @typedef {{ send(body: string, seconds: number): Promise<Outcome> }} Transport takes one report as JSON to the collector; may reject with anything */
+/**
+ * @typedef {{ kind: "accepted" | "rejected" | "retry", reason: string, after?: number }} Outcome `reason` without
+ * private data; `after`: seconds that the collector asked to wait
+ */
+/**
+ * @typedef {{ send(body: string, seconds: number): Promise<Outcome> }} Transport takes one report as JSON to
+ * the collector; may reject with anything
+ */
 
 const LARGEST_ANSWER = 4096;
-/** Statuses of the 4xx kind that may pass: a key not known yet, a timeout, a clock that is early, too many requests. */
+/**
+ * Statuses of the 4xx kind that may pass: a key not known yet, a timeout, a clock that is early, too many
+ * requests.
+ */
 const TEMPORARY = [401, 403, 408, 425, 429];
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
@@ -18,23 +27,38 @@ const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
  */
 export function httpTransport(endpoint, key = null) {
   const address = URL.canParse(endpoint) ? new URL(endpoint) : null;
-  if (!address || !["https:", "http:"].includes(address.protocol) || address.username || address.search || address.hash) {
-    throw new RangeError("endpoint: expected an address such as https://telemetry.example.org, without user, query or #");
+  const isWeb = address?.protocol === "https:" || address?.protocol === "http:";
+  if (!isWeb || address.username || address.search || address.hash) {
+    throw new RangeError(
+      "endpoint: expected an address such as https://telemetry.example.org, without user, query or #",
+    );
   }
   if (address.protocol === "http:" && !LOOPBACK.test(address.hostname)) {
     throw new RangeError("endpoint: expected https://; plain http:// is for a collector on this machine only");
   }
-  if (key !== null && !/^[!-~]{1,512}$/.test(key)) throw new RangeError("key: expected printable ASCII without spaces or line breaks");
+  if (key !== null && !/^[!-~]{1,512}$/.test(key)) {
+    throw new RangeError("key: expected printable ASCII without spaces or line breaks");
+  }
   const url = `${address.href.replace(/\/$/, "")}/v1/reports`;
-  const headers = { "Content-Type": "application/json", ...(key === null ? {} : { Authorization: `Bearer ${key}` }) };
+  const headers = {
+    "Content-Type": "application/json",
+    ...(key === null ? {} : { Authorization: `Bearer ${key}` }),
+  };
   return {
     async send(body, seconds) {
       // One limit for the whole attempt, the answer included: a collector that drips bytes gains nothing.
       const signal = AbortSignal.timeout(1000 * seconds);
       try {
         const response = await fetch(url, {
-          method: "POST", body, headers, signal, redirect: "manual", credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store",
-        }); // prettier-ignore
+          method: "POST",
+          body,
+          headers,
+          signal,
+          redirect: "manual",
+          credentials: "omit",
+          referrerPolicy: "no-referrer",
+          cache: "no-store",
+        });
         const text = response.status === 202 ? "" : await beginning(response);
         await response.body?.cancel().catch(() => {});
         return outcomeOf(response.status, response.headers.get("Retry-After"), text);
@@ -51,7 +75,9 @@ async function beginning(response) {
   if (!reader) return "";
   let text = "";
   const decoder = new TextDecoder();
-  for (let part = await reader.read(); !part.done && text.length < LARGEST_ANSWER; part = await reader.read()) text += decoder.decode(part.value, { stream: true });
+  for (let part = await reader.read(); !part.done && text.length < LARGEST_ANSWER; part = await reader.read()) {
+    text += decoder.decode(part.value, { stream: true });
+  }
   await reader.cancel().catch(() => {});
   reader.releaseLock();
   return text.slice(0, LARGEST_ANSWER);
@@ -66,8 +92,12 @@ export function outcomeOf(status, retryAfter, text) {
   if (status === 202) return { kind: "accepted", reason: "accepted" };
   const reason = codeOf(text) || `http-${status}`;
   if (status >= 400 && status < 500 && !TEMPORARY.includes(status)) return { kind: "rejected", reason };
-  const seconds = /^\d{1,9}$/.test(retryAfter?.trim() ?? "") ? Number(retryAfter) : (Date.parse(retryAfter ?? "") - Date.now()) / 1000;
-  return Number.isNaN(seconds) ? { kind: "retry", reason } : { kind: "retry", reason, after: Math.max(0, seconds) };
+  const seconds = /^\d{1,9}$/.test(retryAfter?.trim() ?? "")
+    ? Number(retryAfter)
+    : (Date.parse(retryAfter ?? "") - Date.now()) / 1000;
+  return Number.isNaN(seconds)
+    ? { kind: "retry", reason }
+    : { kind: "retry", reason, after: Math.max(0, seconds) };
 }
 
 /** The code of a problem document (RFC 9457), if it has a plausible one. @param {string} text */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,20 @@ def command() -> click.Group:
     return reticent
 
 
+def bare(arguments: Sequence[str]) -> int:
+    """The command on a bare install, without click: `reticent device …`; returns the exit code."""
+    from reticent.cli import device
+
+    if arguments[:1] == ["device"]:
+        return device.main(arguments[1:])
+    named = f"reticent {arguments[0]}" if arguments else "reticent"
+    sys.stderr.write(
+        f"{named} needs pip install 'reticent[cli]'. Without it there is reticent device: "
+        f"{', '.join(device.VERBS)}.\n"
+    )
+    return 1
+
+
 def main() -> None:
     """Run the `reticent` command."""
     try:
@@ -23,7 +38,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich"):
             raise
-        sys.exit("The command line is an optional part: pip install 'reticent[cli]'")
+        sys.exit(bare(sys.argv[1:]))
     except KeyboardInterrupt:
         sys.exit(130)
     reticent(complete_var="_RETICENT_COMPLETE")  # the name also where it runs as `python -m reticent`

@@ -1,49 +1,81 @@
-"""`reticent device …`: what a device has told, and stopping it."""
+"""
+`reticent device …`: what a device would send and has sent, and the person's choices about it.
+
+These verbs need the standard library alone, so they are declared once, below, and read by `argparse` on a bare
+install and by click beside the other verbs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import argparse
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
+from reticent.device import Device, HttpTransport, Policy, Preview, Receipt, Retry, Status
+from reticent.errors import ReticentError, StateError
 
-from reticent.cli.output import as_json, print_json
-from reticent.device import Device, Receipt, Status
-from reticent.errors import StateError
+if TYPE_CHECKING:
+    import click
 
-state_file = click.argument(
-    "state", metavar="STATE", type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
-
-
-@click.group()
-def device() -> None:
-    """Show what a device has told, pause it, or make it forget. STATE is its state file."""
+CONSENTS = ("granted", "denied", "local", "unset")
+FOUND_PROBLEMS = 3
 
 
-@device.command()
-@state_file
-@as_json
-def receipt(state: Path, as_json: bool) -> None:
+class Option(NamedTuple):
+    """An option of a verb; without a metavar it is a flag."""
+
+    name: str
+    help: str
+    metavar: str = ""
+    variable: str = ""
+    """Of the environment, which can hold it as well."""
+
+
+class Verb(NamedTuple):
+    """A verb on a state file: what it does, and what it can be given."""
+
+    run: Callable[[argparse.Namespace], int]
+    options: tuple[Option, ...] = ()
+    choices: tuple[str, ...] = ()
+    """What may stand after STATE."""
+    needs_file: bool = True
+
+
+def preview(given: argparse.Namespace) -> int:
+    """
+    Show the exact bytes that the device with this STATE file would send next, and what each bit means.
+
+    \b
+    Example:
+      reticent device preview telemetry.db
+    """
+    with _opened(given.state) as device:
+        shown = device.preview()
+    if shown is None:
+        raise StateError(f"{given.state}: there is nothing to be sent in the round or window under way.")
+    return _show(shown, given)
+
+
+def receipt(given: argparse.Namespace) -> int:
     """
     Show every report of the device with this STATE file, bit by bit, and what they may tell together.
 
     \b
     Example:
-      reticent device receipt telemetry.db
+      reticent device receipt telemetry.db --html receipt.html
     """
-    with _opened(state) as opened:
-        receipt = opened.receipt()
-    _show(receipt, as_json)
-    if receipt.problem:
-        raise SystemExit(1)
+    with _opened(given.state) as device:
+        shown = device.receipt()
+    return _show(shown, given) or int(bool(shown.problem))
 
 
-@device.command()
-@state_file
-@as_json
-def status(state: Path, as_json: bool) -> None:
+def status(given: argparse.Namespace) -> int:
     """
     Show whether the device with this STATE file answers, why not, and what waits to be sent.
 
@@ -51,14 +83,27 @@ def status(state: Path, as_json: bool) -> None:
     Example:
       reticent device status telemetry.db --json
     """
-    with _opened(state) as opened:
-        _show(opened.status(), as_json)
+    with _opened(given.state) as device:
+        return _show(device.status(), given)
 
 
-@device.command()
-@state_file
-@as_json
-def pause(state: Path, as_json: bool) -> None:
+def consent(given: argparse.Namespace) -> int:
+    """
+    Show the choice in this STATE file, or make one: granted, denied, local (collect, show, never send) or unset.
+
+    Where there is no plan in the file to agree to, or no file yet, name the program's with --plan.
+
+    \b
+    Example:
+      reticent device consent telemetry.db denied
+    """
+    with _opened(given.state, given.plan) as device:
+        if given.choice is None:
+            return _show(device.status(), given)
+        return _changed(device, device.set_consent(given.choice), given)
+
+
+def pause(given: argparse.Namespace) -> int:
     """
     Let the device with this STATE file record and send nothing from now on; remembered answers stay.
 
@@ -66,13 +111,11 @@ def pause(state: Path, as_json: bool) -> None:
     Example:
       reticent device pause telemetry.db
     """
-    _wish(state, Device.pause, as_json)
+    with _opened(given.state) as device:
+        return _changed(device, device.pause(), given)
 
 
-@device.command()
-@state_file
-@as_json
-def resume(state: Path, as_json: bool) -> None:
+def resume(given: argparse.Namespace) -> int:
     """
     End the pause of the device with this STATE file; the first round answered is the next one.
 
@@ -80,50 +123,269 @@ def resume(state: Path, as_json: bool) -> None:
     Example:
       reticent device resume telemetry.db
     """
-    _wish(state, Device.resume, as_json)
+    with _opened(given.state) as device:
+        return _changed(device, device.resume(), given)
 
 
-@device.command()
-@state_file
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@as_json
-def forget(state: Path, yes: bool, as_json: bool) -> None:
+def forget(given: argparse.Namespace) -> int:
     """
     Wipe the remembered answers of the device with this STATE file, and whatever was not sent.
 
     Answers drawn anew tell more than the old ones repeated: this is for a device that changes hands. What
-    was sent stays sent, and stays on the receipt.
+    was sent stays sent, and stays on the receipt. A choice of granted or local has to be made again.
 
     \b
     Example:
       reticent device forget telemetry.db --yes
     """
-    if not yes:
-        click.confirm(
-            "New answers will be drawn, which tells more in the long run. Forget?", abort=True, err=True
-        )
-    _wish(state, Device.forget, as_json)
+    if not given.yes:
+        sys.stderr.write("New answers will be drawn, which tells more in the long run. Forget? [y/N]: ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            sys.stderr.write("Nothing was changed.\n")
+            return 1
+    with _opened(given.state) as device:
+        return _changed(device, device.forget(), given)
+
+
+def check(given: argparse.Namespace) -> int:
+    """
+    Look at the device with this STATE file, and at its plan and its collector where they are named.
+
+    The collector is sent an empty object, which it refuses: that it does shows that address and key are right.
+    Nothing is recorded or changed. Exit code 3 when there is a problem.
+
+    \b
+    Example:
+      reticent device check telemetry.db --plan plan.toml --endpoint https://telemetry.example.org
+    """
+    findings = [
+        *_check_state(given.state),
+        *(_check_plan(given.plan, given.state) if given.plan else []),
+        *(_check_endpoint(given.endpoint, given.key) if given.endpoint else []),
+    ]
+    if given.as_json:
+        _write_json([{"subject": subject, "level": level, "text": text} for subject, level, text in findings])
+    else:
+        sys.stdout.write("".join(f"{level:8}{subject}: {text}\n" for subject, level, text in findings))
+    return FOUND_PROBLEMS if any(level == "problem" for _, level, _ in findings) else 0
+
+
+_PLAN = Option("--plan", "The plan of the program.", "PLAN")
+_HTML = Option("--html", "Write it as a page to this file, to be opened in a browser.", "FILE")
+_JSON = Option("--json", "Answer in JSON, for scripts.")
+
+VERBS = {
+    "check": Verb(
+        check,
+        (
+            _PLAN,
+            Option("--endpoint", "The collector, as the device reaches it.", "URL"),
+            Option("--key", "The ingest key of the device.", "KEY", "RETICENT_KEY"),
+        ),
+    ),
+    "consent": Verb(consent, (_PLAN,), CONSENTS, needs_file=False),
+    "forget": Verb(forget, (Option("--yes", "Do not ask."),)),
+    "pause": Verb(pause),
+    "preview": Verb(preview, (_HTML,)),
+    "receipt": Verb(receipt, (_HTML,)),
+    "resume": Verb(resume),
+    "status": Verb(status),
+}
+
+ABOUT = "Show what a device sends, and choose whether it may. STATE is its state file."
+
+
+def run(verb: Verb, given: argparse.Namespace) -> int:
+    """Run a verb; returns its exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        with suppress(AttributeError):
+            getattr(sys, name).reconfigure(errors="replace")  # a terminal may not have every letter
+    if not given.state.is_file() and (verb.needs_file or given.state.exists() or given.plan is None):
+        sys.stderr.write(f"Error: {given.state}: there is no such file.\n")
+        return 2
+    code = verb.run(given)
+    sys.stdout.flush()  # here, where a reader that has gone is no surprise
+    return code
+
+
+# The two command lines
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`reticent device` with the standard library alone; returns the exit code."""
+    parser = argparse.ArgumentParser("reticent device", description=ABOUT)
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    for name, verb in VERBS.items():
+        words = (verb.run.__doc__ or "").replace("\b\n", "")
+        summary = words.strip().splitlines()[0]
+        formatter = argparse.RawDescriptionHelpFormatter
+        of_verb = verbs.add_parser(name, help=summary, description=words, formatter_class=formatter)
+        of_verb.add_argument("state", metavar="STATE", type=Path)
+        if verb.choices:
+            of_verb.add_argument("choice", nargs="?", choices=verb.choices)
+        for option in (*verb.options, _JSON):
+            target = "as_json" if option is _JSON else option.name[2:]
+            if option.metavar:
+                default = os.environ.get(option.variable) if option.variable else None
+                of_verb.add_argument(option.name, help=option.help, metavar=option.metavar, default=default)
+            else:
+                of_verb.add_argument(option.name, help=option.help, action="store_true", dest=target)
+        of_verb.set_defaults(verb=verb, plan=None)
+    given = parser.parse_args(arguments)
+    try:
+        return run(given.verb, given)
+    except ReticentError as error:
+        sys.stderr.write(f"Error: {error}\n")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        sys.stderr.write(f"Error: {error.filename}: {error.strerror}.\n")
+    return 1
+
+
+def group() -> click.Group:
+    """`reticent device` as click has it."""
+    import click
+
+    def command(name: str, verb: Verb) -> click.Command:
+        parameters: list[click.Parameter] = [
+            click.Argument(["state"], metavar="STATE", type=click.Path(path_type=Path))
+        ]
+        if verb.choices:
+            kind = click.Choice(verb.choices)
+            parameters.append(click.Argument(["choice"], required=False, type=kind, metavar="[CHOICE]"))
+        for option in (*verb.options, _JSON):
+            names = [option.name, "as_json" if option is _JSON else option.name[2:]]
+            if option.metavar:
+                parameters.append(
+                    click.Option(
+                        names, help=option.help, metavar=option.metavar, envvar=option.variable or None
+                    )
+                )
+            else:
+                parameters.append(click.Option(names, help=option.help, is_flag=True))
+
+        def callback(**given: Any) -> None:
+            code = run(verb, argparse.Namespace(**{"plan": None, **given}))
+            if code:
+                raise SystemExit(code)
+
+        return click.Command(name, callback=callback, params=parameters, help=verb.run.__doc__)
+
+    return click.Group("device", {name: command(name, verb) for name, verb in VERBS.items()}, help=ABOUT)
+
+
+# What verbs share
 
 
 @contextmanager
-def _opened(state: Path) -> Iterator[Device]:
-    opened = Device.open(state)
+def _opened(state: Path, plan: str | None = None) -> Iterator[Device]:
+    # Where the program runs may not be where this does: its rules are not for here.
+    elsewhere = Policy(silent_in_ci=False, silent_in_containers=False)
+    device = Device.open(state) if plan is None else Device(plan, state, policy=elsewhere)
     try:
-        yield opened
+        yield device
     finally:
-        opened.close()
+        device.close()
 
 
-def _wish(state: Path, wish: Callable[[Device], bool], as_json: bool) -> None:
-    with _opened(state) as opened:
-        done = wish(opened)
-        _show(opened.status(), as_json)
+def _changed(device: Device, done: bool, given: argparse.Namespace) -> int:
+    code = _show(device.status(), given)
     if not done:
-        raise StateError(f"{state}: could not be changed.\n  Hint: another program may hold it; try again")
+        raise StateError(
+            f"{given.state}: could not be changed.\n"
+            "  Hint: another program may hold it, or the file holds no plan to agree to (see --plan)"
+        )
+    return code
 
 
-def _show(answer: Status | Receipt, as_json: bool) -> None:
-    if as_json:
-        print_json(answer.to_dict())
+def _show(shown: Status | Receipt | Preview, given: argparse.Namespace) -> int:
+    page = getattr(given, "html", None)
+    if page and not isinstance(shown, Status):
+        Path(page).write_text(shown.html(), encoding="utf-8")
+    if given.as_json:
+        _write_json(shown.to_dict())
+    elif page:
+        sys.stdout.write(f"Written to {page}.\n")
     else:
-        click.echo(str(answer))
+        sys.stdout.write(f"{shown}\n")
+    return 0
+
+
+def _write_json(answer: object) -> None:
+    """As JSON; what has no bound is null, since JSON has no infinity."""
+    sys.stdout.write(json.dumps(_finite(answer), indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def _finite(answer: object) -> object:
+    if isinstance(answer, float) and not math.isfinite(answer):
+        return None
+    if isinstance(answer, dict):
+        return {key: _finite(value) for key, value in answer.items()}
+    return [_finite(value) for value in answer] if isinstance(answer, list | tuple) else answer
+
+
+# Checks
+
+Finding = tuple[str, str, str]
+"""What it is about, whether it is "ok", a "note" or a "problem", and what to know."""
+
+
+def _check_state(state: Path) -> list[Finding]:
+    try:
+        with _opened(state) as device:
+            shown = device.status()
+    except StateError as error:
+        return [("state", "problem", str(error))]
+    version = "no plan yet" if shown.version is None else f"version {shown.version}"
+    findings: list[Finding] = [("state", "ok", f"plan {shown.plan}, {version}, epoch {shown.epoch}")]
+    findings += [("state", "note", reason) for reason in shown.reasons]
+    findings += [("state", "note", f"{kind} × {count}") for kind, count in shown.notes.items()]
+    if shown.last_outcome and shown.last_outcome != "accepted":
+        findings.append(("sending", "problem", f"the last attempt came to: {shown.last_outcome}"))
+    return findings
+
+
+def _check_plan(path: str, state: Path) -> list[Finding]:
+    import time
+
+    from reticent.plan import Plan, privacy_card
+
+    try:
+        plan = Plan.load(path)
+    except (ReticentError, OSError) as error:
+        return [("plan", "problem", str(error))]
+    card = privacy_card(plan)
+    lifetime = 0.0 if plan.answers.sampled else card.lifetime
+    findings: list[Finding] = [("plan", "ok", f"{plan.name}, version {plan.version}")]
+    for reason in Policy().problems(plan, card.round, lifetime):
+        findings.append(("plan", "note", f"a device with the default policy refuses it: {reason}"))
+    if plan.has_expired(time.time()):
+        findings.append(("plan", "problem", f"it expired on {plan.expires}: devices do not answer it"))
+    try:
+        with _opened(state) as device:
+            shown = device.status()
+    except StateError:
+        return findings
+    if shown.plan != plan.name:
+        findings.append(("plan", "problem", f"the state file is that of plan {shown.plan}"))
+    elif shown.version is not None and shown.version > plan.version:
+        findings.append(
+            ("plan", "problem", f"the device holds version {shown.version} and refuses an older one")
+        )
+    return findings
+
+
+def _check_endpoint(endpoint: str, key: str | None) -> list[Finding]:
+    try:
+        outcome = HttpTransport(endpoint, key).send(b"{}", 10.0)
+    except ReticentError as error:
+        return [("endpoint", "problem", str(error))]
+    if isinstance(outcome, Retry):
+        return [
+            ("endpoint", "problem", f"reports would not arrive: {outcome.fault or 'it asks to come later'}")
+        ]
+    return [("endpoint", "ok", f"a collector answers{' and takes the key' if key else ''}")]

@@ -15,7 +15,7 @@ from reticent.cli.audit import audit
 from reticent.cli.count import count
 from reticent.cli.demo import demo
 from reticent.cli.design import design
-from reticent.cli.device import device
+from reticent.cli.device import group as device_group
 from reticent.cli.doctor import doctor, extra_of
 from reticent.cli.output import as_json, print_json
 from reticent.cli.plan import plan
@@ -111,7 +111,7 @@ for command in (
     count,
     demo,
     design,
-    device,
+    device_group(),
     doctor,
     estimate,
     export,

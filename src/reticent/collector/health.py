@@ -297,7 +297,10 @@ class _Exposition(Exposition):
                 numbers = (
                     {"": result.estimate}
                     if isinstance(result.estimate, Estimate)
-                    else {str(place): bucket for place, bucket in enumerate(result.estimate.buckets)}
+                    else {
+                        bucket.label or str(place): bucket
+                        for place, bucket in enumerate(result.estimate.buckets)
+                    }
                 )
                 for place, number in numbers.items():
                     for name, family in families.items():

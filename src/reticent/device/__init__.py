@@ -6,10 +6,11 @@ From values to reports, in somebody else's program. Standard library only.
     totals, plans, outbox,         its tables: values, plans and pauses, reports, what was told, faults
     ledger, faults
     backlog                        what waits in memory to be written
-    policy, receipt                what the host allows; what the person can see
+    consent, policy                what the person and the host allow
+    preview, receipt, words, page  what the person can see
     rounds                         which rounds are answered
     sending, transport, exchange   the way to the collector
-    threads, process               when it works, and what a fork and the end of the program mean
+    process                        its threads; what a fork and the end of the program mean
     engine, device                 all of it together, and the quiet shell around it
 
 Importing this loads nothing until a name is used: a guest does not slow down its host's start.
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from reticent.device.device import Device
     from reticent.device.ledger import Entry, Epoch
     from reticent.device.policy import Policy
+    from reticent.device.preview import Preview, PreviewedAnswer
     from reticent.device.prf import Draws, SecretDraws
     from reticent.device.receipt import Receipt, Status, Told
     from reticent.device.statefile import StateFile
@@ -44,6 +46,8 @@ __all__ = [
     "HttpTransport",
     "Outcome",
     "Policy",
+    "Preview",
+    "PreviewedAnswer",
     "Receipt",
     "Rejected",
     "Retry",
@@ -66,6 +70,7 @@ __getattr__ = imported_when_used(
         "device": "Device",
         "ledger": "Entry Epoch",
         "policy": "Policy",
+        "preview": "Preview PreviewedAnswer",
         "prf": "Draws SecretDraws",
         "receipt": "Receipt Status Told",
         "statefile": "StateFile",

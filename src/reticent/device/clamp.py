@@ -47,7 +47,7 @@ def clamped(value: object, max_value: Value) -> tuple[Value, Kind | None]:
             # Only now is a decimal expanded: 1e999999999 is a short decimal and a very long integer.
             exponent = number.as_tuple().exponent if isinstance(number, Decimal) else 0
             is_too_fine = isinstance(exponent, int) and exponent < _FINEST_DECIMAL
-            return whole(Fraction(float(number) if is_too_fine else number)), None
+            return _cut(Fraction(float(number) if is_too_fine else number)), None
     except Exception:  # noqa: S110  (a number type of the host's own may raise anything)
         pass
     return 0, "not-a-number"
@@ -87,10 +87,14 @@ def plus(total: Value, amount: Value, max_value: Value) -> Value:
         return max_value
     if type(result) is int:
         return result
-    result = whole(result)
-    if result.denominator > _LONGEST_DENOMINATOR:
-        result = Fraction(int(result * _LONGEST_DENOMINATOR), _LONGEST_DENOMINATOR)
-    return result
+    return _cut(result)
+
+
+def _cut(number: Value) -> Value:
+    """A number that can be written down: longer ones than any float's are cut at 2⁻¹²⁰⁰."""
+    if number.denominator > _LONGEST_DENOMINATOR:
+        number = Fraction(int(number * _LONGEST_DENOMINATOR), _LONGEST_DENOMINATOR)
+    return whole(number)
 
 
 def taken(metric: Metric, value: object) -> tuple[Value | None, Kind | None]:
@@ -114,12 +118,12 @@ def in_range(plan: Plan, values: Mapping[str, object]) -> dict[str, Value | None
     Where the values of a group sum to more than its limit, each is scaled by max_total / sum, exactly.
     """
     result: dict[str, Value | None] = {}
-    for metric in plan.metrics:
-        value = values.get(metric.name)
-        if type(value) is int and 0 <= value <= metric.max_value:
-            result[metric.name] = value
+    for name, max_value in plan.max_values.items():
+        value = values.get(name)
+        if type(value) is int and 0 <= value <= max_value:
+            result[name] = value
         else:
-            result[metric.name] = taken(metric, value)[0]
+            result[name] = taken(plan.by_name[name], value)[0]
     for group in plan.groups:
         members = {name: result[name] or 0 for name in group.metrics}
         total = sum(members.values())

@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from reticent.device import ledger, outbox
@@ -93,7 +92,7 @@ def bring_into_force(connection: sqlite3.Connection, consent: Consent, current_r
     elif before is not None:
         connection.execute("DELETE FROM totals")
         connection.execute("UPDATE device SET silent_through = max(silent_through, ?)", (current_round,))
-    if not records(consent):
+    if not records(consent) and before is not None:  # a new file has nothing yet
         _wipe(connection)
 
 
@@ -112,14 +111,19 @@ def _wipe(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM notes")
     connection.execute("DELETE FROM attempts")
     connection.execute("DELETE FROM pauses WHERE through_round IS NOT NULL")  # `silent_through` covers them
-    [(has_told,)] = connection.execute("SELECT EXISTS (SELECT 1 FROM reports WHERE told = 1)")
+    [(has_told,)] = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM reports WHERE told = 1) OR EXISTS (SELECT 1 FROM past WHERE told > 0)"
+    )
     if not has_told:
         connection.execute("DELETE FROM ledger WHERE lost = 0")
         connection.execute("DELETE FROM plans")
-        me, secret = device_row(connection), os.urandom(SECRET_BYTES)
+        me, secret, epoch = device_row(connection), os.urandom(SECRET_BYTES), device_row(connection).epoch + 1
         connection.execute(
-            "UPDATE device SET secret = ?, checksum = ?, enrolled_from = NULL, changed_in = NULL",
-            (secret, checksum(secret, me.plan, me.round_seconds, me.epoch, me.held)),
+            "UPDATE device SET secret = ?, epoch = ?, checksum = ?, enrolled_from = NULL, changed_in = NULL",
+            (secret, epoch, checksum(secret, me.plan, me.round_seconds, epoch, me.held)),
+        )
+        connection.execute(
+            "INSERT INTO epochs VALUES (?, ?, 'wiped, with nothing sent')", (epoch, me.silent_through)
         )
     ledger.seal(connection)
 
@@ -178,7 +182,7 @@ def _none_higher(asked: list[float], agreed: list[float]) -> bool:
 
 
 @contextmanager
-def sending(state: Path) -> Iterator[bool]:
+def sending(state: str) -> Iterator[bool]:
     """
     Held by a sender from before its claim until its bytes are through; False: not now, a choice is being made.
 
@@ -191,13 +195,11 @@ def sending(state: Path) -> Iterator[bool]:
     try:
         yield _try_lock(descriptor, shared=True)
     finally:
-        # A child forked meanwhile has the descriptor too: without this its copy would keep the lock.
-        with suppress(OSError):
-            _unlock(descriptor)
+        _unlock(descriptor)
         os.close(descriptor)
 
 
-def wait_for_senders(state: Path, seconds: float) -> bool:
+def wait_for_senders(state: str, seconds: float) -> bool:
     """Wait until nobody is sending who might have begun before now; returns whether that was in time."""
     descriptor = _open_lock(state)
     if descriptor is None:
@@ -208,17 +210,18 @@ def wait_for_senders(state: Path, seconds: float) -> bool:
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.005)
+        _unlock(descriptor)
         return True
     finally:
         os.close(descriptor)
 
 
-def _open_lock(state: Path) -> int | None:
+def _open_lock(state: str) -> int | None:
     """None where files cannot be locked (Windows, some network disks): then only a claim is waited for by nobody."""
     try:
         import fcntl  # noqa: F401
 
-        return os.open(state.with_name(state.name + "-sending"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return os.open(f"{state}-sending", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except (ImportError, OSError):
         return None
 
@@ -236,6 +239,8 @@ def _try_lock(descriptor: int, *, shared: bool) -> bool:
 
 
 def _unlock(descriptor: int) -> None:
+    """A child forked meanwhile has the descriptor too: closed here alone, its copy would keep the lock."""
     import fcntl
 
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    with suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -13,21 +13,24 @@ from typing import TYPE_CHECKING
 from reticent.device import process
 from reticent.device.consent import CONSENTS, records
 from reticent.device.faults import Faults, kind_of
-from reticent.device.threads import LONGEST_SLEEP, Sender, Writer
-from reticent.errors import ParameterError
+from reticent.device.process import LONGEST_SLEEP, Sender, Writer
+from reticent.errors import ParameterError, StateError, UsageError
 
 if TYPE_CHECKING:
     from reticent.device.clamp import Value
     from reticent.device.consent import Consent
     from reticent.device.engine import Engine
     from reticent.device.policy import Policy
+    from reticent.device.preview import Preview
     from reticent.device.receipt import Receipt, Status
     from reticent.device.totals import Mode
     from reticent.device.transport import Transport
     from reticent.plan import Plan
     from reticent.reports import Report
 
-_LONGEST_CLOSE = 2.0
+_LONGEST_FLUSH = 86_400.0
+"""What `flush` waits at most, s; Python's threads cannot wait for ever."""
+LONGEST_CLOSE = 2.0
 """How long `close` and the end of the program wait for a locked file, s."""
 
 
@@ -38,6 +41,11 @@ class Device:
     `state` is a file of the device's own, made if it is not there. Construction raises (`PlanError`,
     `StateError`, `ParameterError`); nothing does after it. Whatever goes wrong later is noted in the file,
     and `status()` shows it. The host is never made to wait for the network.
+
+    `consent` holds until the person has chosen with `set_consent`: unset, granted, denied or local (see
+    `Consent`). A choice of granted or local lapses to unset when a plan asks for more than it was made for, unless
+    `ask_again` is False. With `debug`, slips of the program (an unknown metric, segment or label, an expired or
+    refused plan) raise `UsageError`; without, they are noted.
 
     With an `endpoint` (or a `transport`) and used as a context manager, or after `start()`, a daemon thread
     answers each round when it is over and sends the report at a moment of the next round that the device's
@@ -67,6 +75,7 @@ class Device:
         *,
         consent: Consent = "unset",
         ask_again: bool = True,
+        debug: bool = False,
         endpoint: str | None = None,
         key: str | None = None,
         segment: Mapping[str, object] | None = None,
@@ -74,17 +83,35 @@ class Device:
         clock: Callable[[], float] = time.time,
         transport: Transport | None = None,
     ) -> None:
+        from reticent.device.policy import Policy
         from reticent.plan import Plan
 
         if consent not in CONSENTS:
             raise ParameterError("consent", "unset, granted, denied or local", consent)
-
+        try:
+            tells_time = abs(floor(clock())) < 2**53
+        except Exception:
+            tells_time = False
+        if not tells_time:
+            raise ParameterError("clock", "a function that returns unix seconds", "something else")
+        if not isinstance(plan, Plan | str | os.PathLike):  # a number would be an open file of the host's
+            raise ParameterError("plan", "a Plan, or the path of a plan.toml", type(plan).__name__)
+        if segment is not None and not isinstance(segment, Mapping):
+            raise ParameterError("segment", "a mapping such as {'os': 'linux'}", type(segment).__name__)
+        if policy is not None and not isinstance(policy, Policy):
+            raise ParameterError("policy", "a Policy", type(policy).__name__)
         asked = plan if isinstance(plan, Plan) else Plan.load(plan)
         if transport is None and endpoint is not None:
             from reticent.device.transport import HttpTransport
 
             transport = HttpTransport(endpoint, key)
         self._set_up(asked, state, segment or {}, policy, clock, transport, consent, ask_again)
+        self._debug = debug
+        if debug:
+            from reticent.device.debug import check_start, refuse
+
+            check_start(asked, segment or {}, self._policy, clock())
+            refuse(asked, self._engine.plans.refused if self._engine else ())
 
     @classmethod
     def open(cls, state: str | os.PathLike[str], *, clock: Callable[[], float] = time.time) -> Device:
@@ -115,7 +142,7 @@ class Device:
         from reticent.device.policy import Policy
 
         self._name = plan.name if plan else ""
-        self._plan, self._state, self._default = plan, state, consent
+        self._plan, self._state, self._default = plan, _absolute(state), consent
         self._policy = policy or Policy()
         self._clock = clock
         self._faults = Faults()
@@ -123,6 +150,7 @@ class Device:
         self._transport = transport
         self._started = False
         self._closed = False
+        self._debug = False
         self._is_opened = plan is None
         self._start_over()
         self._settings = segment, self._policy, clock, self._faults, consent, ask_again
@@ -130,7 +158,7 @@ class Device:
         if plan is None or not silenced_by:
             self._find_engine(makes=consent in ("granted", "local"))
         else:
-            _tell_rules(state, clock, silenced_by)
+            _tell_rules(self._state, clock, silenced_by)
 
     def _find_engine(self, *, makes: bool) -> Engine | None:
         """The engine. Without consent there is none, and no file, until a file is there or is to be made."""
@@ -183,6 +211,8 @@ class Device:
     def _record(self, metric: str, amount: object, number: int | None, mode: Mode) -> None:
         """In memory only, and without a lock to wait for: the host may be in a signal handler."""
         engine = self._engine
+        if self._debug:
+            self._check(metric, amount, number)
         try:
             if engine is None or not engine.plans.answers or not records(engine.consent):
                 return
@@ -196,6 +226,18 @@ class Device:
             self._writer.wake()
         except Exception as error:
             self._faults.add(kind_of(error))
+
+    def _check(self, metric: object, amount: object, number: object) -> None:
+        """In debug mode: raise `UsageError` for a call that records nothing, with or without consent."""
+        from reticent.device.debug import check_expiry, check_value
+
+        if self._closed:
+            raise UsageError("the device is closed.")
+        if self._plan is not None:
+            check_value(self._plan, metric, amount)
+            check_expiry(self._plan, self._clock())
+        if number is not None and (type(number) is not int or not 0 <= number <= self.current_round):
+            raise UsageError(f"round {number!r}: expected the number of a round that has begun.")
 
     def save(self, timeout: float = 0.25) -> bool:
         """
@@ -266,8 +308,8 @@ class Device:
         waits for its time.
         """
         accepted: list[int] = []
-        deadline = time.monotonic() + max(0.0, timeout)
         with self._faults:
+            deadline = time.monotonic() + min(max(0.0, timeout), _LONGEST_FLUSH)
             engine, transport = self._work_on_state(), self._transport
             if engine is None or transport is None:
                 return 0
@@ -301,6 +343,8 @@ class Device:
         that is not enough False is returned, with the choice kept. What was not sent is wiped by "denied" and
         "unset"; answers that were given under "local" are never sent.
         """
+        if self._debug and choice not in CONSENTS:
+            raise UsageError(f"consent {choice!r}: expected {', '.join(CONSENTS)}.")
         with self._faults:
             if choice not in CONSENTS or self._closed:
                 return False
@@ -360,6 +404,33 @@ class Device:
                 return self._engine.receipt()
         return Receipt(self._name, problem=self._problem())
 
+    def preview(self) -> Preview | None:
+        """
+        The report that would be sent next: its exact bytes, and what each bit means in words.
+
+        Where nothing is kept, an example of one. None: nothing is to be sent in the window under way any more, or
+        the state file cannot be read.
+        """
+        from dataclasses import replace
+
+        from reticent.device.preview import example, previewed
+
+        with self._faults:
+            self._look()
+            self.save()
+            status = self.status()
+            engine, plan = self._engine, self.plan
+            if plan is None:
+                return None
+            if engine is None or not records(engine.consent) or not engine.plans.answers:
+                return example(plan, self._clock(), dict(self._settings[0]), status.reasons)
+            following = engine.next_report()
+            if following is None:
+                return None
+            shown = previewed(*following, status.reasons)
+            return replace(shown, tags_unknown=self._is_opened and shown.state == "under way")
+        return None
+
     def status(self) -> Status:
         """How the device is doing: what it answers, why not, what waits, what went wrong."""
         from reticent.device.receipt import Status
@@ -411,12 +482,12 @@ class Device:
             self._started = False
             self._sender.stop()
             if self._engine is not None and not self._closed:
-                self._closed, done = True, False
-                done = self.save(_LONGEST_CLOSE)
-                if not done:
-                    self._writer.wake()
+                self._closed = True
+                done = self.save(LONGEST_CLOSE)
                 if done:
                     self._engine.state.close()
+                else:
+                    self._writer.wake()
         return done
 
     def __enter__(self) -> Device:
@@ -446,7 +517,7 @@ class Device:
 
     def before_exit(self) -> None:
         """Called by `process`."""
-        self.save(_LONGEST_CLOSE)
+        self.save(LONGEST_CLOSE)
 
     def _answering_engine(self) -> Engine | None:
         """The engine, if values are taken and rounds answered, as far as can be told without the file."""
@@ -480,7 +551,18 @@ class Device:
         return engine
 
 
-def _tell_rules(state: str | os.PathLike[str], clock: Callable[[], float], rules: tuple[str, ...]) -> None:
+def _absolute(state: str | os.PathLike[str]) -> str:
+    """Where the state file is, also after the program has gone to another folder."""
+    try:
+        path = os.fsdecode(state)
+        return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    except TypeError:
+        raise ParameterError("state", "the path of a file", type(state).__name__) from None
+    except OSError:
+        raise StateError(f"{path}: the current folder is gone; give an absolute path.") from None
+
+
+def _tell_rules(state: str, clock: Callable[[], float], rules: tuple[str, ...]) -> None:
     """
     Make a state file know which rules silence the device: a round that overlaps one is never answered.
 

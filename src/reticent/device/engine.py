@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import floor, inf
-from os import PathLike, urandom
-from pathlib import Path
-from typing import TYPE_CHECKING
+from os import PathLike, fspath, urandom
+from typing import TYPE_CHECKING, Literal
 
-from reticent.device import consent, outbox, plans, totals, windows
+from reticent.device import consent, ledger, outbox, plans, totals
 from reticent.device.backlog import Backlog
 from reticent.device.clamp import Value, taken
 from reticent.device.consent import LONGEST_SEND, records
@@ -26,7 +25,6 @@ from reticent.device.rounds import Rounds
 from reticent.device.schema import device_row
 from reticent.device.statefile import Opened, StateFile
 from reticent.device.totals import Change, Mode, Place, then
-from reticent.errors import StateError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -65,7 +63,10 @@ class Engine:
         self.consent: Consent = "unset"
         """What is in force, as this process last saw it."""
         self._choice: str | None = None
-        self.state = StateFile(Path(path), self._identity if plan else None, self._opened, self._forked)
+        self.state = StateFile(fspath(path), self._identity if plan else None, self._opened, self._forked)
+        known = {tag.name for tag in plan.segments} if plan else set(segment)
+        for name in sorted(map(str, segment.keys() - known)):
+            faults.add("unknown-segment", name=name)
 
     def _identity(self) -> Identity:
         """What a state file is made for, if one has to be."""
@@ -170,7 +171,7 @@ class Engine:
             [(is_stale,)] = connection.execute(expired, (now,))
             [(oldest,)] = connection.execute("SELECT min(round) FROM totals")
             is_left = oldest is not None and oldest <= self._rounds.last_closed(connection, me, now)
-            is_free = plans.sample(connection) and windows.free_from(connection) <= now
+            is_free = plans.sample(connection) and ledger.free_from(connection) <= now
             if not (is_stale or is_left or is_free or self._rounds.due(connection, me, now)):
                 return
         with self._writing(durable=True, patience=2.0) as connection:
@@ -228,7 +229,7 @@ class Engine:
         """
         plan = self.plans.newest
         if records(choice) and plan is None:
-            raise StateError("there is no plan to agree to")
+            return False  # there is nothing to agree to
         with self._writing(durable=True, patience=2.0) as connection:
             consent.enter(connection, choice, self._clock(), plan)
             self._agree(connection)
@@ -261,6 +262,7 @@ class Engine:
         before, self.consent = self.consent, self._in_force(connection)
         if self.consent != before:
             self._pending = Backlog(then)  # what waits was recorded under another consent
+            self.state.epoch = device_row(connection).epoch
             self._take_up(connection)
 
     def pause(self) -> None:
@@ -322,6 +324,17 @@ class Engine:
 
         with self.state.view() as connection:
             return read_receipt(connection)
+
+    def next_report(self) -> tuple[Plan, Report, Literal["waiting", "under way"]] | None:
+        """What would be sent next: the oldest report that waits, or that of the round under way as it stands."""
+        with self.state.view() as connection:
+            me = device_row(connection)
+            waiting = [kept.report for kept in outbox.waiting(connection, me.plan) if kept.intact]
+            report = waiting[0] if waiting else self._rounds.next_report(connection, me, self._clock())
+            plan = self.plans.plan_for(connection, report.round) if report else None
+            if report is None or plan is None:
+                return None
+            return plan, report, "waiting" if waiting else "under way"
 
     def status(self, silenced_by: tuple[str, ...], sends: bool | None) -> Status:
         """How things stand."""

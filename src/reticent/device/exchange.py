@@ -35,14 +35,15 @@ def post(
 ) -> Answer | str:
     """Post a body and read the answer in `timeout` seconds, all together; or what stood in the way."""
     deadline = time.monotonic() + timeout
-    connection, line = HTTPConnection(host, port), None
+    line = None
     try:
+        connection = HTTPConnection(f"[{host}]" if ":" in host else host, port)
         connection.sock = line = _connect(host, port, deadline, secure=secure)
         connection.request("POST", path, body, headers)
         response = connection.getresponse()
         content = b"" if response.status == 202 else response.read(_LARGEST_ANSWER)
         return Answer(response.status, response.getheader("Retry-After"), content)
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, ValueError) as error:  # a chunk of negative length is a `ValueError`
         return _fault(error)
     finally:
         if line is not None:
@@ -124,6 +125,7 @@ def _fault(error: Exception) -> str:
         (ssl.SSLCertVerificationError, "certificate"),
         (ssl.SSLError, "not-https"),
         (socket.gaierror, "bad-name"),
+        (UnicodeError, "bad-name"),
         (ConnectionRefusedError, "refused"),
         (TimeoutError, "timeout"),
         (OSError, "network"),

@@ -8,6 +8,11 @@ epochs add up.
 There is an entry for each metric from the moment that its plan is held, before anything is answered: what it
 can tell at most, which is a figure of the plan, is what the policy limits. What it has told so far depends on
 the values. It stays on the device, and no decision that shows outside is taken from it.
+
+Sampled answers are counted by windows: one timeline per state file, at most one report in each. A window is held
+from the first moment that the device is up in it, or up while its report can still be sent. Windows that are held
+never overlap, whatever versions of the plan ask for: each begins when the one before has ended, or later.
+Nothing of this depends on a value: holding is a matter of times, plans and limits.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from reticent.device.schema import device_row
 if TYPE_CHECKING:
     import sqlite3
 
-    from reticent.plan import Plan
+    from reticent.plan import Plan, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,10 @@ def hold(connection: sqlite3.Connection, plan: Plan, epoch: int) -> None:
 def holds(connection: sqlite3.Connection, plan: Plan, epoch: int) -> bool:
     """Whether every metric of a plan whose answers are remembered is entered for an epoch."""
     rows = connection.execute("SELECT metric, digest FROM ledger WHERE epoch = ?", (epoch,))
-    return {(name, bytes(digest), epoch) for name, digest in rows} >= _asked(plan, epoch).keys()
+    remembered = () if plan.answers.sampled else plan.metrics
+    return {(name, bytes(digest)) for name, digest in rows} >= {
+        (metric.name, metric.digest) for metric in remembered
+    }
 
 
 def count_lost(connection: sqlite3.Connection, epoch: int, held: float) -> None:
@@ -133,3 +141,63 @@ def entries(connection: sqlite3.Connection) -> list[Entry]:
 def epochs(connection: sqlite3.Connection) -> list[Epoch]:
     """Every epoch this file knows of."""
     return [Epoch(*row) for row in connection.execute("SELECT * FROM epochs ORDER BY epoch")]
+
+
+# Windows
+
+
+class HeldWindow(NamedTuple):
+    """A window that a device may answer, or has answered."""
+
+    start: int
+    """Unix seconds."""
+    end: int
+    """Unix seconds; the next one begins then or later."""
+    loss: float
+    """Bound on what its report may tell."""
+    round: int | None
+    """The round that was answered; None: none was."""
+
+
+def windows(connection: sqlite3.Connection) -> list[HeldWindow]:
+    """Every window that was ever held, the oldest first."""
+    rows = connection.execute("SELECT start, ends, loss, round FROM windows ORDER BY start")
+    return [HeldWindow(*row) for row in rows]
+
+
+def free_from(connection: sqlite3.Connection) -> int:
+    """When the latest window held ends, unix seconds: none that begins earlier is held any more."""
+    [(end,)] = connection.execute("SELECT coalesce(max(ends), 0) FROM windows")
+    return int(end)
+
+
+def latest_start(connection: sqlite3.Connection) -> int:
+    """When the latest window held began, unix seconds; where there is none, after every round."""
+    [(start,)] = connection.execute("SELECT max(start) FROM windows")
+    return 2**62 if start is None else int(start)
+
+
+def hold_window(connection: sqlite3.Connection, window: Window, round_seconds: int, loss: float) -> None:
+    """Enter a window that may be answered."""
+    end = window.start + window.rounds * round_seconds
+    connection.execute("INSERT INTO windows VALUES (?, ?, ?, NULL)", (window.start, end, loss))
+
+
+def is_window_open(connection: sqlite3.Connection, window: Window) -> bool:
+    """Whether a window is held and has no report yet."""
+    row = connection.execute("SELECT round IS NULL FROM windows WHERE start = ?", (window.start,)).fetchone()
+    return row is not None and bool(row[0])
+
+
+def answer_in(connection: sqlite3.Connection, window: Window, round_number: int, loss: float) -> None:
+    """
+    Enter the report of a window, of a version that may lose more than the one it was held under.
+
+    Raises `RuntimeError`, which undoes the report, where the window is not held or has one already.
+    """
+    entered = connection.execute(
+        "UPDATE windows SET round = ?, loss = max(loss, ?) WHERE start = ? AND round IS NULL",
+        (round_number, loss, window.start),
+    )
+    if entered.rowcount != 1:
+        raise RuntimeError("a window has one report")

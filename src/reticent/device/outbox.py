@@ -7,15 +7,19 @@ import os
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from reticent.reports import Report, to_json
-
 if TYPE_CHECKING:
     import sqlite3
 
+    from reticent.reports import Report
+
 _COLUMNS = "round, version, epoch, id, cohort, asked, bits, segment, checksum, state, code, attempts, next_try, closes"
 
+MOST_RECEIPTS = 512
+"""So many reports are kept one by one."""
 FIRST_BACK_OFF = 15.0
 LONGEST_BACK_OFF = 3600.0
+LONGEST_DELAY = 1e9
+"""What a collector can ask for at most, s: a report is given up long before."""
 
 
 class Kept(NamedTuple):
@@ -166,15 +170,67 @@ def drop_waiting(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE reports SET state = 'expired' WHERE state = 'waiting'")
 
 
+def sum_up(connection: sqlite3.Connection, before: int) -> None:
+    """
+    Keep the latest receipts one by one, and of earlier ones, of rounds before `before`, only how many there were.
+
+    A state file opens in the same time after years. What the reports may have told is in the ledger, which
+    nothing is taken out of. Rounds that are summed up are never answered again.
+    """
+    [(count,)] = connection.execute("SELECT count(*) FROM reports")
+    if count < MOST_RECEIPTS + 64:  # not at every report
+        return
+    latest = "SELECT round FROM reports ORDER BY round DESC LIMIT 1 OFFSET ?"
+    [(cut,)] = connection.execute(latest, (MOST_RECEIPTS - 1,))
+    cut = min(cut, before)
+    connection.execute(
+        "INSERT INTO past"
+        " SELECT version, epoch, state, count(*), sum(told), min(round), max(round) FROM reports"
+        " WHERE round < ? AND state != 'waiting' GROUP BY version, epoch, state"
+        " ON CONFLICT DO UPDATE SET count = count + excluded.count, told = told + excluded.told,"
+        " first_round = min(first_round, excluded.first_round),"
+        " last_round = max(last_round, excluded.last_round)",
+        (cut,),
+    )
+    connection.execute("DELETE FROM reports WHERE round < ? AND state != 'waiting'", (cut,))
+    connection.execute("UPDATE device SET silent_through = max(silent_through, ?)", (cut - 1,))
+    connection.execute("DELETE FROM pauses WHERE through_round < ?", (cut,))
+
+
+class Past(NamedTuple):
+    """Reports that are not listed one by one any more."""
+
+    version: int
+    epoch: int
+    state: str
+    reports: int
+    """How many."""
+    told: int
+    """Of how many the bytes may have left."""
+    first_round: int
+    last_round: int
+
+
+def summed_up(connection: sqlite3.Connection) -> list[Past]:
+    """What is known of reports that are not listed any more, the earliest first."""
+    return [Past(*row) for row in connection.execute("SELECT * FROM past ORDER BY first_round, state")]
+
+
 def count_by_state(connection: sqlite3.Connection) -> dict[str, int]:
-    """How many reports are in each state."""
-    return dict(connection.execute("SELECT state, count(*) FROM reports GROUP BY state").fetchall())
+    """How many reports are in each state, those that are summed up included."""
+    rows = connection.execute(
+        "SELECT state, sum(count) FROM (SELECT state, count(*) AS count FROM reports GROUP BY state"
+        " UNION ALL SELECT state, count FROM past) GROUP BY state"
+    )
+    return dict(rows.fetchall())
 
 
 def _select(connection: sqlite3.Connection, plan: str, clause: str, *parameters: object) -> list[Kept]:
     rows = connection.execute(f"SELECT {_COLUMNS} FROM reports {clause} ORDER BY round", parameters)  # noqa: S608
     selected = []
     for number, version, epoch, name, cohort, asked, bits, segment, checksum, *rest in rows:
+        from reticent.reports import Report  # loaded when there is one: a host waits for the first start
+
         tags = json.loads(segment)
         report = Report(plan, version, number, bytes(name), bytes(bits), cohort, tags, asked)
         state, code, attempts, next_try, closes = rest
@@ -184,6 +240,8 @@ def _select(connection: sqlite3.Connection, plan: str, clause: str, *parameters:
 
 
 def _checksum(report: Report) -> bytes:
+    from reticent.reports import to_json
+
     return blake2b(to_json(report), digest_size=8).digest()
 
 
@@ -194,6 +252,8 @@ def back_off(attempts: int, round_seconds: int, after: float | None = None) -> f
     It starts at 15 s (a sixteenth of a round, if that is shorter) and ends at an hour. Never sooner than the
     collector asked for. The jitter is the operating system's, not the device's secret: it may be redrawn.
     """
+    if not isinstance(after, int | float) or not after >= 0:  # a transport of the host's own may say anything
+        after = None
     ceiling = min(min(FIRST_BACK_OFF, round_seconds / 16) * (1 << min(attempts, 20)), LONGEST_BACK_OFF)
     jitter = ceiling * int.from_bytes(os.urandom(8), "big") / 2**64
-    return jitter if after is None else after + jitter
+    return jitter if after is None else min(after, LONGEST_DELAY) + jitter

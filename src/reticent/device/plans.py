@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import floor
 from typing import TYPE_CHECKING, NamedTuple
 
-from reticent.device import consent, ledger, windows
+from reticent.device import consent, ledger
 from reticent.device.policy import Policy
 from reticent.device.schema import DeviceRow, device_row
 from reticent.errors import ReticentError
@@ -250,7 +250,10 @@ class HeldPlans:
                 f"version {plan.version} is older than version {newest.version}, which this device holds"
             ]
         elif plan.fingerprint != newest.fingerprint:
-            problems = [f"version {plan.version} is not the version {plan.version} this device holds"]
+            problems = [
+                f"version {plan.version} asks something else than the version {plan.version} that this device "
+                "holds; a changed plan needs a higher version"
+            ]
         else:
             refresh_text(connection, plan)
         beyond = self._go_on(connection, me, newest) if newest else []
@@ -264,7 +267,7 @@ class HeldPlans:
             return [f"version {newest.version}, which this device holds, cannot be read any more"]
         is_counted = ledger.holds(connection, plan, me.epoch)  # not so after `forget`
         window = 0.0
-        if plan.answers.sampled and windows.free_from(connection) <= self._clock():
+        if plan.answers.sampled and ledger.free_from(connection) <= self._clock():
             window = newest.round_loss  # there must be room for the next one
         lifetime = ledger.lifetime(connection, None if is_counted else plan, me.epoch, window)
         problems = self.policy.problems(plan, newest.round_loss, lifetime)
@@ -279,16 +282,14 @@ class HeldPlans:
 
     def _take_over(self, connection: sqlite3.Connection, me: DeviceRow, plan: Plan) -> list[str]:
         """Hold a version that was not held before; returns what speaks against it instead."""
-        from reticent.plan import privacy_card
-
-        first, round_loss = floor(self._clock() / me.round_seconds) + 1, privacy_card(plan).round
+        first, round_loss = floor(self._clock() / me.round_seconds) + 1, plan.round_loss
         lifetime = ledger.lifetime(connection, plan, me.epoch, round_loss * plan.answers.sampled)
         newest = latest(connection)
         if newest is not None and (newest.window or plan.answers.window):
             # Another way of answering waits for the end of the window: windows never overlap.
             first = max(first, newest.from_round)
             if newest.window != plan.answers.window:
-                first = max(first, -(-windows.free_from(connection) // me.round_seconds))
+                first = max(first, -(-ledger.free_from(connection) // me.round_seconds))
         is_change = me.changed_in is not None and asks_anew(connection, plan)
         problems = self.policy.problems(
             plan,

@@ -174,7 +174,7 @@ class Policy:
         for metric in plan.metrics:
             epsilon, flip = metric.mechanism.epsilon, metric.flip.probability
             if self.max_epsilon is not None and epsilon > self.max_epsilon:
-                yield _above(f"metrics.{metric.name}.epsilon is {float(epsilon):g}", "max_epsilon", self)
+                yield _above(f"metrics.{metric.name}.epsilon is {_up(float(epsilon))}", "max_epsilon", self)
             if self.least_flip is not None and not plan.answers.sampled and float(flip) < self.least_flip:
                 yield _below(f"metrics.{metric.name}.flip is {float(flip):g}", "least_flip", self)
         if self.shortest_round is not None and plan.round_seconds < self.shortest_round:
@@ -183,14 +183,21 @@ class Policy:
         if self.shortest_window is not None and 0 < length < self.shortest_window:
             yield _below(f"answers.window is {length} s", "shortest_window", self)
         if self.max_round is not None and round_loss > self.max_round:
-            yield _above(f"one round of the plan loses {round_loss:.4g}", "max_round", self)
+            yield _above(f"one round of the plan loses {_up(round_loss)}", "max_round", self)
         if self.max_lifetime is not None and lifetime > self.max_lifetime:
-            loss = f"with this plan the state file can lose {lifetime:.4g} for life"
+            loss = f"with this plan the state file can lose {_up(lifetime)} for life"
             yield _above(loss, "max_lifetime", self)
         since, fewest = rounds_since_change, self.fewest_rounds
         if since is not None and fewest is not None and since < fewest:
             asks = f"asks for new remembered answers {since} rounds after the last change"
             yield _below(asks, "fewest_rounds", self)
+
+
+def _up(loss: float) -> str:
+    """A loss for people, rounded up; imported only where there is something to say."""
+    from reticent.privacy import printed
+
+    return printed(loss)
 
 
 def _above(what: str, limit: str, policy: Policy) -> str:

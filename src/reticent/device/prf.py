@@ -234,8 +234,10 @@ def _block(base: blake2b, purpose: bytes, index: int, number: int) -> bytes:
 
 
 def _words(base: blake2b, purpose: bytes, index: int, count: int) -> Sequence[int]:
-    """`count` draws at an index; the common case of one bit without a detour."""
+    """`count` draws at an index; the common case of one bit is `_block` without the call."""
     if count == 1:
-        return (int.from_bytes(_block(base, purpose, index, 0)[:8], "big"),)
+        state = base.copy()
+        state.update(purpose + _PLACE.pack(8, index, 8, 0))
+        return (int.from_bytes(state.digest()[:8], "big"),)
     blocks = [_block(base, purpose, index, number) for number in range(-(-count // _WORDS_PER_BLOCK))]
     return unpack_from(f">{count}Q", b"".join(blocks))

@@ -1,5 +1,5 @@
 """
-A new state file, and what becomes of a broken one: it is set aside, never removed.
+A new state file, what a broken one is, and what becomes of it: it is set aside, never removed.
 
 A new secret is a new set of remembered answers, which costs privacy anew. So none is ever drawn in silence:
 a quarantined file stays beside the new one as `.quarantined-N`, where N is the number of the epoch that
@@ -12,19 +12,34 @@ checksum fits, the sum is exact; else everything is counted that the policy allo
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
+import sys
 from contextlib import closing, suppress
-from pathlib import Path
 from typing import NamedTuple
 
-from reticent.device import ledger
+from reticent.device import consent, ledger, outbox, plans
 from reticent.device.prf import SECRET_BYTES, checksum
-from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES
+from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES, has_misfits
+from reticent.errors import ReticentError, StateError
+
+_LARGEST_SEARCHED = 1 << 24
+"""Of a file that is no database so many bytes are searched for what makes it ours."""
 
 COMPANIONS = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside a database."""
+
+_LOG_BEGINS = {
+    "-wal": (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", bytes(4)),
+    "-journal": (b"\xd9\xd5\x05\xf9", bytes(4)),
+    "-shm": ((3_007_000).to_bytes(4, sys.byteorder), bytes(4)),
+}
+"""How what SQLite keeps beside a database begins, by suffix."""
+
+DRAFT = ".reticent-new"
+"""A new file has this name until it is whole. What is left of an earlier one is removed: nobody else uses it."""
 
 
 class Identity(NamedTuple):
@@ -49,20 +64,20 @@ class _Remains(NamedTuple):
     """The person's choice of consent. Where it cannot be read, the person has to be asked again."""
 
 
-def beside(path: Path, suffix: str) -> Path:
-    """A file beside another, by what its name has in addition."""
-    return path.with_name(path.name + suffix)
+def folder_of(path: str) -> str:
+    """The folder that a file is in."""
+    return os.path.dirname(path) or "."
 
 
-def make_file(path: Path, identity: Identity, fault: str, lost_epoch: int | None) -> int:
+def make_file(path: str, identity: Identity, fault: str, lost_epoch: int | None) -> int:
     """
     Make a file with a new secret; with a `fault`, what was there before is set aside. Returns its epoch.
 
     The epoch is later than every one that is known to be lost: those of the files set aside, that of the
     broken file as far as it can be read, and `lost_epoch`.
     """
-    pattern = re.compile(re.escape(path.name) + r"\.quarantined-(\d{1,9})")
-    matches = (pattern.fullmatch(name) for name in os.listdir(path.parent))
+    pattern = re.compile(re.escape(os.path.basename(path)) + r"\.quarantined-(\d{1,9})")
+    matches = (pattern.fullmatch(name) for name in os.listdir(folder_of(path)))
     aside = [int(match[1]) for match in matches if match]
     epoch = max([*aside, -1 if lost_epoch is None else lost_epoch + 1, 0])
     remains = _Remains(choice=identity.choice)
@@ -80,13 +95,14 @@ def make_file(path: Path, identity: Identity, fault: str, lost_epoch: int | None
     return epoch
 
 
-def _read_remains(path: Path) -> _Remains:
+def _read_remains(path: str) -> _Remains:
     """The epoch and the choice of a broken file as far as they can be read, and what it held if its checksum fits."""
+    from urllib.parse import quote
+
     choice: str | None = "unset"
     try:
-        with closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
-        ) as connection:
+        address = "file:" + quote(os.path.abspath(path)) + "?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=0)) as connection:
             [(kept_choice,)] = connection.execute("SELECT choice FROM consent")
             choice = kept_choice if kept_choice in (None, "granted", "denied", "local") else "unset"
             [(plan, round_seconds, secret, epoch, held, kept, latest)] = connection.execute(
@@ -105,25 +121,25 @@ def _read_remains(path: Path) -> _Remains:
     return _Remains(min(numbers) if len(numbers) == 2 and 0 <= min(numbers) < 10**8 else 0, None, choice)
 
 
-def set_aside(path: Path, epoch: int) -> None:
+def set_aside(path: str, epoch: int) -> None:
     """Rename a broken file and its companions, the file first."""
-    aside = beside(path, f".quarantined-{epoch}")
-    if not path.exists():
-        path.touch(0o600)
-    path.rename(aside)
+    aside = f"{path}.quarantined-{epoch}"
+    os.close(os.open(path, os.O_CREAT | os.O_RDONLY, 0o600))  # its log may be all there is
+    os.rename(path, aside)
     # Cut off here, the next start finds a log without its database, and quarantines that too.
     for suffix in COMPANIONS:
         with suppress(FileNotFoundError):
-            beside(path, suffix).rename(beside(aside, suffix))
+            os.rename(path + suffix, aside + suffix)
     # On the disk before the new file is: without the old name, nothing would tell of the first secret.
-    _sync_folder(path.parent)
+    _sync_folder(folder_of(path))
 
 
-def _create(path: Path, identity: Identity, epoch: int, reason: str, lost: float, choice: str | None) -> None:
+def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float, choice: str | None) -> None:
     """Write the whole file under another name, then give it its own: it is never seen half made."""
-    draft = beside(path, ".new")
+    draft = path + DRAFT
     for suffix in ("", *COMPANIONS):
-        beside(draft, suffix).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(draft + suffix)
     # Made with mode 0600 before SQLite opens it, whatever the umask is.
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
@@ -153,11 +169,11 @@ def _create(path: Path, identity: Identity, epoch: int, reason: str, lost: float
             ledger.count_lost(connection, epoch - 1, lost)
         connection.execute("COMMIT")
     # The connection is closed, so that the log is in the file; only then may the file take its name.
-    draft.replace(path)
-    _sync_folder(path.parent)
+    os.replace(draft, path)
+    _sync_folder(folder_of(path))
 
 
-def _sync_folder(folder: Path) -> None:
+def _sync_folder(folder: str) -> None:
     """Names are durable only once their folder is."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
@@ -165,3 +181,102 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+# What is broken
+
+
+class BrokenError(Exception):
+    """The file cannot be read as a state file."""
+
+
+def is_absent(path: str) -> bool:
+    """Absent, or empty; but an empty file with a log beside it has lost something."""
+    if _first_bytes(path):
+        return False
+    logs = {suffix: _first_bytes(path + suffix) for suffix in COMPANIONS}
+    for suffix, content in logs.items():
+        if content and content[:4] not in _LOG_BEGINS[suffix]:
+            raise StateError(
+                f"{path}{suffix}: this is another program's file, with a name that SQLite would use.\n"
+                "  Hint: give the device a file with another name."
+            )
+    if logs["-wal"] or logs["-journal"]:
+        raise BrokenError("the database is gone, its log is not")
+    return True
+
+
+def _first_bytes(path: str) -> bytes:
+    """How a file begins; nothing where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(8)
+    except FileNotFoundError:
+        return b""
+
+
+def check_header(path: str) -> None:
+    """Tell ours from others'."""
+    with open(path, "rb") as file:
+        header = file.read(100)
+        is_whole = len(header) == 100 and header[:16] == b"SQLite format 3\x00"
+        is_ours = int.from_bytes(header[68:72], "big") == APPLICATION_ID
+        if not is_ours and not is_whole:
+            content = header + file.read(_LARGEST_SEARCHED)
+            # A page of a database has zeros in it; a text that quotes our tables has none.
+            is_ours = not any(content) or (b"CREATE TABLE device (" in content and b"\0" in content)
+    if not is_ours:
+        raise StateError(f"{path}: this is another program's file; give the device a file of its own.")
+    if not is_whole or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise BrokenError("not a database")
+    if int.from_bytes(header[60:64], "big") > LAYOUT:
+        raise StateError(f"{path}: written by a newer reticent; update this program.")
+    if not {header[18], header[19]} <= {1, 2}:  # SQLite would open it, for reading only
+        raise BrokenError("corrupt")
+
+
+def check_content(path: str, connection: sqlite3.Connection, identity: Identity | None) -> None:
+    """Read once all that will be read later: raises where it is broken, or not what the device is for."""
+    [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
+    if verdict != "ok":
+        raise BrokenError("corrupt")
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not names >= TABLES.keys():
+        raise BrokenError("tables are missing")
+    row = connection.execute(
+        "SELECT plan, round_seconds, secret, epoch, held, checksum FROM device"
+    ).fetchone()
+    if row is None:
+        raise BrokenError("empty tables")
+    plan, round_seconds, secret, epoch, held, kept_checksum = row
+    if not isinstance(secret, bytes) or len(secret) != SECRET_BYTES or not any(secret):
+        raise BrokenError("no valid secret")
+    if not isinstance(epoch, int) or epoch < 0:
+        raise BrokenError("no valid epoch")
+    if has_misfits(connection) or kept_checksum != checksum(secret, str(plan), round_seconds, epoch, held):
+        raise BrokenError("corrupt")
+    try:  # read once what will be read later; SQLite's own check does not look into texts
+        plans.layouts(connection)
+        ledger.entries(connection)
+        ledger.epochs(connection)
+        outbox.waiting(connection, plan)
+        chosen = consent.read(connection)
+        if not {chosen.choice, chosen.in_force} <= {None, *consent.CONSENTS}:
+            raise BrokenError("corrupt")
+        json.loads(chosen.questions or "{}")
+        if ledger.lifetime(connection) != held:
+            raise BrokenError("corrupt")
+    except (ValueError, TypeError, ArithmeticError, LookupError, ReticentError):
+        raise BrokenError("corrupt") from None
+    if identity and plan != identity.plan:
+        raise StateError(
+            f"{path}: holds the state of plan {plan!r}, not of {identity.plan!r}.\n"
+            "  Hint: one state file serves one plan; give each its own."
+        )
+    if identity and round_seconds != identity.round_seconds:
+        raise StateError(
+            f"{path}: plan {plan!r} was taken up with rounds of {round_seconds} s, not "
+            f"{identity.round_seconds} s.\n"
+            "  Hint: a round's number would no longer name one time; another round length needs another plan "
+            "name and state file."
+        )

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from reticent.device import ledger, outbox, plans, windows
-from reticent.device.ledger import Entry, Epoch
+from reticent.device import ledger, outbox, plans
+from reticent.device.ledger import Entry, Epoch, HeldWindow
+from reticent.device.outbox import Past
 from reticent.device.schema import device_row
-from reticent.device.windows import HeldWindow
-from reticent.privacy import CLAIMS, compose, printed
+from reticent.device.words import question, round_in_words
+from reticent.privacy import CLAIMS, NOT_COVERED, compose, printed
 
 if TYPE_CHECKING:
     import sqlite3
@@ -32,9 +33,22 @@ class Told:
     bits: Mapping[str, str]
     """The answer bits of each metric, as they were sent."""
     state: str
-    """waiting, accepted, rejected or expired; an expired one may have arrived without an answer."""
+    """
+    waiting, accepted, rejected, expired or local.
+
+    An expired one may have arrived without an answer. A local one was made under local consent: it is never sent.
+    """
     code: str = ""
     """Why the collector rejected it."""
+    start: int | None = None
+    """When its round began, unix seconds."""
+    end: int | None = None
+    """When its round ended, unix seconds."""
+
+    @property
+    def when(self) -> str:
+        """When its round was, in words."""
+        return "" if self.start is None or self.end is None else round_in_words(self.start, self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +68,12 @@ class Receipt:
     """Why this receipt is empty although the device may have told something."""
     windows: tuple[HeldWindow, ...] = ()
     """The windows of sampled answers that were held, answered or not."""
+    earlier: tuple[Past, ...] = ()
+    """Reports that are no longer listed one by one; what they may have told is in `losses` and `windows`."""
+    owner: str = ""
+    """Who answers for the plan."""
+    questions: Mapping[str, str] = field(default_factory=dict)
+    """What each metric asks, in words."""
 
     @property
     def total_loss(self) -> float:
@@ -79,22 +99,32 @@ class Receipt:
             "losses": [{**asdict(entry), "digest": entry.digest.hex()} for entry in self.losses],
             "epochs": [epoch._asdict() for epoch in self.epochs],
             "windows": [window._asdict() for window in self.windows],
+            "earlier": [past._asdict() for past in self.earlier],
             "total_loss": self.total_loss,
             "total_lifetime": self.total_lifetime,
+            "meaning": self._meaning,
+            "owner": self.owner,
+            "questions": dict(self.questions),
             "problem": self.problem,
         }
 
     @property
     def _title(self) -> str:
-        count = len(self.reports)
-        return f"Receipt for plan {self.plan}: {count} report{'s' * (count != 1)}"
+        here = sum(told.state == "local" for told in self.reports)
+        here += sum(past.reports for past in self.earlier if past.state == "local")
+        count = len(self.reports) + sum(past.reports for past in self.earlier) - here
+        title = f"Receipt for plan {self.plan}: {count} report{'s' * (count != 1)}"
+        return f"{title}, and {here} that stay{'s' * (here == 1)} on this device" if here else title
 
     @property
     def _meaning(self) -> str:
-        if not self.windows:
+        held = [
+            window for window in self.windows if window.loss
+        ]  # under local consent a window loses nothing
+        if not held:
             return CLAIMS["spent"].says(self.total_loss)
-        answered = sum(window.round is not None for window in self.windows)
-        count = f"{answered:,} of the {len(self.windows):,} window{'s' * (len(self.windows) > 1)} it held"
+        answered = sum(window.round is not None for window in held)
+        count = f"{answered:,} of the {len(held):,} window{'s' * (len(held) > 1)} it held"
         of_windows = f"This file answered {count}. {CLAIMS['answered'].says(self.windows_loss)}"
         remembered = compose(entry.loss for entry in self.losses)
         return of_windows + (f" {CLAIMS['spent'].says(remembered)}" if self.losses else "")
@@ -103,10 +133,15 @@ class Receipt:
         lines = [self._title]
         if self.problem:
             lines.append(f"  {self.problem}")
+        if self.owner:
+            lines.append(f"  asked by {self.owner}")
+        lines += [f"  {name}: {words}" for name, words in self.questions.items()]
+        lines += [f"  {words}" for words in map(_past, self.earlier)]
         for told in self.reports:
             bits = " ".join(f"{name}={bits}" for name, bits in told.bits.items())
             code = f" ({told.code})" if told.code else ""
-            lines.append(f"  round {told.round}  v{told.version}  {told.state}{code}  {bits}")
+            when = f" ({told.when})" if told.when else ""
+            lines.append(f"  round {told.round}{when}  v{told.version}  {told.state}{code}  {bits}")
         lines.append("What they may have told (loss so far / at most, per metric):")
         for entry in self.losses:
             answers = "answer" if entry.classes_seen == 1 else "answers"
@@ -121,7 +156,40 @@ class Receipt:
         lines += [
             f"Epoch {epoch.number} began in round {epoch.began_in}: {epoch.reason}" for epoch in self.epochs
         ]
-        return "\n".join(lines)
+        return "\n".join([*lines, NOT_COVERED])
+
+    def html(self) -> str:
+        """As a page of its own that a program can open for its user: one file, no script, nothing loaded."""
+        from reticent.device.page import cards, document, folded, paragraph, rows, section
+
+        latest, earlier = self.reports[: -_SHOWN - 1 : -1], self.reports[:-_SHOWN][::-1]
+        losses = [
+            [_subject(entry), printed(entry.loss), printed(entry.lifetime), entry.epoch]
+            for entry in self.losses
+        ]
+        together = ["together", printed(self.total_loss), printed(self.total_lifetime), ""]
+        sent = [rows(*_columns(latest))] if latest else [paragraph("Nothing has been sent.")]
+        if earlier:
+            sent.append(folded(f"{len(earlier)} earlier", rows(*_columns(earlier))))
+        return document(
+            self._title,
+            [*([self.problem] if self.problem else []), *([f"Asked by {self.owner}."] if self.owner else [])],
+            section("What is asked", cards((name, "", [words]) for name, words in self.questions.items())),
+            section("What was sent, bit by bit", *sent),
+            section(
+                "What it may have told",
+                paragraph(self._meaning),
+                paragraph(NOT_COVERED),
+                rows(["metric", "loss so far", "at most", "epoch"], [*losses, together]),
+            ),
+            section(
+                "Since when",
+                *(
+                    paragraph(f"Epoch {one.number}, from round {one.began_in}: {one.reason}")
+                    for one in self.epochs
+                ),
+            ),
+        )
 
     def _repr_html_(self) -> str:
         """What was sent, then what that may have told. No report is left out: the older ones unfold."""
@@ -141,6 +209,7 @@ class Receipt:
         )
         return page(
             *([note(self.problem)] if self.problem else []),
+            *(note(words) for words in map(_past, self.earlier)),
             table(self._title, *_columns(latest)),
             *([folded(unfolding, table(unfolding, *_columns(earlier)))] if earlier else []),
             table(
@@ -157,6 +226,13 @@ class Receipt:
         )
 
 
+def _past(past: Past) -> str:
+    rounds = f"rounds {past.first_round} to {past.last_round}"
+    return (
+        f"earlier, not listed: {past.reports:,} {past.state}, {rounds}, v{past.version}, epoch {past.epoch}"
+    )
+
+
 def _subject(entry: Entry) -> str:
     return "a lost state file" if entry.lost else entry.metric
 
@@ -168,9 +244,9 @@ def _columns(reports: Sequence[Told]) -> tuple[list[str], list[list[object]]]:
     A metric that a version did not ask about is left blank.
     """
     metrics = list(dict.fromkeys(name for told in reports for name in told.bits))
-    rows = [
+    rows: list[list[object]] = [
         [
-            told.round,
+            told.when or told.round,
             f"v{told.version}",
             told.state + (f" ({told.code})" if told.code else ""),
             *(told.bits.get(name, "") for name in metrics),
@@ -182,7 +258,9 @@ def _columns(reports: Sequence[Told]) -> tuple[list[str], list[list[object]]]:
 
 def read_receipt(connection: sqlite3.Connection) -> Receipt:
     """The receipt that a state file holds."""
-    plan, layouts = device_row(connection).plan, plans.layouts(connection)
+    me, layouts = device_row(connection), plans.layouts(connection)
+    plan, newest = me.plan, plans.latest(connection)
+    asked = plans.parse(newest.text) if newest else None
     reports = []
     for kept in outbox.everything(connection, plan):
         report, bits, place = kept.report, {}, 0
@@ -190,17 +268,37 @@ def read_receipt(connection: sqlite3.Connection) -> Receipt:
             if report.asked is None or report.asked[number // 8] & 128 >> number % 8:
                 bits[name] = "".join(str(report.bit(place + offset)) for offset in range(count))
             place += count
-        told = Told(report.round, report.version, report.id.hex(), kept.epoch, bits, kept.state, kept.code)
-        reports.append(told)
+        start = report.round * me.round_seconds
+        reports.append(
+            Told(
+                report.round,
+                report.version,
+                report.id.hex(),
+                kept.epoch,
+                bits,
+                kept.state,
+                kept.code,
+                start,
+                start + me.round_seconds,
+            )
+        )
     return Receipt(
         plan,
         tuple(reports),
         tuple(ledger.entries(connection)),
         tuple(ledger.epochs(connection)),
-        windows=tuple(windows.held(connection)),
+        windows=tuple(ledger.windows(connection)),
+        earlier=tuple(outbox.summed_up(connection)),
+        owner=asked.owner if asked else "",
+        questions={metric.name: question(metric) for metric in asked.metrics} if asked else {},
     )
 
 
+_CONSENT = {
+    "unset": "consent is unset: the person has not been asked, or has to be asked again",
+    "denied": "consent is denied",
+    "local": "consent is local: reports are made and shown here, and never sent",
+}
 _SILENCED = {
     "DO_NOT_TRACK": "DO_NOT_TRACK is set (policy: do_not_track)",
     "CI": "it runs on a build machine (policy: silent_in_ci)",
@@ -263,17 +361,25 @@ class Status:
         mappings = {"notes": dict(self.notes), "attempts": dict(self.attempts)}
         return {**asdict(self), **mappings, "active": self.active}
 
-    def __str__(self) -> str:
-        mood = "active" if self.active else "silent"
-        reasons = [
-            *([] if self.consent == "granted" else [f"consent is {self.consent}"]),
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why nothing is sent, in words; empty: reports are, when they are due."""
+        return (
+            *([] if self.consent == "granted" else [_CONSENT[self.consent]]),
             *(["paused"] if self.paused else []),
             *(_SILENCED.get(rule, rule) for rule in self.silenced_by),
             *(f"refused: {reason}" for reason in self.refused),
             *([f"the plan expired on {self.plan_expired}"] if self.plan_expired else []),
             *([self.problem] if self.problem else []),
-        ]
-        lines = [f"Plan {self.plan} version {self.version}: {mood}", *(f"  {reason}" for reason in reasons)]
+        )
+
+    def __str__(self) -> str:
+        mood = "active" if self.active else "silent"
+        mood = "local, sends nothing" if self.active and self.consent == "local" else mood
+        version = "" if self.version is None else f" version {self.version}"
+        lines = [f"Plan {self.plan}{version}: {mood}", *(f"  {reason}" for reason in self.reasons)]
+        if self.chosen_at is not None:
+            lines.append(f"  {self.consent} was chosen on {_time(self.chosen_at)}")
         lines.append(f"  round {self.current_round}, epoch {self.epoch}")
         lines.append(
             f"  reports: {self.waiting} waiting, {self.accepted} accepted, {self.rejected} rejected, "
@@ -291,4 +397,7 @@ class Status:
 
 
 def _time(unix_seconds: float) -> str:
-    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    try:
+        return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):  # a clock that is wrong by thousands of years
+        return f"{unix_seconds:.0f} s after 1970"

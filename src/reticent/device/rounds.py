@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from math import floor, inf
 from typing import TYPE_CHECKING
 
-from reticent.device import consent, ledger, outbox, plans, totals, windows
-from reticent.device.answers import answer
+from reticent.device import consent, ledger, outbox, plans, totals
 from reticent.device.faults import Faults
 from reticent.device.plans import HeldPlans
 from reticent.device.prf import SecretDraws
@@ -60,6 +59,28 @@ class Rounds:
             and self._draws_for(connection, me, number, now) is not None
         ]
 
+    def next_report(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> Report | None:
+        """
+        What the next round that is not answered would be answered with, if nothing more were recorded in it.
+
+        Nothing is kept. None where no round is picked any more in the window under way, or no plan is held.
+        """
+        from reticent.device.answers import answer
+
+        current = floor(now / me.round_seconds)
+        number = max(current, me.silent_through + 1, me.enrolled_from or 0)
+        plan = self._held.plan_for(connection, number)
+        window = plan.window_of(number) if plan else None
+        if plan is None:
+            return None
+        draws = self._draws_of(me, window.start if window else None)
+        if window is not None:
+            picked = draws.picked_round(window)
+            if picked < number:
+                return None
+            number = picked
+        return answer(draws, plan, number, totals.read(connection, number), self._segment).report
+
     def last_closed(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> int:
         """The latest round for which no collector takes reports any more."""
         plan = self._held.plan_for(connection, floor(now / me.round_seconds))
@@ -87,6 +108,8 @@ class Rounds:
         if plan is None or draws is None:
             self._faults.add("plan-unreadable", plan is None)
             return None
+        from reticent.device.answers import answer
+
         report, visited = answer(draws, plan, number, totals.read(connection, number), self._segment)
         span, window = plan.round(number), plan.window_of(number)
         send_at = (
@@ -97,10 +120,11 @@ class Rounds:
         state = "local" if is_local else "waiting"
         outbox.put(connection, report, me.epoch, send_at, span.closes, told=told, state=state)
         totals.erase(connection, number, number)
+        outbox.sum_up(connection, before=ledger.latest_start(connection) // me.round_seconds)
         if window is not None:
             held = plans.for_round(connection, number)
             loss = 0.0 if is_local else held.round_loss if held else inf
-            windows.answer_in(connection, window, number, loss)
+            ledger.answer_in(connection, window, number, loss)
             ledger.seal(connection)
         elif not is_local:
             ledger.visit(connection, plan, me.epoch, visited)
@@ -132,7 +156,11 @@ class Rounds:
     ) -> SecretDraws | None:
         """The draws of a round's window, if this is the round that is answered in it and none was yet."""
         window = plan.window_of(number)
-        if window is None or window.first <= me.silent_through or not windows.is_open(connection, window):
+        if (
+            window is None
+            or window.first <= me.silent_through
+            or not ledger.is_window_open(connection, window)
+        ):
             return None
         if plans.is_silenced_in(connection, window.first, number):
             return None
@@ -162,14 +190,15 @@ class Rounds:
             room = self._held.policy.max_lifetime
             if (
                 window.first >= earliest
-                and window.start >= windows.free_from(connection)
+                and window.start >= ledger.free_from(connection)
                 and first is not None
                 and first.answers.window == plan.answers.window
                 and not plans.is_silenced_in(connection, window.first, current)
                 and (room is None or ledger.lifetime(connection, window=version.round_loss) <= room)
             ):
                 is_local = consent.read(connection).in_force == "local"  # then nothing of it is ever told
-                windows.hold(connection, window, me.round_seconds, 0.0 if is_local else version.round_loss)
+                loss = 0.0 if is_local else version.round_loss
+                ledger.hold_window(connection, window, me.round_seconds, loss)
                 ledger.seal(connection)
             number = window.first + window.rounds
 

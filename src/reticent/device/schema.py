@@ -95,6 +95,17 @@ TABLES = {
             next_try    REAL    NOT NULL,       -- when to send it (again), unix seconds
             closes      INTEGER NOT NULL        -- when the collector stops taking it, unix seconds
         )""",
+    "past": """
+        CREATE TABLE past (                     -- receipts that were summed up: so many are kept one by one
+            version     INTEGER NOT NULL,       -- the plan's version
+            epoch       INTEGER NOT NULL,       -- the memo epoch
+            state       TEXT    NOT NULL,       -- what became of them, as in `reports`
+            count       INTEGER NOT NULL,       -- how many reports
+            told        INTEGER NOT NULL,       -- of how many the bytes may have left
+            first_round INTEGER NOT NULL,       -- the earliest of their rounds
+            last_round  INTEGER NOT NULL,       -- the latest of their rounds
+            PRIMARY KEY (version, epoch, state)
+        ) WITHOUT ROWID""",
     "attempts": """
         CREATE TABLE attempts (                 -- what came of sending, by outcome; stays on the device
             outcome     TEXT    PRIMARY KEY,    -- "accepted", "rejected", or the fault of a `Retry`

@@ -57,6 +57,9 @@ def send_due(
             except Exception:  # a transport of the host's own may raise anything
                 faults.add("transport")
                 outcome = Retry(fault="transport")
+            if not isinstance(outcome, Accepted | Rejected | Retry):
+                faults.add("transport")
+                outcome = Retry(fault="transport")
         with state.transaction(patience=2.0) as connection:
             if isinstance(outcome, Retry):
                 wait = outbox.back_off(kept.attempts, me.round_seconds, outcome.after)

@@ -9,8 +9,8 @@ The state file: how it is opened, and how threads, processes and forks share it.
     ours and broken (corrupt, truncated,  quarantined: renamed beside, a new secret, a new epoch
     tables missing), or nothing but zeros
 
-A file is ours by its header, by the text of our tables in any of its pages, or because this process had it
-open. What cannot be told from another program's file is treated as one.
+A file is ours by its header, or by the text of our tables in any of its pages. What cannot be told from another
+program's file is treated as one, also where it takes the place of ours while a device is running.
 
 Whoever opens holds a lock on the folder meanwhile, so that two processes agree on one secret.
 
@@ -29,7 +29,6 @@ answers of its original, and the two can be compared.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import stat
@@ -37,21 +36,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import NamedTuple
 
-from reticent.device import consent, ledger, outbox, plans
 from reticent.device.backlog import BusyError
-from reticent.device.prf import SECRET_BYTES, checksum
-from reticent.device.quarantine import COMPANIONS, Identity, beside, make_file
-from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES, device_row, has_misfits
-from reticent.errors import ReticentError, StateError
+from reticent.device.quarantine import (
+    COMPANIONS,
+    BrokenError,
+    Identity,
+    check_content,
+    check_header,
+    folder_of,
+    is_absent,
+    make_file,
+)
+from reticent.device.schema import device_row
+from reticent.errors import StateError
 
 _CHECKPOINT_PAGES = 48
 """The log is copied into the file, which costs a sync, when it has grown to so many pages of 4 kB."""
-
-_LARGEST_SEARCHED = 1 << 24
-"""Of a file that is no database so many bytes are searched for what makes it ours."""
 
 _abandoned: list[object] = []
 """Connections of a parent process: closing them here would undo the parent's log."""
@@ -67,10 +69,6 @@ class Opened(NamedTuple):
     """Whether others could read the file before."""
 
 
-class _BrokenError(Exception):
-    """The file cannot be read as a state file."""
-
-
 class StateFile:
     """
     One state file, shared by the threads of this process and by other processes.
@@ -82,7 +80,7 @@ class StateFile:
 
     def __init__(
         self,
-        path: Path,
+        path: str,
         identity: Callable[[], Identity] | None,
         opened: Callable[[Opened], None],
         forked: Callable[[], None],
@@ -109,7 +107,7 @@ class StateFile:
             raise _momentary(path, error) or unreadable from None
 
     @staticmethod
-    def connect(path: Path, patience: float) -> sqlite3.Connection:
+    def connect(path: str, patience: float) -> sqlite3.Connection:
         """A connection set up as every connection to a state file must be."""
         connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
         try:
@@ -139,8 +137,8 @@ class StateFile:
             connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
             # Before BEGIN: within a transaction SQLite does not change it.
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            connection.execute("BEGIN IMMEDIATE")
-            try:
+            try:  # BEGIN too: interrupted, it may have begun
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -153,8 +151,8 @@ class StateFile:
         """A consistent picture, for reading."""
         with self._hold(patience) as connection:
             connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
-            connection.execute("BEGIN")
             try:
+                connection.execute("BEGIN")
                 yield connection
             finally:
                 self._roll_back(connection)
@@ -229,7 +227,7 @@ class StateFile:
         if self._inode is not None and self._inode == _inode(self.path):
             return self.connect(self.path, patience)
         identity = self._identity() if self._identity else None
-        with _folder_lock(self.path.parent, patience):
+        with _folder_lock(folder_of(self.path), patience):
             opened = self._open(identity, patience)
         try:
             opened.connection.execute("BEGIN IMMEDIATE")
@@ -249,22 +247,24 @@ class StateFile:
         _check_place(path)
         fault, tightened = "", False
         try:
-            if not _is_absent(path):
+            if not is_absent(path):
                 # Before anything touches the file, SQLite included.
-                _check_header(path, known_as_ours=self.epoch is not None)
+                check_header(path)
                 tightened = _tighten(path)
                 connection = self.connect(path, patience)
                 try:
                     # One picture: another process may take up a plan between two looks at the file.
                     connection.execute("BEGIN")
-                    _check_content(path, connection, identity)
+                    check_content(path, connection, identity)
                     connection.execute("ROLLBACK")
                 except BaseException:
                     connection.close()
                     raise
                 return Opened(connection, False, tightened)
-        except _BrokenError as broken:
+        except BrokenError as broken:
             fault = str(broken)
+        except OSError as error:
+            raise StateError(f"{path}: cannot be read: {error.strerror}.") from None
         except (sqlite3.Error, ValueError) as error:
             # A `ValueError`: SQLite quotes damaged text in its messages, which Python then cannot decode.
             momentary = _momentary(path, error)
@@ -303,17 +303,17 @@ class StateFile:
             connection.close()
 
 
-def _inode(path: Path) -> tuple[int, int] | None:
+def _inode(path: str) -> tuple[int, int] | None:
     """Which file is at a path, as far as the file system can tell one from another."""
     try:
-        status = path.stat()
+        status = os.stat(path)
     except OSError:
         return None
     return status.st_dev, status.st_ino
 
 
 @contextmanager
-def _folder_lock(folder: Path, patience: float) -> Iterator[None]:
+def _folder_lock(folder: str, patience: float) -> Iterator[None]:
     """One opener at a time. Where folders cannot be locked (Windows, some network disks), without."""
     try:
         import fcntl
@@ -341,113 +341,36 @@ def _folder_lock(folder: Path, patience: float) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _check_place(path: Path) -> None:
-    if path.is_symlink() or path.exists():
+def _check_place(path: str) -> None:
+    for name in (path, *(path + suffix for suffix in COMPANIONS)):
         try:
-            mode = path.stat().st_mode
-        except OSError as error:
-            raise StateError(f"{path}: cannot be reached: {error.strerror}.") from None
+            mode = os.stat(name).st_mode
+        except FileNotFoundError:
+            if os.path.islink(name):
+                raise StateError(f"{name}: cannot be reached: it is a link to nowhere.") from None
+            continue
+        except (OSError, ValueError) as error:
+            raise StateError(f"{name}: cannot be reached: {getattr(error, 'strerror', error)}.") from None
         if not stat.S_ISREG(mode):
-            raise StateError(f"{path}: expected a file, or nothing yet; this is something else.")
-        if not os.access(path, os.R_OK | os.W_OK):
-            raise StateError(f"{path}: expected a file that this program may read and write.")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise StateError(f"{path.parent}: expected a folder that this program may write in.")
+            raise StateError(f"{name}: expected a file, or nothing yet; this is something else.")
+        if not os.access(name, os.R_OK | os.W_OK):
+            raise StateError(f"{name}: expected a file that this program may read and write.")
+    if not os.access(folder_of(path), os.W_OK | os.X_OK):
+        raise StateError(f"{folder_of(path)}: expected a folder that this program may write in.")
 
 
-def _tighten(path: Path) -> bool:
+def _tighten(path: str) -> bool:
     """Take group's and others' rights away; returns whether they had any."""
     tightened = False
-    for name in (path, *(beside(path, suffix) for suffix in COMPANIONS)) if os.name == "posix" else ():
+    for name in (path, *(path + suffix for suffix in COMPANIONS)) if os.name == "posix" else ():
         with suppress(OSError):
-            if name.stat().st_mode & 0o077:
-                name.chmod(0o600)
+            if os.stat(name).st_mode & 0o077:
+                os.chmod(name, 0o600)
                 tightened = True
     return tightened
 
 
-def _is_absent(path: Path) -> bool:
-    """Absent, or empty; but an empty file with a log beside it has lost something."""
-
-    def size(file: Path) -> int:
-        try:
-            return file.stat().st_size
-        except FileNotFoundError:
-            return 0
-
-    if size(path):
-        return False
-    if any(size(beside(path, suffix)) for suffix in ("-wal", "-journal")):
-        raise _BrokenError("the database is gone, its log is not")
-    return True
-
-
-def _check_header(path: Path, *, known_as_ours: bool) -> None:
-    """Tell ours from others'."""
-    with path.open("rb") as file:
-        header = file.read(100)
-        is_whole = len(header) == 100 and header[:16] == b"SQLite format 3\x00"
-        is_ours = int.from_bytes(header[68:72], "big") == APPLICATION_ID or known_as_ours
-        if not is_ours and not is_whole:
-            content = header + file.read(_LARGEST_SEARCHED)
-            is_ours = not any(content) or b"CREATE TABLE device (" in content
-    if not is_ours:
-        raise StateError(f"{path}: this is another program's file; give the device a file of its own.")
-    if not is_whole or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise _BrokenError("not a database")
-    if int.from_bytes(header[60:64], "big") > LAYOUT:
-        raise StateError(f"{path}: written by a newer reticent; update this program.")
-    if not {header[18], header[19]} <= {1, 2}:  # SQLite would open it, for reading only
-        raise _BrokenError("corrupt")
-
-
-def _check_content(path: Path, connection: sqlite3.Connection, identity: Identity | None) -> None:
-    [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
-    if verdict != "ok":
-        raise _BrokenError("corrupt")
-    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not names >= TABLES.keys():
-        raise _BrokenError("tables are missing")
-    row = connection.execute(
-        "SELECT plan, round_seconds, secret, epoch, held, checksum FROM device"
-    ).fetchone()
-    if row is None:
-        raise _BrokenError("empty tables")
-    plan, round_seconds, secret, epoch, held, kept_checksum = row
-    if not isinstance(secret, bytes) or len(secret) != SECRET_BYTES or not any(secret):
-        raise _BrokenError("no valid secret")
-    if not isinstance(epoch, int) or epoch < 0:
-        raise _BrokenError("no valid epoch")
-    if has_misfits(connection) or kept_checksum != checksum(secret, str(plan), round_seconds, epoch, held):
-        raise _BrokenError("corrupt")
-    try:  # read once what will be read later; SQLite's own check does not look into texts
-        plans.layouts(connection)
-        ledger.entries(connection)
-        ledger.epochs(connection)
-        outbox.waiting(connection, plan)
-        chosen = consent.read(connection)
-        if not {chosen.choice, chosen.in_force} <= {None, *consent.CONSENTS}:
-            raise _BrokenError("corrupt")
-        json.loads(chosen.questions or "{}")
-        if ledger.lifetime(connection) != held:
-            raise _BrokenError("corrupt")
-    except (ValueError, TypeError, ArithmeticError, LookupError, ReticentError):
-        raise _BrokenError("corrupt") from None
-    if identity and plan != identity.plan:
-        raise StateError(
-            f"{path}: holds the state of plan {plan!r}, not of {identity.plan!r}.\n"
-            "  Hint: one state file serves one plan; give each its own."
-        )
-    if identity and round_seconds != identity.round_seconds:
-        raise StateError(
-            f"{path}: plan {plan!r} was taken up with rounds of {round_seconds} s, not "
-            f"{identity.round_seconds} s.\n"
-            "  Hint: a round's number would no longer name one time; another round length needs another plan "
-            "name and state file."
-        )
-
-
-def _momentary(path: Path, error: Exception) -> StateError | None:
+def _momentary(path: str, error: Exception) -> StateError | None:
     """A fault of the moment, the caller's to solve; None for one of the content, which is quarantined."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

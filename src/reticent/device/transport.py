@@ -83,26 +83,35 @@ class HttpTransport:
     def __init__(self, endpoint: str, key: str | None = None) -> None:
         from urllib.parse import urlsplit
 
-        parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
         try:
+            parts = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
             host, port = parts.hostname or "", parts.port
-        except ValueError:
-            host, port = "", None
+        except (ValueError, TypeError):
+            parts, host, port = urlsplit(""), "?", None
         # Neither what may hold a password or a key, nor anything else of an address that is not understood.
         shown = f"{parts.scheme}://{host}" if parts.scheme else f"{host or 'nothing'} without https://"
+        if host and not _is_host(host):
+            shown = "no name of a host that can be read"
         if (
-            not host
+            not _is_host(host)
             or parts.scheme not in ("https", "http")
             or parts.query
             or parts.fragment
-            or parts.username
+            or "@" in parts.netloc
+            or port == 0
+            or not re.fullmatch(r"[!-~]*", parts.path)
         ):
             raise ParameterError(
-                "endpoint", "an address such as https://telemetry.example.org", shown, "no user, query or #"
+                "endpoint",
+                "an address such as https://telemetry.example.org",
+                shown,
+                "no user, query or #, no port 0, and nothing but printable ASCII in the path",
             )
         if parts.scheme == "http" and not is_loopback(host):
             hint = "plain http:// is for a collector on this machine only"
             raise ParameterError("endpoint", "an https:// address", shown, hint)
+        if key is not None and not isinstance(key, str):
+            raise ParameterError("key", "a text", type(key).__name__)
         if key is not None and not re.fullmatch(r"[!-~]{1,512}", key):
             problem = next(
                 (
@@ -161,6 +170,18 @@ def outcome(status: int, retry_after: str | None, content: bytes) -> Outcome:
         return Rejected(code or f"http-{status}")
     fault = _TEMPORARY.get(status, "server-error" if status >= 500 else "not-a-collector")
     return Retry(_seconds(retry_after), fault)
+
+
+def _is_host(host: str) -> bool:
+    """Whether this can be the name of a host, or an address of one."""
+    if ":" not in host:
+        return re.fullmatch(r"(?:[\w-]{1,63}\.)*[\w-]{1,63}\.?", host) is not None
+    from ipaddress import IPv6Address
+
+    try:
+        return bool(IPv6Address(host))
+    except ValueError:
+        return False
 
 
 def is_loopback(host: str) -> bool:

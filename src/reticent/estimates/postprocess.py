@@ -92,6 +92,8 @@ def expectation_maximisation(
         raise ParameterError(metric.name, "a histogram or a choice", f"a {metric.kind}")
     if not smoothing >= 0:
         raise ParameterError("smoothing", "a number of buckets >= 0", smoothing)
+    if smoothing and any(metric.bucket_labels):
+        raise ParameterError("smoothing", "0, since buckets with a name have no neighbours", smoothing)
     mechanism = metric.mechanism
     one = np.asarray(metric.flip.channel(mechanism.response).share(mechanism.yes()), dtype=np.float64)
     zero = 1 - one  # [row, bucket]: the chance of a 0 in the row from a device in the bucket

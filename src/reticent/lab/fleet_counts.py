@@ -93,7 +93,7 @@ class Tally:
         edges = [ceil(edge) for edge in buckets.edges]
         places = np.searchsorted(edges, self.values, side="right") - 1
         devices = np.zeros(len(buckets), dtype=np.int64)
-        np.add.at(devices, np.clip(places, 0, len(buckets) - 1), self.devices)
+        np.add.at(devices, np.clip(places, 0, len(buckets.edges) - 2), self.devices)
         return devices
 
 

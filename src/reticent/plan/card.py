@@ -121,17 +121,18 @@ def privacy_card(plan: Plan, rounds: int | None = None) -> PrivacyCard:
     grouped = {name for group in plan.groups for name in group.metrics}
     alone = [loss for name, loss in of_metric.items() if name not in grouped]
     together = list(of_group.values())
-    one_round = compose([loss.round for loss in alone] + [loss.round for loss in together])
     return PrivacyCard(
         metrics=of_metric,
         groups=of_group,
         rounds=length,
         time=time,
-        round=one_round,
+        round=plan.round_loss,
         constant=compose([loss.constant for loss in alone] + [loss.constant for loss in together]),
         lifetime=compose([loss.lifetime for loss in of_metric.values()]),
         change_per_round=compose([loss.change_per_round for loss in of_metric.values()]),
-        any_history=one_round if length == 1 else compose([loss.any_history for loss in of_metric.values()]),
+        any_history=plan.round_loss
+        if length == 1
+        else compose([loss.any_history for loss in of_metric.values()]),
     )
 
 
@@ -141,12 +142,10 @@ def _sampled_card(plan: Plan, rounds: int, time: str) -> PrivacyCard:
     def card(loss: float) -> Losses:
         return Losses(loss, inf, inf, loss, compose([loss] * windows))
 
-    grouped = {name for group in plan.groups for name in group.metrics}
     groups = [
         ([plan.by_name[name].mechanism for name in group.metrics], group.max_total) for group in plan.groups
     ]
-    alone = [metric.mechanism for metric in plan.metrics if metric.name not in grouped]
-    window = loss_of_window(alone, groups, plan.asked)
+    window = plan.round_loss
     return PrivacyCard(
         metrics={metric.name: card(loss_per_round(metric.mechanism, metric.flip)) for metric in plan.metrics},
         groups={

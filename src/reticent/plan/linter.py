@@ -11,6 +11,7 @@ from math import prod
 from reticent.errors import Problem
 from reticent.plan.card import plan_tracking, share
 from reticent.plan.plan import Plan
+from reticent.privacy import printed
 
 LARGE_EPSILON = Fraction(4)
 MANY_TAGS = 50
@@ -65,7 +66,7 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {
     ),
     "large-epsilon": (
         "epsilon",
-        "is {epsilon:g}: an answer is almost the truth.",
+        "is {epsilon}: an answer is almost the truth.",
         "most plans get by with 1 or less",
     ),
     "no-effect": (
@@ -113,7 +114,7 @@ def lint(plan: Plan, today: date | None = None, devices: int = FLEET) -> list[Pr
             "no-effect": sampled and kind == "mean" and len(mechanism.points) > 2,
             "no-flip": not sampled and metric.flip.probability == 0,
         }
-        problems += _warnings(place, of_metric, {"epsilon": float(mechanism.epsilon)})
+        problems += _warnings(place, of_metric, {"epsilon": printed(float(mechanism.epsilon))})
         problems += [
             Problem(f"{place}.{key}", rule, message, hint, "warning")
             for key, rule, message, hint in mechanism.warnings()

@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
-from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any
 
@@ -409,6 +408,8 @@ class TomlTable:
         """Note the keys that nobody asked for: a misspelt key would otherwise be silently ignored."""
         for key in self._content:
             if key not in self._read:
+                from difflib import get_close_matches
+
                 close = get_close_matches(key, sorted(self._read), n=1)
                 hint = (
                     f"did you mean {close[0]}?" if close else f"known here: {', '.join(sorted(self._read))}"

@@ -10,7 +10,6 @@ from datetime import UTC, date, datetime
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
-from pathlib import Path
 
 from reticent.errors import ParameterError, PlanError, Problem
 from reticent.plan.metric import Answers, Group, JointLimit, Metric, Segment, Window
@@ -77,7 +76,8 @@ class Plan:
     def load(cls, path: str | os.PathLike[str]) -> Plan:
         """Read a plan.toml file; raises `PlanError` with every problem in it."""
         try:
-            text = Path(path).read_bytes()[: MAX_TEXT + 1].decode()
+            with open(path, "rb") as file:
+                text = file.read(MAX_TEXT + 1).decode()
         except UnicodeDecodeError as error:
             problem = Problem(str(path), "syntax", f"is not UTF-8 text (byte {error.start}).")
             raise PlanError([problem]) from None
@@ -128,6 +128,30 @@ class Plan:
     def window_of(self, round_number: int) -> Window | None:
         """The window of a round; None where answers are remembered, and before the first window."""
         return self.answers.window_of(round_number, self.round_seconds)
+
+    @cached_property
+    def round_loss(self) -> float:
+        """
+        What one report loses between any two values, or between any two histories of a window: rounded up.
+
+        Metrics are answered with independent randomness, so their losses add; those of a group with a joint
+        limit lose less than their sum.
+        """
+        from reticent.privacy import compose, joint_limit_loss, loss_of_window, loss_per_round
+
+        groups = [([self.by_name[name] for name in group.metrics], group.max_total) for group in self.groups]
+        grouped = {name for group in self.groups for name in group.metrics}
+        alone = [metric for metric in self.metrics if metric.name not in grouped]
+        if self.answers.sampled:
+            mechanisms = [([metric.mechanism for metric in members], limit) for members, limit in groups]
+            return loss_of_window([metric.mechanism for metric in alone], mechanisms, self.asked)
+        together = [
+            joint_limit_loss(
+                [metric.mechanism for metric in members], [metric.flip for metric in members], limit
+            )
+            for members, limit in groups
+        ]
+        return compose([loss_per_round(metric.mechanism, metric.flip) for metric in alone] + together)
 
     def offset(self, name: str) -> int:
         """The place of a metric's first bit in a report."""

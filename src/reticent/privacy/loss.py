@@ -6,11 +6,11 @@ Between devices that change at different times only flips hide anything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from itertools import product
+from functools import lru_cache
+from itertools import permutations, product
 
 from reticent.errors import ParameterError
 from reticent.mechanisms import SCALE, Flip, Mechanism
@@ -173,11 +173,18 @@ def loss_of_switch(mechanism: Mechanism, flip: Flip, before: int, after: int) ->
             for number in classes
         ],
     )
-    ratios = [_switch(rows, gamma, before, after) for rows, gamma in zip(laws, gammas, strict=True)]
-    return SwitchLoss(
-        max(still, *(upward(up) for up, _ in ratios)),
-        max(still, *(upward(down) for _, down in ratios)),
-    )
+    worst = [Decimal(0), Decimal(0)]
+    for rows, gamma in zip(laws, gammas, strict=True):
+        odds = decimal(gamma / (1 - gamma))
+        faded = odds**before, odds**after
+        for (first, second), constant in product(permutations(rows, 2), rows):
+            shares = zip(first, second, constant, strict=True)
+            bits = [_bit_switch(of_bit, faded) for of_bit in shares]
+            worst = [
+                max(old, sum(new, Decimal(0)))
+                for old, new in zip(worst, zip(*bits, strict=True), strict=True)
+            ]
+    return SwitchLoss(*(max(still, upward(loss)) for loss in worst))
 
 
 @precise
@@ -222,27 +229,7 @@ def loss_of_any_histories(mechanism: Mechanism, flip: Flip, rounds: int) -> floa
     return upward(mechanism.bits * min(memo + rounds // 2 * change, rounds * change))
 
 
-@precise
-def _switch(
-    rows: Sequence[tuple[Decimal, ...]], gamma: Fraction, before: int, after: int
-) -> tuple[Decimal, Decimal]:
-    """The worst over classes a ≠ b and c, each direction by itself; a row is P(1) of each bit of one class."""
-    odds = decimal(gamma / (1 - gamma))
-    faded = odds**before, odds**after
-    known: dict[tuple[Decimal, Decimal, Decimal], tuple[Decimal, Decimal]] = {}
-    worst = Decimal(0), Decimal(0)
-    for (i, first), (j, second), still in product(enumerate(rows), enumerate(rows), rows):
-        if i == j:
-            continue
-        total = Decimal(0), Decimal(0)
-        for shares in zip(first, second, still, strict=True):
-            if shares not in known:
-                known[shares] = _bit_switch(shares, faded)
-            total = total[0] + known[shares][0], total[1] + known[shares][1]
-        worst = max(worst[0], total[0]), max(worst[1], total[1])
-    return worst
-
-
+@lru_cache(maxsize=1024)
 def _bit_switch(
     shares: tuple[Decimal, Decimal, Decimal], faded: tuple[Decimal, Decimal]
 ) -> tuple[Decimal, Decimal]:

@@ -40,7 +40,7 @@ def test_the_picture_shows_the_goal_the_choice_and_the_fleet() -> None:
         *(f"flip {flip}" for flip in ("0", "0.1", "0.2", "0.3", "0.4")),
         "flip 0.2, 10 steps",
         "the goal",
-        "nearest: epsilon 1",
+        "nearest: epsilon 1.0",
     ]
     lines = {(tuple(line.get_xdata()), tuple(line.get_ydata())) for line in axes.lines[-3:]}
     assert ((0, 1), (240.0, 240.0)) in lines

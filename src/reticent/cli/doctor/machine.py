@@ -147,7 +147,7 @@ def of_extra(extra: str, libraries: tuple[Requirement, ...]) -> Check:
 # Extras
 
 VERBS = {
-    "cli": "every verb",
+    "cli": "every verb but device",
     "estimates": "plan check, estimate, export, design, simulate, audit",
     "collector": "serve, demo, keys, rounds, estimate, export, store",
     "postgres": "--store postgresql://…",

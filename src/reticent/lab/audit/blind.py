@@ -86,7 +86,11 @@ def compare_links(plan: Plan, scenarios: Histories, samples: Sequence[Sample]) -
             (own, others), (own_next, others_next) = _split(first), _split(second)
             even = len(others) // 2 * 2
             alike, alike_others = own == own_next, others[0:even:2] == others_next[1:even:2]
-            repeats = Fault(f"repeats the {what} of the window before", 1.0, float(np.mean(alike_others)))
+            repeats = Fault(
+                f"repeats the {what} of the window before",
+                1.0,
+                float(alike_others.sum() / max(len(alike_others), 1)),
+            )
             yield compare("two windows", f"linked by {what}", *NONE, alike, alike_others, fault=repeats)
             yield compare("two windows", f"linked by {what}", *NONE, ~alike, ~alike_others)
 
@@ -111,7 +115,8 @@ def compare_pairs(plan: Plan, scenarios: Histories, samples: Sequence[Sample]) -
     here. Bits are compared in one round of a steady world, and by what most rounds say in the middle world,
     where devices differ in how they round. All pairs of metrics are compared.
     """
-    joined = [(metric, metric) for metric in plan.metrics if metric.bits > 1]
+    pairs = [(metric, metric) for metric in plan.metrics if metric.bits > 1]
+    pairs += combinations(plan.metrics, 2) if plan.asked > 1 else ()
     worlds = [(samples[0], 1)]
     if scenarios.middle is not None:
         rounds = 1 if plan.answers.sampled else scenarios.worlds[scenarios.middle].rounds
@@ -123,7 +128,7 @@ def compare_pairs(plan: Plan, scenarios: Histories, samples: Sequence[Sample]) -
             for place in range(plan.offset(metric.name), plan.offset(metric.name) + min(metric.bits, 2))
         }
         informed = {metric.name: sample.informed(plan, metric.name) for metric in plan.metrics}
-        for a, b in [*joined, *combinations(plan.metrics, 2)]:
+        for a, b in pairs:
             subject = a.name if a is b else f"{a.name} and {b.name}"
             known = informed[a.name] & informed[b.name]
             one, other = mostly[plan.offset(a.name)][known], mostly[plan.offset(b.name) + (a is b)][known]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 import signal
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -190,7 +191,8 @@ def audit(
         exact, independence = enumerate_windows(plan, rounds)
         checks += independence
         scenarios = whole = window_histories(plan)
-        sdk_devices = max(2 * len(scenarios.worlds), sdk_devices // whole.worlds[0].rounds)
+        # Whole devices live through every round of two windows: fewer of them take as long.
+        sdk_devices = min(sdk_devices, max(2, 16 * sdk_devices // whole.worlds[0].rounds))
     else:
         exact = enumerate_plan(plan, rounds)
         scenarios, whole = histories(plan, rounds), steady_histories(plan, 1)
@@ -211,14 +213,7 @@ def audit(
     with ExitStack() as stack:
         executor = None  # processes for the SDK's core; any other client answers in this one
         if workers > 1 and isinstance(subject, CoreClient):
-            pool = ProcessPoolExecutor(
-                min(workers, os.cpu_count() or 1),
-                get_context("spawn"),
-                initializer=signal.signal,  # an interrupt is for this process, which ends the others
-                initargs=(signal.SIGINT, signal.SIG_IGN),
-            )
-            executor = stack.enter_context(pool)
-            stack.callback(pool.shutdown, cancel_futures=True)
+            executor = stack.enter_context(_processes(workers))
         play = partial(_play, plan, first_round, executor, tell)
         samples = play(subject, scenarios.worlds, counts)
         sdk_samples = play(None, whole.worlds, sdk_counts) if client is None else []
@@ -273,6 +268,23 @@ def _devices(plan: Plan, worlds: Sequence[World], reports: int) -> list[int]:
         for world in worlds
     ]
     return [max(2, 2 * round(reports / sum(costs) * world.weight / 2)) for world in worlds]
+
+
+@contextmanager
+def _processes(workers: int) -> Iterator[Executor]:
+    """Processes that ignore interrupts: the audit is interrupted, and ends them."""
+    hears = threading.current_thread() is threading.main_thread()
+    with ProcessPoolExecutor(min(workers, os.cpu_count() or 1), get_context("spawn")) as pool:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN) if hears else None
+        try:
+            pool.submit(os.getpid)  # the first task starts all processes, which inherit what is ignored
+        finally:
+            if hears:
+                signal.signal(signal.SIGINT, before)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _play(

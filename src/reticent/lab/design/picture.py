@@ -12,7 +12,7 @@ from reticent.lab.design.choice import EPSILONS, Candidate, Choice, candidates, 
 from reticent.lab.design.goal import DAY, Goal
 from reticent.plan.card import duration
 from reticent.plots import COLOURS, MARKERS, drawing, panels
-from reticent.privacy import CLAIMS
+from reticent.privacy import CLAIMS, printed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,7 +104,7 @@ def draw(choice: Choice) -> Figure:
         markerfacecolor="none",
         markeredgewidth=1.8,
         linestyle="none",
-        label=f"{'chosen' if choice.met else 'nearest'}: epsilon {float(chosen.epsilon):g}",
+        label=f"{'chosen' if choice.met else 'nearest'}: epsilon {printed(float(chosen.epsilon))}",
         zorder=5,
     )
     for axis in (axes.xaxis, axes.yaxis):

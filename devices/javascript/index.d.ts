@@ -1,0 +1,208 @@
+// Private telemetry for counters: the device, for browsers and Node.
+
+/** Not asked yet; yes; no; collect and show, and send nothing. */
+export type Consent = "unset" | "granted" | "denied" | "local";
+
+/** Limits that every plan must keep before a device takes it up; null lifts one. And rules on where it is silent. */
+export interface PolicySettings {
+  /** Largest ε of one metric: 2. */
+  maxEpsilon?: number | null;
+  /** Largest loss of one round, of the whole plan: 3. */
+  maxRound?: number | null;
+  /** Largest loss for life of everything that the state has ever held: 12. */
+  maxLifetime?: number | null;
+  /** Shortest round, s: 3,600. */
+  shortestRound?: number | null;
+  /** Shortest window of sampled answers, s: 604,800. */
+  shortestWindow?: number | null;
+  /** Fewest rounds from one plan that asks for new remembered answers to the next: 28. */
+  fewestRounds?: number | null;
+  /** Smallest flip probability of a metric whose answers are remembered: 0.1. */
+  leastFlip?: number | null;
+  /** Be silent under Do Not Track, Global Privacy Control and DO_NOT_TRACK: true. */
+  doNotTrack?: boolean;
+  /** Be silent in continuous integration: true. */
+  silentInCi?: boolean;
+  /** Be silent in containers: true. */
+  silentInContainers?: boolean;
+}
+
+export class Policy implements Required<PolicySettings> {
+  constructor(changes?: PolicySettings);
+  /** No limits: for audits and tests. The loss for life of such a device has no bound. */
+  static unlimited(): Policy;
+  maxEpsilon: number | null;
+  maxRound: number | null;
+  maxLifetime: number | null;
+  shortestRound: number | null;
+  shortestWindow: number | null;
+  fewestRounds: number | null;
+  leastFlip: number | null;
+  doNotTrack: boolean;
+  silentInCi: boolean;
+  silentInContainers: boolean;
+}
+
+/** Where a device keeps its state: one text, replaced as a whole. */
+export interface State {
+  /**
+   * Replaces the text by what `change` makes of it; null: there is none. Resolves when the new text is durable. No two
+   * changes are made from the same text; `change` may run several times, and the last run counts.
+   */
+  update(change: (text: string | null) => string | null): Promise<void>;
+  close(): void;
+}
+
+/** A state that ends with the program. */
+export function memoryState(): State;
+/** A state in the browser's IndexedDB, in a database of this name, shared by all tabs of the origin. */
+export function indexedDbState(name: string): State;
+
+export interface Outcome {
+  kind: "accepted" | "rejected" | "retry";
+  /** Without private data. */
+  reason: string;
+  /** Seconds that the collector asked to wait. */
+  after?: number;
+}
+
+/** Takes one report as JSON to the collector. */
+export interface Transport {
+  send(body: string, seconds: number): Promise<Outcome>;
+}
+
+/** POST {endpoint}/v1/reports, over https, or to this machine. */
+export function httpTransport(endpoint: string, key?: string | null): Transport;
+
+/** By which sign each is known; empty: it is not so. */
+export interface Environment {
+  doNotTrack: string;
+  ci: string;
+  container: string;
+}
+
+export interface Settings {
+  /** What `reticent plan export` writes: an object, its JSON, or a plan that was read. */
+  plan: unknown;
+  state: State;
+  /** What holds while the person has not chosen: "unset". */
+  consent?: Consent;
+  /** Whether a choice lapses when a plan asks more than it was given for: true. */
+  askAgain?: boolean;
+  /** Whether slips of the developer throw: false. */
+  debug?: boolean;
+  endpoint?: string;
+  key?: string | null;
+  segment?: Record<string, unknown>;
+  policy?: Policy | PolicySettings;
+  /** Unix seconds. */
+  clock?: () => number;
+  /** Instead of `endpoint`. */
+  transport?: Transport | null;
+  environment?: () => Environment;
+}
+
+export interface Preview {
+  /** The exact bytes. */
+  body: string;
+  round: number;
+  when: string;
+  answers: { metric: string; description: string; bits: string; meaning: string }[];
+  toString(): string;
+}
+
+export interface Status {
+  plan: string;
+  active: boolean;
+  /** Why it is not active, or what was refused. */
+  reasons: string[];
+  /** What went wrong, by kind; it stays on the device. */
+  notes: Record<string, number>;
+  version?: number | null;
+  consent?: Consent;
+  epoch?: number;
+  currentRound?: number;
+  /** The first round that this device answers by itself. */
+  answersFrom?: number | null;
+  reports?: { waiting: number; accepted: number; rejected: number; expired: number; local: number };
+  lastAttempt?: { at: number; outcome: string } | null;
+  nextAttempt?: number | null;
+}
+
+/** Every report of a device, and what they may have told together. */
+export class Receipt {
+  plan: string;
+  owner: string;
+  problem: string;
+  metrics: { name: string; description: string; unit: string }[];
+  reports: { round: number; from: string; to: string; version: number; epoch: number; state: string; code: string; body: string; bits: Record<string, string> }[];
+  /** Reports that are not listed any more, by what became of them. */
+  earlier: Record<string, number>;
+  losses: { metric: string; epoch: number; answersUsed: number; loss: number; lifetime: number }[];
+  windows: { start: number; ends: number; loss: number; round: number | null }[];
+  epochs: { epoch: number; beganIn: number; reason: string }[];
+  remembered: number;
+  sampled: number;
+  totalLoss: number;
+  totalLifetime: number;
+  /** What the losses mean: whom they compare, over what. */
+  meaning: string;
+  toString(): string;
+  /** A page by itself, without scripts. */
+  html(): string;
+}
+
+/** n / d, exactly: a value that no double is. */
+export class Fraction {
+  constructor(n: bigint, d?: bigint);
+  static parse(text: string): Fraction;
+  static fromNumber(number: number): Fraction;
+  readonly n: bigint;
+  readonly d: bigint;
+  toString(): string;
+}
+
+/** A plan that cannot be answered, and why. */
+export class PlanError extends Error {}
+
+export class Plan {
+  readonly name: string;
+  readonly version: number;
+  readonly roundSeconds: number;
+  readonly fingerprint: string;
+}
+
+/** A plan from its export; rejects with `PlanError` unless every digest is right. */
+export function readPlan(source: unknown): Promise<Plan>;
+
+/** Answers a plan on behalf of one device: values in, at most one report per round out. */
+export class Device {
+  private constructor();
+  /** Rejects for a plan that is not whole, a state that is another plan's, and settings that cannot be. Nothing throws or rejects after that, unless `debug` is set. */
+  static open(settings: Settings): Promise<Device>;
+  readonly consent: Consent;
+  readonly currentRound: number;
+  /** Add to a metric's total in the round under way; it stops at the metric's top. */
+  add(metric: string, amount?: number | bigint | Fraction): void;
+  /** Set a metric's total in the round under way; true for a flag. */
+  set(metric: string, value: number | bigint | boolean | Fraction): void;
+  /** Choose one of a metric's labels for the round under way. */
+  choose(metric: string, label: string): void;
+  /** The bytes of a round's report, durable before they are returned; the latest finished round unless another is given. */
+  report(round?: number): Promise<string | null>;
+  /** Answer what is due and send what waits; resolves to how many were accepted. */
+  flush(): Promise<number>;
+  /** Enter the person's choice; resolves to whether it is done, and then nothing leaves that was not agreed to. */
+  setConsent(consent: Consent): Promise<boolean>;
+  pause(): Promise<boolean>;
+  resume(): Promise<boolean>;
+  /** Wipe the remembered answers, the values and what was not sent. */
+  forget(): Promise<boolean>;
+  preview(): Promise<Preview | null>;
+  receipt(): Promise<Receipt>;
+  status(): Promise<Status>;
+  /** Answer and send in the background from now on. */
+  start(): this;
+  /** Write what waits in memory and stop. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,122 @@
+// The versions of a plan that a device holds: which it takes up, and what speaks against one.
+
+import { toHex } from "./bytes.js";
+import { asksAnew, hold, isHeld, lifetime } from "./ledger.js";
+import { lossOfReport } from "./losses.js";
+import { Plan } from "./plan.js";
+
+/** @typedef {import("./data.js").HeldPlan} HeldPlan */
+/** @typedef {import("./engine.js").Engine} Engine */
+/** @typedef {import("./plan.js").Metric} Metric */
+/**
+ * @typedef {{ answers: boolean, refused: string[] }} Verdict whether a plan is held that the policy allows, and why
+ * one was not taken up
+ */
+
+/** Plans by fingerprint; those in the data were checked before they came there. @type {Map<string, Plan>} */
+const parsed = new Map();
+
+/** @param {Plan} plan */
+export const remember = (plan) => void parsed.set(plan.fingerprint, plan);
+
+/** The plan of a version; null when it is not kept any more. @param {HeldPlan} held */
+export function planOf({ fingerprint, table }) {
+  if (table && !parsed.has(fingerprint)) parsed.set(fingerprint, new Plan(table));
+  return table ? parsed.get(fingerprint) ?? null : null;
+}
+
+export const newSecret = () => toHex(crypto.getRandomValues(new Uint8Array(32)));
+
+/**
+ * Hold the plan from the next round on, unless something speaks against it; then the version held goes on.
+ *
+ * @param {Engine} engine @returns {Verdict}
+ */
+export function consider(engine) {
+  const { data, setting: { plan } } = engine;
+  enrol(engine);
+  const newest = data.plans.at(-1);
+  /** @type {string[]} */
+  let problems = [];
+  if (!newest || plan.version > newest.version) problems = takeOver(engine, newest);
+  else if (plan.version < newest.version) problems = [
+    `version ${plan.version} is older than version ${newest.version}, which this device holds`,
+  ];
+  else if (plan.fingerprint !== newest.fingerprint) problems = [
+    `version ${plan.version} asks something else than the version ${plan.version} that this device holds; ` +
+      "a change needs a new version",
+  ];
+  else newest.table = plan.table; // better words are no new plan
+  const held = data.plans.at(-1);
+  const beyond = held ? goOn(engine, held) : [];
+  return { answers: held !== undefined && !beyond.length, refused: [...new Set([...problems, ...beyond])] };
+}
+
+/** The first time, and after everything was wiped: a secret. @param {Engine} engine */
+function enrol({ data, setting: { plan }, current }) {
+  if (data.secret) return;
+  data.plan = plan.name;
+  data.roundSeconds = plan.roundSeconds;
+  data.secret = newSecret();
+  if (!data.epochs.length) data.epochs.push({ epoch: data.epoch, beganIn: current, reason: "enrolled" });
+}
+
+/**
+ * Hold a version that was not held before; returns what speaks against it instead.
+ *
+ * @param {Engine} engine @param {HeldPlan | undefined} newest
+ */
+function takeOver(engine, newest) {
+  const { data, setting: { plan, policy } } = engine;
+  const reportLoss = lossOfReport(plan);
+  let first = engine.current + 1;
+  if (newest && (newest.window || plan.window)) {
+    // Another way of answering waits for the end of the window: windows never overlap.
+    first = Math.max(first, newest.fromRound);
+    if (newest.window !== plan.window) first = Math.max(first, Math.ceil(engine.freeFrom / data.roundSeconds));
+  }
+  const isChange = asksAnew(data, plan);
+  const since = isChange && data.changedIn !== null ? first - data.changedIn : null;
+  const problems = policy.problems(
+    plan,
+    reportLoss,
+    lifetime(data, plan, plan.sampled ? reportLoss : 0),
+    since,
+  );
+  if (problems.length) return problems;
+  const layout = plan.metrics.map((/** @type {Metric} */ metric) => [metric.name, metric.mechanism.bits]);
+  data.plans.push({
+    version: plan.version,
+    fingerprint: plan.fingerprint,
+    fromRound: first,
+    window: plan.window,
+    reportLoss,
+    layout,
+    table: plan.table,
+  });
+  data.enrolledFrom ??= first;
+  if (isChange) data.changedIn = first;
+  return [];
+}
+
+/**
+ * Answer the version held in this epoch; returns what speaks against it: a limit may be lower now.
+ *
+ * @param {Engine} engine @param {HeldPlan} held
+ */
+function goOn(engine, held) {
+  const plan = planOf(held);
+  if (!plan) return [`version ${held.version}, which this device holds, cannot be read any more`];
+  const { data } = engine;
+  const isCounted = isHeld(data, plan);
+  // There must be room for the next one.
+  const window = plan.sampled && engine.freeFrom <= engine.now ? held.reportLoss : 0;
+  const problems = engine.setting.policy.problems(
+    plan,
+    held.reportLoss,
+    lifetime(data, isCounted ? null : plan, window),
+  );
+  // In one change with the plan: nothing is ever answered that is not counted.
+  if (!problems.length && !isCounted) hold(data, plan);
+  return problems;
+}

@@ -1,0 +1,168 @@
+"""What a device would send next: the exact bytes, and what each bit of them means."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import floor
+from os import urandom
+from typing import TYPE_CHECKING, Any, Literal
+
+from reticent.device.answers import answer
+from reticent.device.prf import SECRET_BYTES, SecretDraws
+from reticent.device.words import bit_meanings, how_answered, question, round_in_words
+from reticent.mechanisms import COHORTS
+from reticent.privacy import NOT_COVERED
+from reticent.reports import to_json
+
+if TYPE_CHECKING:
+    from reticent.plan import Plan
+    from reticent.reports import Report
+
+State = Literal["waiting", "under way", "example"]
+
+_INTRODUCTIONS = {
+    "waiting": "The next report. These exact bytes wait to be sent:",
+    "under way": "The next report, if nothing more is recorded in its round. These exact bytes would be sent:",
+    "example": "Nothing is kept, so there is no report yet. One of a device that does not exist, whose values are 0:",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedAnswer:
+    """One metric of a report."""
+
+    metric: str
+    question: str
+    bits: str
+    """As they are sent: "0", "1" or several of them."""
+    is_asked: bool
+    """False: this report has no answer to it, and its bits are 0 whatever the value is."""
+    meanings: tuple[str, ...]
+    """What a 1 means, bit by bit."""
+    how: str
+    """How the bits are drawn, and for how long they stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """
+    The report that a device would send next. It is for people to look at; nothing is sent by looking.
+
+    `state`: the report is waiting, or its round is under way and its bits may change with what is recorded until
+    the end, or it is an example, where the device keeps nothing.
+    """
+
+    plan: str
+    version: int
+    round: int
+    when: str
+    """When its round is, in words."""
+    state: State
+    body: bytes
+    """What a collector would get: JSON, as docs/reference/wire.md describes it."""
+    tags: dict[str, str]
+    """The public segment, sent as it is."""
+    answers: tuple[PreviewedAnswer, ...]
+    unsent_because: tuple[str, ...] = ()
+    """Why nothing would be sent as things are; empty: it would be."""
+    owner: str = ""
+    cohort: int | None = None
+    """A public number from 0 to 255 that is drawn once, where the plan has a use for it."""
+
+    tags_unknown: bool = False
+    """Whether the tags are those of a program that only looks at the file: the device's own program sets others."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, for JSON."""
+        return {**asdict(self), "body": self.body.decode()}
+
+    def __str__(self) -> str:
+        lines = [f"Plan {self.plan} version {self.version}, round {self.round} ({self.when})"]
+        lines += [f"  not sent: {reason}" for reason in self.unsent_because]
+        lines += [_INTRODUCTIONS[self.state], "", f"  {self.body.decode()}", "", "What the bits mean:"]
+        for given in self.answers:
+            lines.append(f"  {given.metric} = {given.bits}   {given.question}")
+            if not given.is_asked:
+                lines.append("      not asked in this report: 0 is sent whatever the value is")
+                continue
+            for place, meaning in enumerate(given.meanings):
+                number = f"bit {place + 1}: " if len(given.meanings) > 1 else ""
+                lines.append(f"      {number}{meaning}")
+            lines.append(f"      {given.how}")
+        return "\n".join([*lines, self._in_the_clear, NOT_COVERED])
+
+    @property
+    def _in_the_clear(self) -> str:
+        unknown = " (here; the program sets it)" if self.tags_unknown else ""
+        tags = [f"{name} = {tag}{unknown}" for name, tag in self.tags.items()]
+        cohort = [] if self.cohort is None else [f"cohort {self.cohort} of {COHORTS}, which stays the same"]
+        parts = [*tags, *cohort, "plan, version and round", "an id that is new in each round"]
+        return f"Sent as they are: {'; '.join(parts)}."
+
+    def html(self) -> str:
+        """As a page of its own that a program can open for its user: one file, no script, nothing loaded."""
+        from reticent.device.page import cards, document, literal, paragraph, section
+
+        unsent = [f"As things are, nothing is sent: {reason}." for reason in self.unsent_because]
+        not_asked = "Not asked in this report: 0 is sent whatever the value is."
+        entries = [
+            (
+                given.metric,
+                given.bits,
+                [given.question, *(f"{meaning}." for meaning in given.meanings), given.how]
+                if given.is_asked
+                else [given.question, not_asked],
+            )
+            for given in self.answers
+        ]
+        return document(
+            f"What {self.plan} would send next",
+            [
+                f"Round {self.round}, {self.when}.",
+                *([f"Asked by {self.owner}."] if self.owner else []),
+                *unsent,
+            ],
+            section("The bytes", paragraph(_INTRODUCTIONS[self.state]), literal(self.body.decode())),
+            section("What the bits mean", cards(entries)),
+            section("What is not hidden", paragraph(self._in_the_clear), paragraph(NOT_COVERED)),
+        )
+
+
+def previewed(plan: Plan, report: Report, state: State, unsent_because: tuple[str, ...]) -> Preview:
+    """A report in words."""
+    answers, offset = [], 0
+    for number, metric in enumerate(plan.metrics):
+        bits = "".join(str(report.bit(offset + place)) for place in range(metric.bits))
+        offset += metric.bits
+        is_asked = report.asked is None or bool(report.asked[number // 8] & 128 >> number % 8)
+        meanings = bit_meanings(metric, report.cohort or 0, flips=not plan.answers.sampled)
+        answers.append(
+            PreviewedAnswer(
+                metric.name, question(metric), bits, is_asked, tuple(meanings), how_answered(plan, metric)
+            )
+        )
+    span = plan.round(report.round)
+    return Preview(
+        plan.name,
+        report.version,
+        report.round,
+        round_in_words(span.start, span.end),
+        state,
+        to_json(report),
+        dict(report.segment),
+        tuple(answers),
+        unsent_because,
+        plan.owner,
+        report.cohort,
+    )
+
+
+def example(plan: Plan, now: float, segment: dict[str, object], unsent_because: tuple[str, ...]) -> Preview:
+    """The report of a device that does not exist, with a secret that is thrown away and all values 0."""
+    number = floor(now / plan.round_seconds)
+    window = plan.window_of(number)
+    draws = SecretDraws(urandom(SECRET_BYTES), plan.name, 0, window.start if window else None)
+    if window is not None:
+        number = draws.picked_round(window)
+    report = answer(draws, plan, number, {}, segment).report
+    return previewed(plan, report, "example", unsent_because)

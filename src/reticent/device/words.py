@@ -1,0 +1,119 @@
+"""What a plan asks and what each answer bit means, in words for the person whose device it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reticent.plan import Metric, Plan
+
+_MOST_NAMED = 4
+"""So many parts of a range are named; of more, how many there are."""
+
+
+def question(metric: Metric) -> str:
+    """
+    What a metric asks.
+
+    >>> from reticent.mechanisms import OneBitMean
+    >>> from reticent.plan import Metric
+    >>> question(Metric("saves", OneBitMean(1, 100), unit="file", description="Files saved"))
+    'Files saved: 0 to 100 file'
+    """
+    top = f"{_number(metric.max_value)} {metric.unit}".strip()
+    return f"{metric.description or metric.name}: {metric.range_in_words(top)}"
+
+
+def how_answered(plan: Plan, metric: Metric) -> str:
+    """How the bits of a metric are drawn."""
+    if plan.answers.sampled:
+        return "Drawn for this window alone: the next one has new draws."
+    flip = float(metric.flip.probability)
+    kept = "Drawn once for each answer that the device may have to give, and remembered"
+    return f"{kept}; turned round by chance in {_percent(flip)} of the rounds." if flip else f"{kept}."
+
+
+def bit_meanings(metric: Metric, cohort: int, *, flips: bool = True) -> list[str]:
+    """
+    For each answer bit of a metric, how likely a 1 is, and where in the range.
+
+    The shares are those of the bit that is sent; `flips`: as turned round by chance, which sampled answers
+    are not.
+
+    >>> from reticent.mechanisms import Buckets, DBitFlip, Flip, OneBitMean
+    >>> from reticent.plan import Metric
+    >>> bit_meanings(Metric("saves", OneBitMean(1, 100), Flip(0.2)), cohort=0)
+    ['1 is sent with a chance of 36.1 % at 0 and 63.9 % at 100, in proportion between them']
+    """
+    mechanism = metric.mechanism
+    flip = metric.flip.probability if flips else Fraction(0)
+
+    def shares(memo_class: int) -> list[float]:
+        ones = (Fraction(one, 2**64) for one in mechanism.thresholds(memo_class, cohort))
+        return [float(one * (1 - flip) + (1 - one) * flip) for one in ones]
+
+    if mechanism.buckets is None:
+        [low], [high] = (shares(mechanism.memo_class(value, 0)) for value in (0, mechanism.max_value))
+        if metric.is_flag:
+            return [f"1 is sent with a chance of {_percent(high)} if it happened, {_percent(low)} if not"]
+        ends = f"{_percent(low)} at 0 and {_percent(high)} at {_number(mechanism.max_value)}"
+        return [f"1 is sent with a chance of {ends}, in proportion between them"]
+    of_buckets = [
+        shares(int(mechanism.bucket_class(bucket, cohort))) for bucket in range(mechanism.intervals)
+    ]
+    names = bucket_names(metric)
+    meanings = []
+    for place in range(metric.bits):
+        low, high = (end(share[place] for share in of_buckets) for end in (min, max))
+        inside = [name for name, share in zip(names, of_buckets, strict=True) if share[place] == high]
+        if low == high:
+            meanings.append(f"1 is sent with a chance of {_percent(high)} whatever the value is")
+            continue
+        where = _listed(inside, len(names))
+        meanings.append(
+            f"1 is sent with a chance of {_percent(high)} if the answer is {where}, {_percent(low)} if not"
+        )
+    return meanings
+
+
+def bucket_names(metric: Metric) -> list[str]:
+    """What each bucket of a histogram or a choice is called."""
+    edges = metric.mechanism.points
+    ranges = [f"{_number(low)} to {_number(high)}" for low, high in pairwise(edges)]
+    return [label or ranges[place] for place, label in enumerate(metric.bucket_labels)]
+
+
+def round_in_words(start: float, end: float) -> str:
+    """
+    When a round was.
+
+    >>> round_in_words(1_700_000_000, 1_700_021_600), round_in_words(1_699_920_000, 1_700_006_400)
+    ('2023-11-14 22:13 to 2023-11-15 04:13 UTC', '2023-11-14')
+    """
+    try:
+        first, last = (datetime.fromtimestamp(moment, UTC) for moment in (start, end))
+    except (ValueError, OverflowError, OSError):  # a clock that is wrong by thousands of years
+        return f"{start:.0f} to {end:.0f} s after 1970"
+    if (first.hour, first.minute, first.second, end - start) == (0, 0, 0, 86_400):
+        return f"{first:%Y-%m-%d}"
+    return (
+        f"{first:%Y-%m-%d %H:%M} to {last:{'%H:%M' if last.date() == first.date() else '%Y-%m-%d %H:%M'}} UTC"
+    )
+
+
+def _listed(names: Sequence[str], of: int) -> str:
+    if len(names) <= _MOST_NAMED:
+        return " or ".join(names)
+    return f"in one of {len(names)} of the {of} parts of the range ({', '.join(names[:_MOST_NAMED])}, …)"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _number(number: int | Fraction) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{float(number):,.6g}"

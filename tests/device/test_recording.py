@@ -1,0 +1,363 @@
+"""
+`add`, `set` and `choose` touch memory only: from signal handlers, finalizers and threads, and totals stay exact.
+
+Values reach the file within a second, before a round is answered, at a fork, at `close` and at the end.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from tests.shared.devices import HERE, Make, Query
+from tests.shared.processes import run_script
+
+from reticent.device import Device, StateFile
+from reticent.plan import Plan
+from reticent.testing import ManualClock
+
+PRELUDE = """
+import gc, os, signal, sys, threading, time
+from pathlib import Path
+from reticent.device import Device, Policy, backlog
+from reticent.mechanisms import Flip, OneBitMean
+from reticent.plan import Metric, Plan
+from reticent.testing import ManualClock
+
+HERE = 80_000
+TOP = 10**12
+PLAN = Plan("app-usage", 1, 21_600, 21_600, tuple(Metric(f"m{n}", OneBitMean(1, TOP), Flip(0.2)) for n in range(4)))
+SECONDS = float(sys.argv[1])
+
+def device(path="state"):
+    clock = ManualClock(HERE * 21_600 + 60.0)
+    return Device(PLAN, path, consent="granted", clock=clock, policy=Policy.unlimited())
+
+backlog.FOLD_AT = 2                 # values are merged at nearly every call: in the middle of it, then
+signal.alarm(int(SECONDS) + 40)     # a deadlock ends the program
+until = time.monotonic() + SECONDS
+"""
+
+Run = Callable[[str], str]
+LENGTHS = [
+    pytest.param(0.5, id="half a second"),
+    pytest.param(600.0, id="ten minutes", marks=pytest.mark.soak),
+]
+
+
+@pytest.fixture(params=LENGTHS)
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    """Runs a script in a process of its own, for so long."""
+    seconds = request.param
+
+    def start(script: str) -> str:
+        return run_script(tmp_path, PRELUDE, script, seconds, timeout=seconds + 60).stdout
+
+    return start
+
+
+# In the middle of anything
+
+
+@pytest.mark.timeout(700)
+def test_a_signal_handler_in_the_middle_of_any_call(run: Run) -> None:
+    """Every 2 ms, in `add`, while values are merged, and while the file is written or a report made."""
+    run(
+        """
+        d, handled, added = device(), 0, 0
+        def handler(*_):
+            global handled
+            handled += 1
+            d.add("m1")
+            d.set("m2", handled)
+            d.add("no such metric")
+        signal.signal(signal.SIGVTALRM, handler)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.002, 0.002)
+        while time.monotonic() < until or handled < 50:
+            for _ in range(1000):
+                d.add("m0")
+                added += 1
+            d.save()
+            d.status()
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        assert d._recorded(HERE) == {"m0": added, "m1": handled, "m2": handled}, (d._recorded(HERE), added, handled)
+        assert d.status().notes["unknown-metric: no?such?metric"] == handled
+        """
+    )
+
+
+@pytest.mark.timeout(700)
+def test_a_signal_handler_that_reports_and_flushes(run: Run) -> None:
+    """Whatever it interrupts, it is refused or served, and never waits for itself."""
+    run(
+        """
+        d = device()
+        d.status(), d.report(HERE - 2)      # what these load cannot be loaded in the middle of loading it
+        def handler(*_):
+            global handled
+            handled += 1
+            d.report(HERE - 1)
+            d.status()
+            d.flush(timeout=0)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.005)      # again, but not within itself without end
+        signal.signal(signal.SIGVTALRM, handler)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.005)
+        added = handled = 0
+        while time.monotonic() < until or handled < 20:
+            d.add("m0")
+            added += 1
+            if not added % 5000:
+                d.save()
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        assert d._recorded(HERE) == {"m0": added}, (d._recorded(HERE), added)
+        """
+    )
+
+
+@pytest.mark.timeout(700)
+def test_a_finalizer_in_the_middle_of_any_call(run: Run) -> None:
+    run(
+        """
+        d, finalized, added = device(), 0, 0
+        class Thing:
+            def __init__(self):
+                self.me = self          # only the garbage collector can end it, wherever it runs
+            def __del__(self):
+                global finalized
+                finalized += 1
+                d.add("m1")
+                d.add("m2", "not a number")
+        gc.set_threshold(50, 2, 2)
+        while time.monotonic() < until or not added:
+            for _ in range(500):
+                Thing()
+                d.add("m0")
+                added += 1
+            d.save()
+        gc.collect()
+        assert finalized == added
+        assert d._recorded(HERE) == {"m0": added, "m1": added, "m2": 0}, (d._recorded(HERE), added)
+        notes = d.status().notes
+        assert notes["not-a-number"] == added, (notes, added)
+        assert set(notes) <= {"not-a-number", "state-busy"}, notes
+        """
+    )
+
+
+@pytest.mark.timeout(700)
+def test_eight_threads_two_children_and_a_coroutine(run: Run) -> None:
+    """At full speed, with forks in between: nothing is lost, nothing counted twice, nothing waits for ever."""
+    run(
+        """
+        import asyncio, multiprocessing, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)     # forking with threads is the point
+        d, counts = device(), [0] * 9
+        def work(place):
+            while time.monotonic() < until or not counts[place]:
+                for _ in range(100):
+                    d.add("m0")
+                    counts[place] += 1
+        async def tick():
+            while time.monotonic() < until or not counts[8]:
+                d.add("m1")
+                counts[8] += 1
+                await asyncio.sleep(0)
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+        threads.append(threading.Thread(target=lambda: asyncio.run(tick())))
+        for thread in threads: thread.start()
+        def child():
+            for _ in range(1000):
+                d.add("m2")
+        forks, context = 0, multiprocessing.get_context("fork")
+        while time.monotonic() < until or forks < 2:
+            process = context.Process(target=child)
+            process.start()
+            process.join()
+            assert process.exitcode == 0
+            forks += 1
+        for thread in threads: thread.join()
+        expected = {"m0": sum(counts[:8]), "m1": counts[8], "m2": 1000 * forks}
+        assert d._recorded(HERE) == expected, (d._recorded(HERE), expected)
+        assert set(d.status().notes) <= {"state-busy"}, d.status().notes
+        """
+    )
+
+
+def test_memory_stays_bounded_while_nothing_can_be_written(device_of: Make, state: Path) -> None:
+    """One change per round and metric, however many calls: the file is locked all the time."""
+    device = device_of()
+    with closing(sqlite3.connect(state, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for _ in range(20_000):
+            device.add("opened_files", Fraction(1, 1000))
+        assert device._engine is not None
+        assert len(device._engine._pending) < 2_000
+        other.execute("ROLLBACK")
+    assert device._recorded(HERE) == {"opened_files": 20}
+
+
+# When values reach the file
+
+
+def total(state: Path) -> list[str]:
+    with closing(sqlite3.connect(state)) as connection:
+        return [value for (value,) in connection.execute("SELECT value FROM totals")]
+
+
+def test_values_reach_the_file_by_themselves(device_of: Make, state: Path) -> None:
+    """Within a second; a busy machine may be late."""
+    device = device_of()
+    for expected in ("5", "12"):
+        device.add("editor_seconds", 5 if expected == "5" else 7)
+        assert total(state) != [expected], "in memory only"
+        deadline = time.monotonic() + 30
+        while total(state) != [expected] and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert total(state) == [expected]
+
+
+def test_recording_opens_no_transaction(device_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = device_of()
+
+    def refuse(*_: object, **__: object) -> object:
+        raise AssertionError("the file is used")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StateFile, "_hold", refuse)
+        for _ in range(3000):
+            device.add("editor_seconds")
+            device.set("opened_files", 3)
+            device.add("editor_seconds", "nothing")
+    assert device._recorded(HERE) == {"editor_seconds": 3000, "opened_files": 3}
+    assert device.status().notes == {"not-a-number": 3000}
+
+
+ENDS = {
+    "exit": "",
+    "sys.exit": "sys.exit(0)",
+    "an exception": "sys.excepthook = lambda *_: None; raise SystemExit",
+    "close": "d.close(); os._exit(0)",
+    "a fork": "os.fork() or os._exit(0); os.wait(); os._exit(0)",
+    "multiprocessing": """
+import multiprocessing
+def child():
+    d.add("m0", 10)
+p = multiprocessing.get_context("fork").Process(target=child); p.start(); p.join()
+os._exit(p.exitcode)""",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_program_that_ends_has_written_its_values(tmp_path: Path, end: str) -> None:
+    script = "d = device()\nd.add('m0', 7)\n" + ENDS[end]
+    run_script(tmp_path, PRELUDE, script, 1.0)
+    assert total(tmp_path / "state") == ["17" if end == "multiprocessing" else "7"]
+
+
+def test_a_kill_loses_what_was_not_written_and_nothing_else(tmp_path: Path) -> None:
+    script = """
+    d = device()
+    d.add("m0", 7)
+    report = d.report(HERE - 1)
+    d.add("m0", 100)
+    if os.fork() == 0:
+        d.add("m0", 5000)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.wait()
+    assert d.report(HERE - 1) == report
+    os.kill(os.getpid(), signal.SIGTERM)
+    """
+    with pytest.raises(AssertionError):
+        run_script(tmp_path, PRELUDE, script, 1.0)  # it is killed
+    assert total(tmp_path / "state") == ["107"], "written at the fork; the child's are gone"
+
+
+# Writes that fail
+
+
+def test_a_write_that_fails_loses_nothing_and_newer_values_win(device_of: Make) -> None:
+    """At each step of the write: what waits is applied in the order of its calls, once."""
+    failures = 0
+    for place in range(1, 200):
+        device = device_of()
+        device.set("editor_seconds", 1000)
+        device.save()
+        device.set("editor_seconds", 10)
+        device.add("opened_files", 1, round=HERE - 1)
+        left = [place]
+
+        def step(left: list[int] = left) -> bool:
+            left[0] -= 1
+            return left[0] == 0
+
+        assert device._engine is not None
+        connection = device._engine.state._connection
+        assert connection is not None
+        connection.set_progress_handler(step, 10)
+        failures += not device.save()
+        connection.set_progress_handler(None, 10)
+        device.set("editor_seconds", 20)
+        device.add("editor_seconds", 3)
+        assert device._recorded(HERE) == {"editor_seconds": 23}
+        assert device._recorded(HERE - 1) == {"opened_files": min(place, 64)}
+        device.close()
+        if left[0] > 0:
+            break
+    assert failures >= 5, "the write has steps to fail at"
+    assert left[0] > 0, "and all of them were tried"
+
+
+def test_a_file_locked_at_close_is_said_and_the_values_are_written_later(
+    device_of: Make, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reticent.device.device.LONGEST_CLOSE", 0.1)
+    device = device_of()
+    device.add("editor_seconds", 5)
+    with closing(sqlite3.connect(state, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert device.close() is False
+        assert "could not write" in device.status().problem
+        other.execute("ROLLBACK")
+    deadline = time.monotonic() + 30
+    while not total(state) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert total(state) == ["5"]
+    assert device.close() is True
+
+
+def test_threads_that_write_at_once(device_of: Make, plan: Plan, state: Path, clock: ManualClock) -> None:
+    """Two devices on one file, four threads each: every value is counted once."""
+    devices = [device_of(), device_of()]
+
+    def work(device: Device) -> None:
+        for _ in range(50):
+            device.add("editor_seconds", 1)
+            device.save(timeout=20)
+
+    threads = [threading.Thread(target=work, args=(devices[n % 2],)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [device.save(timeout=20) for device in devices] == [True, True]
+    assert devices[0]._recorded(HERE) == {"editor_seconds": 400}
+
+
+def test_names_that_the_plan_does_not_have_are_noted_by_name(device_of: Make, query: Query) -> None:
+    device = device_of(segment={"os": "linux", "flavour": "sweet"})
+    device.add("editor_secs")
+    device.set("a name\nwith everything" + "x" * 100, 1)
+    device.save()
+    notes = device.status().notes
+    assert notes["unknown-metric: editor_secs"] == 1
+    assert notes["unknown-segment: flavour"] == 1
+    assert max(map(len, notes)) < 90
+    for number in range(100):
+        device.add(f"name-{number}")
+    assert len(device.status().notes) < 20, "names of any number are bounded"

@@ -1,0 +1,82 @@
+"""A device with one mean, one choice and a clock that stands still."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.shared.devices import Query, clock_in
+
+from reticent.device import Device, Policy
+from reticent.plan import Plan
+from reticent.testing import ManualClock
+
+TEXT = """
+[plan]
+name = "app-usage"
+version = 1
+round = "6h"
+
+[metrics.saves]
+kind = "mean"
+max_value = 10
+epsilon = 1.0
+flip = 0.2
+
+[metrics.command]
+kind = "choice"
+labels = ["build", "test"]
+mechanism = "hadamard-bit"
+epsilon = 1.0
+flip = 0.2
+"""
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DO_NOT_TRACK", raising=False)
+
+
+@pytest.fixture
+def text() -> str:
+    return TEXT
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return clock_in()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state.db"
+
+
+@pytest.fixture
+def make(state: Path, clock: ManualClock) -> Iterator[Callable[..., Device]]:
+    """Makes devices that are closed in the end."""
+    made: list[Device] = []
+
+    def device(plan: object = None, path: object = state, **options: object) -> Device:
+        options = {"consent": "granted", "policy": Policy.unlimited(), "clock": clock, **options}
+        plan = Plan.from_toml(TEXT) if plan is None else plan
+        made.append(Device(plan, path, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield device
+    while made:
+        made.pop().close()
+
+
+@pytest.fixture
+def query(state: Path) -> Query:
+    """Looks into the state file from outside."""
+
+    def ask(sql: str) -> list[tuple[object, ...]]:
+        with closing(sqlite3.connect(state)) as connection:
+            return connection.execute(sql).fetchall()
+
+    return ask

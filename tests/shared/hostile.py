@@ -1,0 +1,53 @@
+"""The rows of docs/reference/hostile-inputs.md, a server that says anything, and what a folder looks like."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "hostile-inputs.md"
+
+Talk = Callable[[socket.socket], None]
+
+
+def rows(section: str) -> list[str]:
+    """The first column of all tables of a section."""
+    text = PAGE.read_text().split(f"## {section}\n")[1].split("\n## ")[0]
+    cells: list[str] = re.findall(r"^\| (.+?) \|", text, re.MULTILINE)
+    return [cell for cell in cells if cell not in ("plan", "value", "endpoint", "answer", "transport", "state",
+                                                   "environment")]  # fmt: skip
+
+
+@contextmanager
+def listening(talk: Talk) -> Iterator[int]:
+    """A server on this machine that does the same with every connection; the port it is on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection, suppress(OSError):
+                    talk(connection)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def picture(folder: Path) -> dict[str, tuple[object, ...]]:
+    """Every file of a folder: its kind and mode, when it changed, and its content."""
+    seen = {}
+    for file in sorted(folder.rglob("*")):
+        status = file.lstat()
+        content = file.read_bytes() if file.is_file() else b""
+        seen[file.name] = (status.st_mode, status.st_mtime_ns, status.st_ino, content)
+    return seen

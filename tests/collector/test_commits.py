@@ -121,28 +121,6 @@ def until_written(bench: Bench, commits: int) -> None:
         time.sleep(0.005)
 
 
-def test_a_group_grows_while_each_pass_of_the_loop_brings_more(make: Callable[..., Bench]) -> None:
-    """For half as long as the last commit took at most, which was long here."""
-    bench = make()
-    bench.submit("a")
-    bench.store.entered.acquire()
-    bench.submit("0")
-    names = iter("12345")
-
-    def submit_next() -> None:
-        name = next(names, None)
-        if name is not None:
-            bench.submit(name)
-            bench.loop.call_soon(submit_next)
-
-    time.sleep(1)
-    bench.store.go(10)
-    until_written(bench, 1)
-    bench.loop.call_soon(submit_next)
-    bench.until(7)
-    assert bench.store.commits == [{FIRST: b"a"}, {FIRST: b"012345"}]
-
-
 def test_nobody_is_answered_before_the_commit_is_done(make: Callable[..., Bench]) -> None:
     bench = make()
     bench.submit("a")

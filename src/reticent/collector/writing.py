@@ -139,7 +139,7 @@ class Committer:
             if self._failing_since is None:  # one line for an outage, not one for each commit
                 self._failing_since = time.monotonic()
                 log("commits-fail", reason=str(failure))
-            self._answer(group, failure, time.perf_counter() - begun)
+            self._answer(group, failure)
             return
         if self._failing_since is not None:
             log("commits-work", after_seconds=round(time.monotonic() - self._failing_since, 1))
@@ -150,9 +150,9 @@ class Committer:
             self.tally.accepted += of_round.accepted
             self.tally.duplicate += of_round.duplicate
         # Only here, with the records durable, is anybody told so: an acknowledgement is a promise.
-        self._answer(group, appended, time.perf_counter() - begun)
+        self._answer(group, appended)
 
-    def _answer(self, group: _Group, result: dict[RoundKey, Appended] | StoreError, seconds: float) -> None:
+    def _answer(self, group: _Group, result: dict[RoundKey, Appended] | StoreError) -> None:
         late: set[RoundKey] = set()
         if not isinstance(result, StoreError):
             late = {key for key, appended in result.items() if appended.late}
@@ -163,13 +163,6 @@ class Committer:
                     done(result if isinstance(result, StoreError) else not late or late.isdisjoint(records))
                 except Exception as error:  # whoever comes after gets an answer all the same
                     log_fault("answer-failed", error)
-            gather(self._group.reports - 1, self._loop.time() + seconds / 2)
-
-        def gather(before: int, end: float) -> None:
-            """Let the next group grow while each pass of the loop brings more, for half a commit at most."""
-            if self._group.reports > before and self._group.reports and self._loop.time() < end:
-                self._loop.call_soon(gather, self._group.reports, end)
-                return
             with self._lock:
                 self._is_answering = False
                 self._wake.notify()

@@ -6,6 +6,7 @@ The exceptions reticent raises on purpose.
     ├── PlanError          a plan that cannot be used; carries every problem found
     ├── ReportError        bytes that are not a report; carries a short code
     ├── StateError         a device's state file that cannot be opened
+    ├── UsageError         a slip of the program that a device is in, raised in debug mode only
     ├── StoreError         a collector's store that cannot be opened, read or written just now
     ├── MissingExtraError  a part of reticent whose optional dependency is not installed
     ├── ValuesError        a file of values that cannot be read (reticent.lab.fleet)
@@ -86,6 +87,10 @@ class ReportError(ReticentError):
 
 class StateError(ReticentError):
     """A state file cannot be used: locked, read-only, or another program's."""
+
+
+class UsageError(ReticentError):
+    """A program uses its device in a way that records nothing; raised where `debug=True`, and noted elsewhere."""
 
 
 class StoreError(ReticentError):

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.shared.page_checks import check_page
 
 from reticent import Device
 from reticent.cli import command
 from reticent.device import Policy
 
-PLAN = Path(__file__).parents[2] / "examples" / "plan.toml"
+ROOT = Path(__file__).parents[2]
+PLAN = ROOT / "examples" / "plan.toml"
 
 
 def run(*arguments: object, answer: str | None = None) -> Result:
@@ -63,3 +69,88 @@ def test_a_file_that_is_no_state_is_one_line_and_exit_code_1(tmp_path: Path) -> 
     assert result.output.startswith("Error: ")
     assert (tmp_path / "notes.txt").read_text() == "shopping list"
     assert run("status", tmp_path / "none").exit_code == 2
+
+
+def bare(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command on a Python that sees the standard library and this package, nothing else."""
+    script = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); from reticent.cli import main; main()"
+    command = [sys.executable, "-I", "-S", "-c", script, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("preview", "STATE"),
+        ("receipt", "STATE"),
+        ("status", "STATE"),
+        ("check", "STATE", "--plan", PLAN),
+        ("consent", "STATE"),
+        ("consent", "STATE", "local"),
+        ("pause", "STATE"),
+        ("resume", "STATE"),
+        ("forget", "STATE", "--yes"),
+    ],
+)
+def test_every_verb_works_on_a_bare_install_as_with_click(
+    arguments: tuple[object, ...], state: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.db"
+    shutil.copy(state, copy)
+    without = bare("device", *(state if one == "STATE" else one for one in arguments), "--json")
+    with_click = run(*(copy if one == "STATE" else one for one in arguments), "--json")
+    assert without.returncode == with_click.exit_code == 0, without.stderr + with_click.output
+    shown, expected = json.loads(without.stdout), json.loads(with_click.stdout)
+    assert shown if isinstance(shown, list) else shown.keys() == expected.keys()
+
+
+def test_a_bare_install_says_what_other_verbs_need(tmp_path: Path) -> None:
+    for arguments in ((), ("serve", "plan.toml")):
+        done = bare(*arguments)
+        assert done.returncode == 1
+        assert "needs pip install 'reticent[cli]'" in done.stderr
+    assert bare("device", "status", tmp_path / "none").returncode == 2
+    (tmp_path / "notes.txt").write_text("shopping list")
+    done = bare("device", "receipt", tmp_path / "notes.txt")
+    assert (done.returncode, done.stderr[:7]) == (1, "Error: ")
+    assert bare("device", "dance").returncode == 2
+
+
+def test_consent_can_be_given_before_the_program_has_made_a_file(tmp_path: Path) -> None:
+    state = tmp_path / "new.db"
+    assert run("consent", state, "denied").exit_code == 2
+    assert json.loads(run("consent", state, "denied", "--plan", PLAN, "--json").stdout)["consent"] == "denied"
+    refused = run("consent", state, "granted")
+    assert refused.exit_code == 1
+    assert "no plan to agree to" in refused.output
+    assert json.loads(run("consent", state, "granted", "--plan", PLAN, "--json").stdout)["active"] is True
+
+
+def test_pages_are_written(state: Path, tmp_path: Path) -> None:
+    for verb in ("preview", "receipt"):
+        page = tmp_path / f"{verb}.html"
+        assert run(verb, state, "--html", page).output == f"Written to {page}.\n"
+        check_page(page.read_text())
+
+
+def test_check_finds_what_is_wrong(state: Path, tmp_path: Path, tools: Any) -> None:
+    def findings(*arguments: object) -> tuple[int, dict[str, str]]:
+        result = run("check", state, *arguments, "--json")
+        return result.exit_code, {one["subject"]: one["level"] for one in json.loads(result.stdout)}
+
+    assert findings("--plan", PLAN) == (0, {"state": "ok", "plan": "ok"})
+    expired = tmp_path / "expired.toml"
+    expired.write_text(PLAN.read_text().replace("2027-11-01", "2020-11-01"))
+    assert findings("--plan", expired) == (3, {"state": "ok", "plan": "problem"})
+    assert findings("--endpoint", "http://127.0.0.1:9") == (3, {"state": "ok", "endpoint": "problem"})
+    assert findings("--endpoint", "telemetry.example.org") == (3, {"state": "ok", "endpoint": "problem"})
+    service = tools.Service(tmp_path, tools.usage())
+    keys = tools.make_keys(service.store, "ingest", "reader")
+    service.start()
+    try:
+        address = f"http://127.0.0.1:{service.port}"
+        assert findings("--endpoint", address, "--key", keys["ingest"])[0] == 0
+        assert findings("--endpoint", address, "--key", "wrong")[0] == 3
+        assert findings("--endpoint", address)[0] == 3
+    finally:
+        service.stop()

@@ -29,6 +29,7 @@ SCENARIOS = {
     "upgrade": 9,
     "forget": 1,
     "pause": 2,
+    "deny": 3,
     "resume": 2,
     "quarantine": 11,
     "quarantine-log": 17,

@@ -77,7 +77,7 @@ class Program:
 
 @contextmanager
 def program(policy: Policy | None = None, **options: Any) -> Iterator[Program]:
-    with sandbox(PLAN, policy=policy or Policy.unlimited()) as box:
+    with sandbox(PLAN, policy=policy or Policy.unlimited(), debug=False) as box:
         made = Program(box, **options)
         yield made
         made.provider.shutdown()

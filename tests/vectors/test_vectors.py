@@ -146,7 +146,7 @@ def test_which_of_several_choices_counts() -> None:
     for vector in VECTORS["kinds"]["calls"]:
         plan = Plan.from_toml(VECTORS["kinds"]["plan"])
         name = vector["metric"]
-        with sandbox(plan, policy=Policy.unlimited()) as box:
+        with sandbox(plan, policy=Policy.unlimited(), debug=False) as box:
             for label in vector["chosen"]:
                 box.device.choose(name, label)
             value = box.values().get(name)

@@ -92,7 +92,7 @@ def bring_into_force(connection: sqlite3.Connection, consent: Consent, current_r
     elif before is not None:
         connection.execute("DELETE FROM totals")
         connection.execute("UPDATE device SET silent_through = max(silent_through, ?)", (current_round,))
-    if not records(consent):
+    if not records(consent) and before is not None:  # a new file has nothing yet
         _wipe(connection)
 
 
@@ -117,10 +117,13 @@ def _wipe(connection: sqlite3.Connection) -> None:
     if not has_told:
         connection.execute("DELETE FROM ledger WHERE lost = 0")
         connection.execute("DELETE FROM plans")
-        me, secret = device_row(connection), os.urandom(SECRET_BYTES)
+        me, secret, epoch = device_row(connection), os.urandom(SECRET_BYTES), device_row(connection).epoch + 1
         connection.execute(
-            "UPDATE device SET secret = ?, checksum = ?, enrolled_from = NULL, changed_in = NULL",
-            (secret, checksum(secret, me.plan, me.round_seconds, me.epoch, me.held)),
+            "UPDATE device SET secret = ?, epoch = ?, checksum = ?, enrolled_from = NULL, changed_in = NULL",
+            (secret, epoch, checksum(secret, me.plan, me.round_seconds, epoch, me.held)),
+        )
+        connection.execute(
+            "INSERT INTO epochs VALUES (?, ?, 'wiped, with nothing sent')", (epoch, me.silent_through)
         )
     ledger.seal(connection)
 
@@ -192,9 +195,7 @@ def sending(state: str) -> Iterator[bool]:
     try:
         yield _try_lock(descriptor, shared=True)
     finally:
-        # A child forked meanwhile has the descriptor too: without this its copy would keep the lock.
-        with suppress(OSError):
-            _unlock(descriptor)
+        _unlock(descriptor)
         os.close(descriptor)
 
 
@@ -209,6 +210,7 @@ def wait_for_senders(state: str, seconds: float) -> bool:
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.005)
+        _unlock(descriptor)
         return True
     finally:
         os.close(descriptor)
@@ -237,6 +239,8 @@ def _try_lock(descriptor: int, *, shared: bool) -> bool:
 
 
 def _unlock(descriptor: int) -> None:
+    """A child forked meanwhile has the descriptor too: closed here alone, its copy would keep the lock."""
     import fcntl
 
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    with suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)

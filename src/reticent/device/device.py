@@ -14,7 +14,7 @@ from reticent.device import process
 from reticent.device.consent import CONSENTS, records
 from reticent.device.faults import Faults, kind_of
 from reticent.device.process import LONGEST_SLEEP, Sender, Writer
-from reticent.errors import ParameterError, StateError
+from reticent.errors import ParameterError, StateError, UsageError
 
 if TYPE_CHECKING:
     from reticent.device.clamp import Value
@@ -41,6 +41,11 @@ class Device:
     `state` is a file of the device's own, made if it is not there. Construction raises (`PlanError`,
     `StateError`, `ParameterError`); nothing does after it. Whatever goes wrong later is noted in the file,
     and `status()` shows it. The host is never made to wait for the network.
+
+    `consent` holds until the person has chosen with `set_consent`: unset, granted, denied or local (see
+    `Consent`). A choice of granted or local lapses to unset when a plan asks for more than it was made for, unless
+    `ask_again` is False. With `debug`, slips of the program (an unknown metric, segment or label, an expired or
+    refused plan) raise `UsageError`; without, they are noted.
 
     With an `endpoint` (or a `transport`) and used as a context manager, or after `start()`, a daemon thread
     answers each round when it is over and sends the report at a moment of the next round that the device's
@@ -70,6 +75,7 @@ class Device:
         *,
         consent: Consent = "unset",
         ask_again: bool = True,
+        debug: bool = False,
         endpoint: str | None = None,
         key: str | None = None,
         segment: Mapping[str, object] | None = None,
@@ -82,7 +88,6 @@ class Device:
 
         if consent not in CONSENTS:
             raise ParameterError("consent", "unset, granted, denied or local", consent)
-
         try:
             tells_time = abs(floor(clock())) < 2**53
         except Exception:
@@ -101,6 +106,12 @@ class Device:
 
             transport = HttpTransport(endpoint, key)
         self._set_up(asked, state, segment or {}, policy, clock, transport, consent, ask_again)
+        self._debug = debug
+        if debug:
+            from reticent.device.debug import check_start, refuse
+
+            check_start(asked, segment or {}, self._policy, clock())
+            refuse(asked, self._engine.plans.refused if self._engine else ())
 
     @classmethod
     def open(cls, state: str | os.PathLike[str], *, clock: Callable[[], float] = time.time) -> Device:
@@ -139,6 +150,7 @@ class Device:
         self._transport = transport
         self._started = False
         self._closed = False
+        self._debug = False
         self._is_opened = plan is None
         self._start_over()
         self._settings = segment, self._policy, clock, self._faults, consent, ask_again
@@ -199,6 +211,8 @@ class Device:
     def _record(self, metric: str, amount: object, number: int | None, mode: Mode) -> None:
         """In memory only, and without a lock to wait for: the host may be in a signal handler."""
         engine = self._engine
+        if self._debug:
+            self._check(metric, amount, number)
         try:
             if engine is None or not engine.plans.answers or not records(engine.consent):
                 return
@@ -212,6 +226,18 @@ class Device:
             self._writer.wake()
         except Exception as error:
             self._faults.add(kind_of(error))
+
+    def _check(self, metric: object, amount: object, number: object) -> None:
+        """In debug mode: raise `UsageError` for a call that records nothing, with or without consent."""
+        from reticent.device.debug import check_expiry, check_value
+
+        if self._closed:
+            raise UsageError("the device is closed.")
+        if self._plan is not None:
+            check_value(self._plan, metric, amount)
+            check_expiry(self._plan, self._clock())
+        if number is not None and (type(number) is not int or not 0 <= number <= self.current_round):
+            raise UsageError(f"round {number!r}: expected the number of a round that has begun.")
 
     def save(self, timeout: float = 0.25) -> bool:
         """
@@ -317,6 +343,8 @@ class Device:
         that is not enough False is returned, with the choice kept. What was not sent is wiped by "denied" and
         "unset"; answers that were given under "local" are never sent.
         """
+        if self._debug and choice not in CONSENTS:
+            raise UsageError(f"consent {choice!r}: expected {', '.join(CONSENTS)}.")
         with self._faults:
             if choice not in CONSENTS or self._closed:
                 return False

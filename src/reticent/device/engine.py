@@ -262,6 +262,7 @@ class Engine:
         before, self.consent = self.consent, self._in_force(connection)
         if self.consent != before:
             self._pending = Backlog(then)  # what waits was recorded under another consent
+            self.state.epoch = device_row(connection).epoch
             self._take_up(connection)
 
     def pause(self) -> None:

@@ -10,6 +10,7 @@ Private telemetry for a program that is instrumented with OpenTelemetry: swap th
 >>> from opentelemetry.sdk.metrics import MeterProvider
 >>> from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 >>> from reticent.mechanisms import Flip, OneBitMean
+>>> from reticent.otel import PrivateMetricExporter
 >>> from reticent.plan import Metric, Plan
 >>> from reticent.testing import sandbox
 >>> plan = Plan("app-usage", 1, 3600, 3600, (Metric("files_saved", OneBitMean(1, 100), Flip(0.2)),))

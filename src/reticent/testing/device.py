@@ -106,11 +106,14 @@ def sandbox(
     plan: Plan,
     *,
     consent: Consent = "granted",
+    debug: bool = True,
     segment: Mapping[str, object] | None = None,
     policy: Policy | None = None,
 ) -> Iterator[Sandbox]:
     """
     A sandbox for a plan, gone afterwards.
+
+    Slips of the program raise `UsageError`, unless `debug` is False.
 
     The device is enrolled in the round before, so that the first round of the sandbox is answered.
     Nothing leaves the machine, so the rules about DO_NOT_TRACK, CI and containers are lifted unless a policy
@@ -125,6 +128,7 @@ def sandbox(
             plan,
             state,
             consent=consent,
+            debug=debug,
             segment=segment,
             policy=anywhere if policy is None else policy,
             clock=clock,

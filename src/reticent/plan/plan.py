@@ -137,12 +137,14 @@ class Plan:
         Metrics are answered with independent randomness, so their losses add; those of a group with a joint
         limit lose less than their sum.
         """
-        from reticent.privacy import compose, joint_limit_loss, loss_of_window, loss_per_round
+        from reticent.privacy import compose, joint_limit_loss, loss_per_round
 
         groups = [([self.by_name[name] for name in group.metrics], group.max_total) for group in self.groups]
         grouped = {name for group in self.groups for name in group.metrics}
         alone = [metric for metric in self.metrics if metric.name not in grouped]
         if self.answers.sampled:
+            from reticent.privacy import loss_of_window
+
             mechanisms = [([metric.mechanism for metric in members], limit) for members, limit in groups]
             return loss_of_window([metric.mechanism for metric in alone], mechanisms, self.asked)
         together = [

@@ -161,7 +161,7 @@ VERBS = {
 """Which verbs need an extra."""
 
 MODULES = {"prometheus-client": "prometheus_client", "opentelemetry-sdk": "opentelemetry",
-           "opentelemetry-proto": "opentelemetry.proto"}  # fmt: skip
+           "opentelemetry-proto": "opentelemetry.proto", "protobuf": "google"}  # fmt: skip
 """What a distribution is imported as, where the two names differ."""
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*(?:>=\s*([0-9.]+))?")

@@ -109,6 +109,11 @@ def test_every_page_links_its_twin(world: Any, path: str) -> None:
     assert isinstance(twin.json(), dict)
 
 
+@pytest.mark.parametrize("path", [path for path in PAGES if "nope" not in path and "health" not in path])
+def test_every_page_says_whom_its_figures_are_about(world: Any, path: str) -> None:
+    assert "about the devices that take part" in world.get(path).text
+
+
 @pytest.mark.parametrize("confidence", [80, 95, 99])
 def test_a_mean_is_the_readers_on_the_page_and_in_the_twin(world: Any, confidence: int) -> None:
     path = f"{METRIC}/editor_seconds?confidence={confidence}"

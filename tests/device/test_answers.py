@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binomtest
 
 from reticent.device import SecretDraws, answer
-from reticent.mechanisms import SCALE, DBitFlip, OneBitMean
+from reticent.mechanisms import SCALE, DBitFlip, Flip, OneBitMean
 from reticent.plan import Metric, Plan, Window
 
 FALSE_ALARM = 1e-6
@@ -192,3 +192,35 @@ def test_flips_are_fresh_each_round_and_memo_bits_are_not(plan: Plan) -> None:
     turned = min(ones, rounds - ones)
     assert agrees(turned, rounds, Fraction(1, 5))
     assert not agrees(turned, rounds, Fraction(1, 4))
+
+
+class Fixed:
+    """Draws that stand at the thresholds: every answer is as close as it can be."""
+
+    window = None
+
+    def __init__(self, memo: int, flip: int) -> None:
+        self._memo, self._flip = memo, flip
+
+    def alpha(self, metric: Metric) -> int:
+        return 0
+
+    def memo(self, metric: Metric, memo_class: int) -> list[int]:
+        return [threshold + self._memo for threshold in metric.mechanism.thresholds(memo_class, 0)]
+
+    def flips(self, metric: Metric, round_number: int) -> list[int]:
+        return [metric.flip.threshold + self._flip] * metric.bits
+
+    def cohort(self) -> int:
+        return 0
+
+    def report_id(self, version: int, round_number: int) -> bytes:
+        return bytes(16)
+
+
+@pytest.mark.parametrize(("memo", "flip", "bit"), [(0, 0, 0), (-1, 0, 1), (0, -1, 1), (-1, -1, 0)])
+def test_a_draw_equal_to_its_threshold_is_not_below_it(memo: int, flip: int, bit: int) -> None:
+    """Otherwise a probability of k/2⁶⁴ would be one of (k + 1)/2⁶⁴, and 0 would be possible."""
+    plan = Plan("app-usage", 1, 3600, 3600, (Metric("saves", OneBitMean(1, max_value=10), Flip(0.2)),))
+    report = answer(Fixed(memo, flip), plan, 1, {"saves": 4}).report  # type: ignore[arg-type]
+    assert report.bit(0) == bit

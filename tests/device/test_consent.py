@@ -433,6 +433,17 @@ CHANGES: dict[str, tuple[Callable[[str], str], bool]] = {
 }
 
 
+def test_a_choice_for_sampled_answers_is_none_for_remembered_ones(
+    device_of: Make, plan_text: str, clock: ManualClock
+) -> None:
+    device = device_of(Plan.from_toml(sampled_text(plan_text, "7d")), consent="granted")
+    assert device.set_consent("granted")
+    device.close()
+    clock.advance(SECONDS)
+    newer = Plan.from_toml(plan_text.replace("version = 1", "version = 2"))
+    assert device_of(newer, consent="granted").consent == "unset"
+
+
 @pytest.mark.parametrize("choice", ["granted", "local"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_choice_lapses_when_a_plan_asks_for_more(

@@ -228,3 +228,8 @@ def test_nothing_is_answered_in_an_epoch_that_is_not_counted(
     device = device_of(policy=policy)
     assert device.report() is None
     assert "(max_lifetime)" in device.status().refused[0]
+
+
+def test_a_device_is_silent_where_nobody_can_be_asked_unless_the_host_says_otherwise() -> None:
+    policy = Policy()
+    assert (policy.do_not_track, policy.silent_in_ci, policy.silent_in_containers) == (True, True, True)

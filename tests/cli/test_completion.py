@@ -25,7 +25,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 @pytest.mark.parametrize(
     ("words", "offered"),
-    [("est", ["estimate"]), ("plan ''", ["check", "diff"]), ("completion f", ["fish"])],
+    [("est", ["estimate"]), ("plan ''", ["check", "diff", "export"]), ("completion f", ["fish"])],
 )
 def test_bash_completes(tmp_path: Path, words: str, offered: list[str]) -> None:
     program = tmp_path / "reticent"

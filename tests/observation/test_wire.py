@@ -241,4 +241,4 @@ def _without_length(head: bytes) -> bytes:
 def test_accepted_and_refused_are_all_a_transport_may_say() -> None:
     """An outcome carries nothing of a report back into the schedule but these."""
     assert Accepted.__slots__ == ()
-    assert tuple(Retry.__slots__) == ("after",)
+    assert tuple(Retry.__slots__) == ("after", "fault")

@@ -88,7 +88,7 @@ def poisoned_windows(chance: Callable[..., float], share: float, h: float, up: b
     """Every liar claims a cohort that is asked about bucket 0, and lies about it."""
     mechanism = WINDOWS.mechanism
     assert isinstance(mechanism, DBitFlip)
-    window = next(each for each in map(mechanism.window, range(256)) if each[0] == 0)
+    window = next(window for window in map(mechanism.rows_of, range(256)) if window[0] == 0)
     reports = [round(N * (1 - share) * 2 / 8)] * 8
     low, high = chance(0.5, 0, 0), chance(0.5, 0, 1)
     rest = (1 - h) / 7

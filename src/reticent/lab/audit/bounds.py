@@ -52,8 +52,8 @@ def ratio_bounds(
     (1 + c) e^-c at most. Hence all E bounds hold together with chance 1 - α (Bonferroni).
 
     >>> estimate, lower, upper = ratio_bounds(700, 1000, 300, 1000, together=1)
-    >>> bool(lower < estimate == math.log(7 / 3) < upper)
-    True
+    >>> bool(lower < estimate < upper), round(float(estimate) - math.log(7 / 3), 9)
+    (True, 0.0)
     """
     ones, others = np.asarray(hits, np.float64), np.asarray(other_hits, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):

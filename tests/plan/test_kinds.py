@@ -118,7 +118,9 @@ def test_a_metric_that_cannot_be_is_refused() -> None:
 
 def recorded(plan: str, *calls: tuple[str, object], pick: str = "last") -> dict[str, object]:
     with sandbox(
-        Plan.from_toml(plan.replace("flip", f'pick = "{pick}"\nflip', 1)), policy=Policy.unlimited()
+        Plan.from_toml(plan.replace("flip", f'pick = "{pick}"\nflip', 1)),
+        policy=Policy.unlimited(),
+        debug=False,
     ) as box:
         for metric, value in calls:
             if metric == "command":

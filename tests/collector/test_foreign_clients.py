@@ -146,8 +146,9 @@ def test_curl(ways: Ways, options: list[str]) -> None:
     words: list[str] = []
     for url, report in zip(ways.urls * 2, ways.reports(2 * len(ways.urls)), strict=True):
         words += [
-            *(["--next"] if words else []), "--silent", "--max-time", "20", "--expect100-timeout", "0.1", "--output", os.devnull,
-            "--write-out", "%{http_code}\\n", *options, "--cacert", str(ways.certificate), "--data-binary", report,
-            "--header", "Content-Type: application/json", "--header", f"Authorization: Bearer {ways.key}", url,
+            *(["--next"] if words else []), "--silent", "--max-time", "20", "--expect100-timeout", "0.1",
+            "--output", os.devnull, "--write-out", "%{http_code}\\n", "--cacert", str(ways.certificate), *options,
+            "--header", "Content-Type: application/json", "--header", f"Authorization: Bearer {ways.key}",
+            "--data-binary", report, url,
         ]  # fmt: skip
     assert run("curl", *words) == ["202"] * 2 * len(ways.urls)

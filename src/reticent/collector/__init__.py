@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from reticent.collector.access import COOKIE, SESSION_SECONDS, Access, Pages
     from reticent.collector.api import SECURITY_HEADERS
     from reticent.collector.app import Collector, SteadyClock
+    from reticent.collector.client import BatchTooLargeError, Client, Response, UnreachableError
     from reticent.collector.health import (
         LATELY_SECONDS,
         Health,
@@ -35,7 +36,9 @@ __all__ = [
     "SESSION_SECONDS",
     "Access",
     "Batch",
+    "BatchTooLargeError",
     "BusyError",
+    "Client",
     "Collector",
     "CollectorProtocol",
     "Committer",
@@ -47,9 +50,11 @@ __all__ = [
     "Pages",
     "ProblemError",
     "Readiness",
+    "Response",
     "Sealer",
     "SteadyClock",
     "Traffic",
+    "UnreachableError",
     "Wire",
     "is_loopback",
     "log_fault",
@@ -66,6 +71,7 @@ __getattr__ = imported_when_used(
         "access": "COOKIE SESSION_SECONDS Access Pages",
         "api": "SECURITY_HEADERS",
         "app": "Collector SteadyClock",
+        "client": "BatchTooLargeError Client Response UnreachableError",
         "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic render_metrics",
         "ingest": "Ingest Limits",
         "log": "log_fault",

@@ -16,7 +16,6 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import astuple
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from reticent.device import ledger, outbox
@@ -133,6 +132,8 @@ def _wipe(connection: sqlite3.Connection) -> None:
 
 def questions_of(plan: Plan, epoch: int) -> dict[str, object]:
     """What a plan asks in an epoch, and what that costs: each metric, the whole plan, and how it is answered."""
+    from dataclasses import astuple
+
     from reticent.plan import privacy_card
 
     card = privacy_card(plan)

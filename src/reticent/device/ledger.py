@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from reticent.device.prf import checksum
 from reticent.device.schema import device_row
+from reticent.frozen import frozen
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from reticent.plan import Plan, Window
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Entry:
     """What one metric has told in one epoch, under one set of privacy parameters; or what a lost file has."""
 

@@ -24,8 +24,8 @@ def frozen(*hidden: str) -> Callable[[AClass], AClass]:
     """
     Make a class of its annotations and defaults, as `dataclass(frozen=True)` does.
 
-    An `__init__` of the class's own stays, and sets the fields with `freeze`. The fields named `hidden` are neither
-    shown nor compared.
+    An `__init__` or `__repr__` of the class's own stays; the first sets the fields with `freeze`. The fields named
+    `hidden` are neither shown nor compared.
 
     >>> @frozen()
     ... class Point:
@@ -52,7 +52,7 @@ def frozen(*hidden: str) -> Callable[[AClass], AClass]:
 
         members: dict[str, object] = {
             "__init__": vars(owner).get("__init__") or _init(owner, kinds, defaults),
-            "__repr__": __repr__,
+            "__repr__": vars(owner).get("__repr__") or __repr__,
             "__eq__": __eq__,
             "__hash__": __hash__,
             "__setattr__": _refuse,

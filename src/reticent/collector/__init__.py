@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from reticent.collector.access import COOKIE, SESSION_SECONDS, Access, Pages
     from reticent.collector.api import SECURITY_HEADERS
     from reticent.collector.app import Collector, SteadyClock
+    from reticent.collector.client import BatchTooLargeError, Client, Response, UnreachableError
     from reticent.collector.health import (
         LATELY_SECONDS,
         Health,
@@ -37,7 +38,9 @@ __all__ = [
     "SESSION_SECONDS",
     "Access",
     "Batch",
+    "BatchTooLargeError",
     "BusyError",
+    "Client",
     "Collector",
     "CollectorProtocol",
     "Committer",
@@ -49,9 +52,11 @@ __all__ = [
     "Pages",
     "ProblemError",
     "Readiness",
+    "Response",
     "Sealer",
     "SteadyClock",
     "Traffic",
+    "UnreachableError",
     "Wire",
     "bind",
     "inherited",
@@ -73,6 +78,7 @@ __getattr__ = imported_when_used(
         "access": "COOKIE SESSION_SECONDS Access Pages",
         "api": "SECURITY_HEADERS",
         "app": "Collector SteadyClock",
+        "client": "BatchTooLargeError Client Response UnreachableError",
         "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic render_metrics",
         "ingest": "Ingest",
         "limits": "Connections Limits",

@@ -134,7 +134,7 @@ class Engine:
         """Whether values wait in memory."""
         return bool(self._pending)
 
-    def write_pending(self, patience: float = 0.25) -> None:
+    def write_pending(self, patience: float) -> None:
         """Bring what waits in memory into the file."""
         if self._pending:
             with self._writing(patience=patience):

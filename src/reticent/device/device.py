@@ -292,7 +292,8 @@ class Device(Hosted):
         """
         Record and send nothing from now on, and keep the remembered answers; returns whether it is done.
 
-        Rounds that the pause overlaps are never answered.
+        Rounds that the pause overlaps are never answered. A report that is on its way is waited for, as in
+        `set_consent`.
         """
         return self._do(lambda engine: engine.pause())
 
@@ -305,15 +306,15 @@ class Device(Hosted):
         Wipe the remembered answers, the values and what was not sent; returns whether it is done.
 
         A new secret is drawn, which is a new epoch in the ledger: receipts and past losses stay, because
-        the collector has not forgotten. No round that had begun is answered.
+        the collector has not forgotten. No round that had begun is answered. A report that is on its way is waited
+        for, as in `set_consent`, and stays on the receipt.
         """
         return self._do(lambda engine: engine.forget())
 
-    def _do(self, wish: Callable[[Engine], None]) -> bool:
+    def _do(self, wish: Callable[[Engine], bool]) -> bool:
         with self._faults:
             if self._engine is not None and not self._closed:
-                wish(self._engine)
-                return True
+                return wish(self._engine)
         return False
 
     # Accounts

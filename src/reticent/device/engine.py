@@ -242,8 +242,15 @@ class Engine:
             consent.enter(connection, choice, self._clock(), plan)
             self._agree(connection)
         self.state.wipe_log()
-        # In this order: who begins to send after the commit sees the choice, who began before is waited for.
-        return choice == "granted" or consent.wait_for_senders(self.state.path, LONGEST_SEND + 2.0)
+        return choice == "granted" or self._is_silent()
+
+    def _is_silent(self) -> bool:
+        """
+        Whether nothing leaves any more, after a commit that says so.
+
+        In this order: who begins to send after the commit sees it, who began before is waited for.
+        """
+        return consent.wait_for_senders(self.state.path, LONGEST_SEND + 2.0)
 
     def look(self) -> Consent:
         """What is in force now: another process may have entered a choice."""
@@ -273,17 +280,19 @@ class Engine:
             self.state.epoch = device_row(connection).epoch
             self._take_up(connection)
 
-    def pause(self) -> None:
+    def pause(self) -> bool:
         """Record and send nothing; the round under way will not be answered, and its values go."""
         with self._writing(durable=True, patience=2.0) as connection:
             plans.pause(connection, self.current_round, plans.ASKED)
             totals.erase(connection, self.current_round, self.current_round)
         self.state.wipe_log()
+        return self._is_silent()
 
-    def resume(self) -> None:
+    def resume(self) -> bool:
         """Go on, from the next round."""
         with self._writing(durable=True, patience=2.0) as connection:
             plans.resume(connection, self.current_round, plans.ASKED)
+        return True
 
     def keep_rules(self, silenced_by: tuple[str, ...]) -> None:
         """Make the state file know which rules silence the device: a round that overlaps one is never answered."""
@@ -302,7 +311,7 @@ class Engine:
             plans.pause(connection, current, rule)
             totals.erase(connection, current, current)
 
-    def forget(self) -> None:
+    def forget(self) -> bool:
         """A new secret: no remembered answer survives, and no round that had begun is answered any more."""
         with self._writing(durable=True, patience=2.0) as connection:
             me, current = device_row(connection), self.current_round
@@ -323,6 +332,7 @@ class Engine:
             self._take_up(connection)
         self.state.epoch = me.epoch + 1
         self.state.wipe_log()
+        return self._is_silent()
 
     # Accounts
 

@@ -88,6 +88,7 @@ class LakeBackend:
             files.open()
             if LAKE not in there:
                 files.put_new(LAKE, json.dumps({"reticent": "lake", "format": FORMAT}).encode())
+            files.settle("")  # who made it may be starting just now, and without it there is no lake
             with suppress(StoreError):  # who may only read can read
                 for key in self.seals.round_keys(REPORTS):
                     if self.seals.is_sealed(key):
@@ -123,6 +124,8 @@ class LakeBackend:
         path = plan_path(plan.name, plan.version)
         if self.files.read(path) is None:
             self.files.put_new(path, plan.text.encode())
+        else:  # reports on it are acknowledged from now on
+            self.files.settle(f"{PLANS}/{plan.name}")
         return self.plan_at(path)
 
     def plans(self) -> list[Plan]:

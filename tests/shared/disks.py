@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 import pytest
-from tests.shared.lakes import Memory, Step
+from tests.shared.lakes import Memory
 
 
 class File:
@@ -49,22 +49,22 @@ class Disk:
     Of what is not synced any part may last; tried are the four extremes (no unsynced name is made or all are,
     no unsynced name is removed or all are), with unsynced bytes lost in each.
 
-    `step` is called with its number before each call; it may raise, or let another process work.
+    `step` is called with the name of each call before it; it may raise, or let another process work.
     """
 
     def __init__(self, root: Path, patch: pytest.MonkeyPatch) -> None:
         root.mkdir()
         self.root, self.top = root, Folder()
-        self.step: Step = lambda number: None
-        self.steps = 0
+        self.step: Callable[[str], None] = lambda call: None
         self._descriptors: dict[int, Node] = {}
-        real = {name: getattr(os, name) for name in (*self._CHANGES, "open", "close", "fsync", "write")}
+        real = {name: getattr(os, name) for name in (*self._CHANGES, "open", "close", "write")}
         for name, change in self._CHANGES.items():
             patch.setattr(os, name, self._watched(real[name], change))
         patch.setattr(os, "open", self._open(real["open"]))
         patch.setattr(os, "close", self._close(real["close"]))
-        patch.setattr(os, "fsync", self._fsync(real["fsync"]))
+        patch.setattr(os, "fsync", self._fsync)
         patch.setattr(os, "write", self._write(real["write"]))
+        patch.setattr(os, "listdir", self._listdir(os.listdir))
 
     def images(self, folder: str) -> Iterator[Memory]:
         """What a power cut now may leave of a folder, each possibility once."""
@@ -89,10 +89,6 @@ class Disk:
 
     # The calls
 
-    def _tick(self) -> None:
-        self.steps += 1
-        self.step(self.steps)
-
     def _node(self, path: Path) -> Node:
         node: Node = self.top
         for name in path.relative_to(self.root).parts:
@@ -112,7 +108,7 @@ class Disk:
         def watched(*arguments: Any, **options: Any) -> Any:
             if not self._is_here(arguments[0]):
                 return call(*arguments, **options)
-            self._tick()
+            self.step(call.__name__)
             result = call(*arguments, **options)
             change(self, *(Path(path) for path in arguments if self._is_here(path)))
             return result
@@ -134,7 +130,7 @@ class Disk:
         def opened(path: Any, flags: int, *arguments: Any, **options: Any) -> int:
             if not self._is_here(path):
                 return call(path, flags, *arguments, **options)
-            self._tick()
+            self.step("open")
             descriptor = call(path, flags, *arguments, **options)
             if flags & os.O_CREAT:
                 self._folder(Path(path))[Path(path).name] = File()
@@ -150,26 +146,30 @@ class Disk:
 
         return close
 
-    def _fsync(self, call: Callable[[int], None]) -> Callable[[int], None]:
-        def fsync(descriptor: int) -> None:
-            node = self._descriptors.get(descriptor)
-            if node is None:
-                call(descriptor)
-            else:  # the real disk is spared: only what would last is of interest
-                self._tick()
-                node.sync()
-
-        return fsync
+    def _fsync(self, descriptor: int) -> None:
+        """The real disk is spared: only what would last is of interest."""
+        node = self._descriptors.get(descriptor)
+        if node is not None:
+            self.step("sync" if node.now == node.synced else f"sync a changed {type(node).__name__}")
+            node.sync()
 
     def _write(self, call: Callable[[int, Any], int]) -> Callable[[int, Any], int]:
         def write(descriptor: int, data: Any) -> int:
             node = self._descriptors.get(descriptor)
             if node is None:
                 return call(descriptor, data)
-            self._tick()
+            self.step("write")
             assert isinstance(node, File)
             count = call(descriptor, data)
             node.now += bytes(data[:count])
             return count
 
         return write
+
+    def _listdir(self, call: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
+        def listdir(path: Any) -> list[str]:
+            if self._is_here(path):
+                self.step("list")
+            return call(path)
+
+        return listdir

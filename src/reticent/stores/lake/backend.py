@@ -88,7 +88,6 @@ class LakeBackend:
             files.open()
             if LAKE not in there:
                 files.put_new(LAKE, json.dumps({"reticent": "lake", "format": FORMAT}).encode())
-            files.settle("")  # who made it may be starting just now, and without it there is no lake
             with suppress(StoreError):  # who may only read can read
                 for key in self.seals.round_keys(REPORTS):
                     if self.seals.is_sealed(key):

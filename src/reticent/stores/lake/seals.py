@@ -97,6 +97,7 @@ class Seals:
         if kept is None:
             parts, others = self.listed(key)
             names = sorted([part.name for part in parts] + others)
+            self._files.settle(folder_of(key))  # after a power cut, all that the list names is there
             self._files.put_new(frozen_path(key), json.dumps({"parts": names}).encode())
             kept = self.kept(key)
         else:  # who made it may not have synced it: what is late or counted by it must stay so

@@ -75,8 +75,13 @@ def test_appends_anywhere_in_a_seal(plan: Plan) -> None:
 
 def test_a_seal_and_an_append_by_turns(plan: Plan) -> None:
     """Each does some steps, then the rest: the list of one is older than the part of the other, or newer."""
+
+    def append_late(bay: Bay) -> None:
+        bay.other().backend.seals.close(KEY)
+        appending(bay)
+
     for seal_steps in range(1, every_step(plan, sealing) + 1):
-        for append_steps in range(1, every_step(plan, appending) + 1):
+        for append_steps in range(1, every_step(plan, append_late) + 3):
             bay = Bay(plan)
             watched = Stepping(bay.files)
             other = RoundStore(LakeBackend(watched))

@@ -17,6 +17,7 @@ from reticent.cli.demo import demo
 from reticent.cli.design import design
 from reticent.cli.device import group as device_group
 from reticent.cli.doctor import doctor, extra_of
+from reticent.cli.ingest import ingest
 from reticent.cli.output import as_json, print_json
 from reticent.cli.plan import plan
 from reticent.cli.reading import estimate, export, rounds
@@ -115,6 +116,7 @@ for command in (
     doctor,
     estimate,
     export,
+    ingest,
     keys,
     plan,
     rounds,

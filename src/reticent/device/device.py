@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from reticent.device.consent import CONSENTS, records
 from reticent.device.faults import kind_of
 from reticent.device.process import LONGEST_CLOSE, Hosted
+from reticent.device.receipt import Receipt, Status
 from reticent.errors import ParameterError, UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from reticent.device.engine import Engine
     from reticent.device.policy import Policy
     from reticent.device.preview import Preview
-    from reticent.device.receipt import Receipt, Status
     from reticent.device.totals import Mode
     from reticent.device.transport import Transport
     from reticent.plan import Plan
@@ -321,8 +321,6 @@ class Device(Hosted):
 
     def receipt(self) -> Receipt:
         """Every report of this device and what they may have told."""
-        from reticent.device.receipt import Receipt
-
         with self._faults:
             if self._engine is not None and not self._closed:
                 return self._engine.receipt()
@@ -335,11 +333,11 @@ class Device(Hosted):
         Where nothing is kept, an example of one. None: nothing is to be sent in the window under way any more, or
         the state file cannot be read.
         """
-        from dataclasses import replace
-
-        from reticent.device.preview import example, previewed
-
         with self._faults:
+            from dataclasses import replace
+
+            from reticent.device.preview import example, previewed
+
             self._look()
             self.save()
             status = self.status()
@@ -357,8 +355,6 @@ class Device(Hosted):
 
     def status(self) -> Status:
         """How the device is doing: what it answers, why not, what waits, what went wrong."""
-        from reticent.device.receipt import Status
-
         with self._faults:
             if self._engine is not None and not self._closed:
                 sends = None if self._is_opened else self._transport is not None

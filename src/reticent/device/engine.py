@@ -22,6 +22,7 @@ from reticent.device.plans import HeldPlans
 from reticent.device.policy import Policy
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.quarantine import Identity
+from reticent.device.receipt import Receipt, Status, read_receipt
 from reticent.device.schema import device_row
 from reticent.device.statefile import Opened, StateFile
 from reticent.device.totals import Change, Mode, Place, then
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     import sqlite3
 
     from reticent.device.consent import Choice, Consent
-    from reticent.device.receipt import Receipt, Status
     from reticent.device.rounds import Rounds
     from reticent.device.transport import Transport
     from reticent.plan import Plan
@@ -338,8 +338,6 @@ class Engine:
 
     def receipt(self) -> Receipt:
         """Everything told, and what it may have told."""
-        from reticent.device.receipt import read_receipt
-
         with self.state.view() as connection:
             return read_receipt(connection)
 
@@ -356,8 +354,6 @@ class Engine:
 
     def status(self, silenced_by: tuple[str, ...], sends: bool | None) -> Status:
         """How things stand."""
-        from reticent.device.receipt import Status
-
         with self.state.view() as connection:
             me, newest = device_row(connection), plans.latest(connection)
             states, attempts = outbox.count_by_state(connection), outbox.attempts(connection)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import ssl
 import sys
 import time
 from pathlib import Path
@@ -23,6 +22,12 @@ def _listen(context: click.Context, parameter: click.Parameter, text: str) -> tu
         return parse_listen(text)
     except ParameterError as error:
         raise click.BadParameter(f"expected {error.expected}, {error.hint}; got {text}.") from None
+
+
+def _rate(context: click.Context, parameter: click.Parameter, rate: float) -> float:
+    if 0 < rate < 1:
+        raise click.BadParameter(f"expected 0 or at least 1 report a second, got {rate:g}.")
+    return rate
 
 
 def _origins(context: click.Context, parameter: click.Parameter, origins: tuple[str, ...]) -> tuple[str, ...]:
@@ -46,7 +51,7 @@ def _origins(context: click.Context, parameter: click.Parameter, origins: tuple[
 @click.option("--tls-key", envvar="RETICENT_TLS_KEY", type=click.Path(exists=True, dir_okay=False),
               metavar="FILE", help="Its private key, in PEM, without a password.")  # fmt: skip
 @click.option("--behind-proxy", envvar="RETICENT_BEHIND_PROXY", is_flag=True,
-              help="A proxy in front speaks HTTPS: mark cookies secure.")  # fmt: skip
+              help="A proxy in front speaks HTTPS: needs keys, and marks cookies secure.")  # fmt: skip
 @click.option("--max-body", envvar="RETICENT_MAX_BODY", type=click.IntRange(1024), default=16 << 20,
               show_default=True, metavar="BYTES", help="Bytes of a request's body.")  # fmt: skip
 @click.option("--max-batch", envvar="RETICENT_MAX_BATCH", type=click.IntRange(1), default=200_000,
@@ -58,7 +63,7 @@ def _origins(context: click.Context, parameter: click.Parameter, origins: tuple[
               show_default=True, metavar="SECONDS",
               help="Seconds that a request may take to arrive.")  # fmt: skip
 @click.option("--rate", envvar="RETICENT_RATE", type=click.FloatRange(0), default=0.0, show_default=True,
-              metavar="N", help="Reports a second and key; 0 for no limit.")  # fmt: skip
+              metavar="N", callback=_rate, help="Reports a second and key, from 1 on; 0 for no limit.")  # fmt: skip
 @click.option("--queue", envvar="RETICENT_QUEUE", type=click.IntRange(1), default=1_000_000,
               show_default=True, metavar="N",
               help="Reports that may wait for a commit.")  # fmt: skip
@@ -94,7 +99,16 @@ def serve(
       reticent serve examples/plan.toml --store sqlite:///reticent.db --listen 127.0.0.1:8000
     """
     from reticent import dashboard
-    from reticent.collector import Collector, Limits, is_loopback, make_server
+    from reticent.collector import (
+        Collector,
+        Limits,
+        inherited,
+        is_local,
+        is_loopback,
+        make_server,
+        shown,
+        tls_context,
+    )
     from reticent.stores import open_store
 
     host, port = listen
@@ -103,14 +117,16 @@ def serve(
     tls = (tls_cert, tls_key) if tls_cert and tls_key else None
     if tls is not None:  # the two files are tried before anything else is begun
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*tls, password="")
+            tls_context(*tls)
         except (OSError, ValueError):
             raise ReticentError(
                 f"{tls_cert}, {tls_key}: expected a certificate and its key in PEM, the key without a "
                 "password.\n  Hint: reticent doctor --tls-cert and --tls-key look at them"
             ) from None
-    check_free(host, port, "--listen")
-    limits = Limits(body=max_body, batch=max_batch, seconds=read_timeout)
+    listeners = inherited()
+    if not listeners:
+        check_free(host, port, "--listen")
+    limits = Limits(body=max_body, batch=max_batch, seconds=read_timeout, connections=max_connections)
     opened = open_store(store)
     try:
         loaded = [Plan.load(plan) for plan in plans]
@@ -131,9 +147,12 @@ def serve(
             pages=dashboard,
             allowed_origins=origins,
         )
-        if collector.access.is_open and not is_loopback(host):
+        local = all(map(is_local, listeners)) if listeners else is_loopback(host)
+        if collector.access.is_open and (behind_proxy or not local):
+            where = ", ".join(map(shown, listeners)) or f"{host}:{port}"
+            where = "A collector behind a proxy" if behind_proxy else where
             raise ReticentError(
-                f"{host}:{port} can be reached from elsewhere, and the store has no keys.\n"
+                f"{where} can be reached from elsewhere, and the store has no keys.\n"
                 f"  Hint: reticent keys create --store {opened.url} --role ingest"
             )
     except ReticentError:
@@ -142,10 +161,12 @@ def serve(
     scheme = "https" if tls else "http"
 
     def started(address: str, number: int) -> None:
-        shown = f"[{address}]" if ":" in address else address
-        click.echo(f"Listening on {scheme}://{shown}:{number}", err=True)
+        address = f"[{address}]" if ":" in address else address
+        click.echo(
+            f"Listening on {scheme}://{address}:{number}" if number else f"Listening on {address}", err=True
+        )
 
-    server = make_server(collector, host, port, limits, tls, started, max_connections)
+    server = make_server(collector, host, port, limits, tls, started, listeners)
     server.run()
     if not server.started:
         sys.exit(1)

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
         Traffic,
         render_metrics,
     )
-    from reticent.collector.ingest import Ingest, Limits
+    from reticent.collector.ingest import Ingest
+    from reticent.collector.limits import Connections, Limits
+    from reticent.collector.listening import bind, inherited, is_local, is_loopback, parse_listen, shown
     from reticent.collector.log import log_fault
     from reticent.collector.openapi import openapi_document
     from reticent.collector.problems import DETAILS, ProblemError
-    from reticent.collector.protocol import CollectorProtocol, Connections
-    from reticent.collector.server import is_loopback, make_server, parse_listen
+    from reticent.collector.protocol import CollectorProtocol
+    from reticent.collector.server import make_server, tls_context
     from reticent.collector.wire import Batch, Wire
     from reticent.collector.writing import BusyError, Committer, Sealer, seal_due
 
@@ -56,6 +58,9 @@ __all__ = [
     "Traffic",
     "UnreachableError",
     "Wire",
+    "bind",
+    "inherited",
+    "is_local",
     "is_loopback",
     "log_fault",
     "make_server",
@@ -63,6 +68,8 @@ __all__ = [
     "parse_listen",
     "render_metrics",
     "seal_due",
+    "shown",
+    "tls_context",
 ]
 
 __getattr__ = imported_when_used(
@@ -73,12 +80,14 @@ __getattr__ = imported_when_used(
         "app": "Collector SteadyClock",
         "client": "BatchTooLargeError Client Response UnreachableError",
         "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic render_metrics",
-        "ingest": "Ingest Limits",
+        "ingest": "Ingest",
+        "limits": "Connections Limits",
+        "listening": "bind inherited is_local is_loopback parse_listen shown",
         "log": "log_fault",
         "openapi": "openapi_document",
         "problems": "DETAILS ProblemError",
-        "protocol": "CollectorProtocol Connections",
-        "server": "is_loopback make_server parse_listen",
+        "protocol": "CollectorProtocol",
+        "server": "make_server tls_context",
         "wire": "Batch Wire",
         "writing": "BusyError Committer Sealer seal_due",
     },

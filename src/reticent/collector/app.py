@@ -15,7 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from reticent.collector.access import Access, Pages
 from reticent.collector.api import Api
 from reticent.collector.health import Health
-from reticent.collector.ingest import Accepted, Ingest, Limits
+from reticent.collector.ingest import Accepted, Ingest
+from reticent.collector.limits import Limits
 from reticent.collector.log import log, log_fault
 from reticent.collector.problems import ProblemError
 from reticent.collector.wire import Wire

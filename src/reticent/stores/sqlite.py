@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 import time
@@ -29,6 +30,10 @@ _SHORT_LOG = "PRAGMA wal_autocheckpoint = 250"
 _PATIENCE = 10.0
 """Seconds to wait for another process that writes."""
 _READERS = 8
+_DROPPED_GROUPS, _DROPPED_BYTES = 1000, 1 << 22
+"""How much of a sealed round is dropped at a time."""
+_TURN_SECONDS = 0.002
+"""Between two such times: whoever waits to append is next."""
 
 
 class SqliteBackend(SqlBackend):
@@ -164,6 +169,36 @@ class SqliteBackend(SqlBackend):
         except (sqlite3.Error, OSError) as error:
             copy.unlink(missing_ok=True)
             raise StoreError(f"{copy}: backup failed: {error}") from error
+
+    def is_damage(self, error: Exception) -> bool:
+        """Whether an error says that a table is not there, or cannot be read."""
+        code = getattr(error, "sqlite_errorcode", None)
+        return code == sqlite3.SQLITE_CORRUPT or (
+            isinstance(error, sqlite3.OperationalError) and "no such table" in str(error)
+        )
+
+    def drop_records(self, number: int) -> None:
+        """
+        Drop the table of a sealed round, a few megabytes at a time.
+
+        Only one may write at a time, and to drop a large table takes seconds: so others get in between.
+        """
+        is_empty = False
+        while not is_empty:
+            with self.writing() as transaction:
+                groups = transaction.execute(
+                    f"SELECT number, length(records) FROM records_{number} ORDER BY number LIMIT ?",  # noqa: S608
+                    _DROPPED_GROUPS,
+                )
+                ends = itertools.accumulate(length for _, length in groups)
+                some = [place for (place, _), end in zip(groups, ends, strict=True) if end <= _DROPPED_BYTES]
+                is_empty = not groups
+                if is_empty:
+                    transaction.execute(f"DROP TABLE records_{number}")
+                else:
+                    last = max(some, default=groups[0][0])
+                    transaction.execute(f"DELETE FROM records_{number} WHERE number <= ?", last)  # noqa: S608
+            time.sleep(_TURN_SECONDS)
 
     def record_tables(self, transaction: Transaction) -> set[int]:
         """The numbers of all tables of records."""

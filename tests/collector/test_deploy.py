@@ -6,10 +6,13 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,6 @@ import yaml
 from tests.shared.collectors import Service, bearer, make_keys
 from tests.shared.proxies import installed
 
-from reticent.cli import main
 from reticent.stores import open_store
 
 ROOT = Path(__file__).parents[2]
@@ -91,6 +93,39 @@ def test_the_backup_of_the_day_is_a_whole_store(units: Path, tmp_path: Path) -> 
     copy.close()
 
 
+HAND_OVER = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def test_the_service_needs_its_socket_and_no_other_network(tmp_path: Path) -> None:
+    """As systemd starts it: the socket is the third file, and where it is allowed here, it is alone in a network."""
+    alone = ["unshare", "--map-root-user", "--net"]
+    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        alone = []
+    plan = tmp_path / "plan.toml"
+    plan.write_text((ROOT / "examples/saves.toml").read_text())
+    store = f"sqlite:///{tmp_path / 'reticent.db'}"
+    make_keys(store, "ingest")
+    command = shlex.split(setting("reticent.service", "ExecStart"))
+    assert command[:3] == ["/opt/reticent/bin/reticent", "serve", "/etc/reticent/plan.toml"]
+    with socket.create_server(("127.0.0.1", 0), backlog=8) as listener:
+        process = subprocess.Popen(
+            [*alone, sys.executable, "-c", HAND_OVER, str(listener.fileno()), RETICENT, "serve", plan, *command[3:]],
+            env={**os.environ, "RETICENT_STORE": store}, pass_fds=[listener.fileno()], stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            with closing(HTTPConnection(*listener.getsockname(), timeout=20)) as connection:
+                connection.request("GET", "/readyz")
+                assert connection.getresponse().status == 200
+        finally:
+            process.terminate()
+            assert process.wait(40) == 0
+
+
 # Containers
 
 CONTAINERFILE = (DEPLOY / "Containerfile").read_text()
@@ -149,7 +184,9 @@ def test_the_manifests_hold_together() -> None:
     assert by_kind["NetworkPolicy"]["podSelector"]["matchLabels"] == labels
     assert by_kind["PodDisruptionBudget"]["minAvailable"] < by_kind["Deployment"]["replicas"]
     assert str(POD["securityContext"]["runAsUser"]) == instruction("USER").partition(":")[0]
-    assert {mount["name"] for mount in CONTAINER["volumeMounts"]} == {volume["name"] for volume in POD["volumes"]}
+    assert {mount["name"] for mount in CONTAINER["volumeMounts"]} == {
+        volume["name"] for volume in POD["volumes"]
+    }
     file = CONTAINER["env"][0]["value"]
     assert any(file.startswith(f"{mount['mountPath']}/") for mount in CONTAINER["volumeMounts"])
     assert CONTAINER["securityContext"] == {
@@ -183,18 +220,19 @@ def test_the_probes_answer(served: Service) -> None:
     assert subprocess.run([sys.executable, *refused], capture_output=True, check=False).returncode != 0
 
 
-def test_every_option_and_variable_is_one_of_the_command_line() -> None:
-    from click import Context
-
-    serve = main.get_command(Context(main), "serve")
-    assert serve is not None
-    options = {name for option in serve.params for name in option.opts}
-    variables = {str(option.envvar) for option in serve.params if getattr(option, "envvar", None)}
-    variables |= {"RETICENT_STORE_FILE", "RETICENT_COLLECTOR"}  # the latter is the Caddyfile's own
-    texts = [file.read_text() for file in DEPLOY.rglob("*") if file.is_file()]
-    assert set(re.findall(r"RETICENT_[A-Z_]+", "".join(texts))) <= variables
-    commands = [setting("reticent.service", "ExecStart"), " ".join(CONTAINER["args"])]
-    assert set(re.findall(r"(?<= )--[a-z-]+", " ".join(commands))) <= options
+def test_every_option_and_variable_is_one_of_the_collector() -> None:
+    """As docs/reference/http.md lists them."""
+    page = (ROOT / "docs/reference/http.md").read_text()
+    settings = dict(re.findall(r"^\| `(--[a-z-]+)` \| `(RETICENT_[A-Z_]+)` \|", page, re.MULTILINE))
+    texts = "".join(file.read_text() for file in DEPLOY.rglob("*") if file.is_file())
+    known = {
+        *settings.values(),
+        "RETICENT_STORE_FILE",
+        "RETICENT_COLLECTOR",
+    }  # the last is the Caddyfile's own
+    assert set(re.findall(r"RETICENT_[A-Z_]+", texts)) <= known
+    commands = [setting("reticent.service", "ExecStart"), *CONTAINER["args"]]
+    assert set(re.findall(r"(?<!\S)--[a-z-]+", " ".join(commands))) <= set(settings)
 
 
 # Alerts

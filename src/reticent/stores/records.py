@@ -93,9 +93,9 @@ class Layout:
         """The ids of records."""
         return records[:, :ID_BYTES]
 
-    def answers(self, records: Records) -> Answers:
-        """Records without their ids, copied."""
-        return records[:, ID_BYTES:].copy()
+    def answers(self, records: Records) -> bytes:
+        """Records without their ids, end to end."""
+        return records[:, ID_BYTES:].tobytes()
 
     def counts(self, records: Records) -> CountsByTags:
         """The counts of distinct records, apart by tags."""

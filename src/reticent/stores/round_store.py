@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
@@ -18,14 +18,12 @@ import numpy as np
 
 from reticent.errors import PlanError, StoreError
 from reticent.plan import Plan
-from reticent.stores.id_set import IdSet
-from reticent.stores.records import Answers, CountsByTags, Layout, Records, RoundKey, add_counts, batches
+from reticent.stores.id_set import ID_BYTES, IdSet, Missing
+from reticent.stores.records import CountsByTags, Layout, Records, RoundKey, add_counts, batches
 from reticent.stores.store import Appended, Backend, Key, Repair, RoundInfo, State
 
-_COUNT_AT = 1 << 25
-"""Bytes of answers that may wait to be counted until somebody asks."""
-_COUNTED_AT_ONCE = 1 << 20
-"""Answers counted in one step: few steps, and little memory for each."""
+_COUNT_AT = 1 << 20
+"""Bytes of answers that wait to be counted: enough that counting is quick, few enough that no commit is slow."""
 
 
 class DamagedError(StoreError):
@@ -99,9 +97,16 @@ class Seen:
         return self._runs.get(writer, [(0, 0)])[0][1]
 
 
+class Fresh(NamedTuple):
+    """Records that an open round does not hold yet."""
+
+    records: Records
+    ids: Missing
+
+
 class OpenRound:
     """
-    The ids of an open round and, counted when somebody asks, its counts so far.
+    The ids of an open round, and its counts so far.
 
     It is an aid: it is rebuilt from what is stored when a collector starts, and nothing is lost with it.
     `missing`, `add`, `take` and `release` are for one thread at a time; `counts` may be asked by another
@@ -116,8 +121,8 @@ class OpenRound:
         """Whether ids were let go of, because the round is closing and takes nothing more."""
         self._ids = IdSet()
         self._length = 0
-        self._waiting: list[Answers] = []
-        self._waiting_bytes = 0
+        self._waiting = bytearray()
+        """Answers end to end that are not counted yet."""
         self._counted: CountsByTags = {}
         self._swapping, self._counting = threading.Lock(), threading.Lock()
 
@@ -127,22 +132,21 @@ class OpenRound:
     @property
     def nbytes(self) -> int:
         """Memory held, but for small change."""
-        return self._ids.nbytes + self._waiting_bytes
+        return self._ids.nbytes + len(self._waiting)
 
-    def missing(self, records: Records) -> Records:
+    def missing(self, records: Records) -> Fresh:
         """Those records whose id is not in the round yet, each once."""
-        fresh = self._ids.missing(self.layout.ids(records))
-        return records if fresh.all() else records[fresh]
+        missing = self._ids.missing(self.layout.ids(records))
+        return Fresh(records if missing.fresh.all() else records[missing.fresh], missing)
 
-    def add(self, records: Records) -> None:
+    def add(self, fresh: Fresh) -> None:
         """Take in records that were `missing` and are durable now."""
-        self._ids.add(self.layout.ids(records))
-        self._length += len(records)
-        answers = self.layout.answers(records)
+        self._ids.add(fresh.ids)
+        self._length += len(fresh.records)
+        answers = self.layout.answers(fresh.records)
         with self._swapping:
-            self._waiting.append(answers)
-            self._waiting_bytes += answers.nbytes
-        if self._waiting_bytes >= _COUNT_AT:
+            self._waiting += answers
+        if len(self._waiting) >= _COUNT_AT:
             self.counts()
 
     def take(self, groups: Iterable[tuple[Span, Records]]) -> None:
@@ -159,11 +163,10 @@ class OpenRound:
         # `_counting` lets one thread count at a time; `_swapping` alone is what `add` ever waits for.
         with self._counting:
             with self._swapping:
-                waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-            answers = np.concatenate(waiting) if waiting else np.empty((0, 0), dtype=np.uint8)
-            for start in range(0, len(answers), _COUNTED_AT_ONCE):
-                counts = self.layout.count(answers[start : start + _COUNTED_AT_ONCE])
-                self._counted = add_counts(self._counted, counts)
+                waiting, self._waiting = self._waiting, bytearray()
+            if waiting:
+                answers = np.frombuffer(waiting, dtype=np.uint8).reshape(-1, self.layout.width - ID_BYTES)
+                self._counted = add_counts(self._counted, self.layout.count(answers))
             return dict(self._counted)
 
     def release(self) -> None:
@@ -242,7 +245,6 @@ class RoundStore(Generic[Kind]):
 
     def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
         """Put records into their open rounds; durable on return."""
-        self._check_not_gone()
         # In the order of their keys: two collectors that take the rows of several rounds never wait in a ring.
         groups = {key: self.layout(key).array(records[key]) for key in sorted(records) if records[key]}
         for key in groups:
@@ -250,7 +252,7 @@ class RoundStore(Generic[Kind]):
         with self._memory:
             rounds = {key: self._open.get(key) or OpenRound(self.layout(key)) for key in groups}
             fresh = {key: rounds[key].missing(group) for key, group in groups.items()}
-            stored, refused = self._put(dict(fresh)) if groups else ({}, set())
+            stored, refused = self._put({key: new.records for key, new in fresh.items()})
             # Only now that all is durable does memory change: an append that failed can be tried again.
             for key, span in stored.items():
                 self._open[key] = rounds[key]
@@ -259,7 +261,7 @@ class RoundStore(Generic[Kind]):
                     rounds[key].seen.add(span)
         answers = {}
         for key in records:
-            given, new = len(groups.get(key, ())), len(fresh.get(key, ()))
+            given, new = len(groups.get(key, ())), len(fresh[key].records) if key in fresh else 0
             if key in stored:
                 answers[key] = Appended(accepted=new, duplicate=given - new)
             else:
@@ -269,21 +271,26 @@ class RoundStore(Generic[Kind]):
     def _put(self, fresh: dict[RoundKey, Records]) -> tuple[dict[RoundKey, Span | None], set[RoundKey]]:
         """What was stored, and the damaged rounds that take nothing: they do not keep others from it."""
         refused: set[RoundKey] = set()
-        while True:
+        while fresh:
             try:
-                return self.backend.put(fresh), refused
+                with self._unless_gone():
+                    return self.backend.put(fresh), refused
             except DamagedError as error:
                 self._damaged[error.key] = str(error)
                 refused.add(error.key)
                 del fresh[error.key]
-            except StoreGoneError as error:
-                self._gone = error
-                raise
+        return {}, refused
 
-    def _check_not_gone(self) -> None:
+    @contextmanager
+    def _unless_gone(self) -> Iterator[None]:
         """Once what was written was not there, nothing is promised any more, also when it seems to be back."""
         if self._gone is not None:
             raise self._gone
+        try:
+            yield
+        except StoreGoneError as error:
+            self._gone = error
+            raise
 
     def unsealed(self) -> list[RoundKey]:
         """The rounds that are open or closing."""
@@ -423,11 +430,12 @@ class RoundStore(Generic[Kind]):
         It can be done again from the start at any time, by anybody. What counts is what is durable, not what
         is in memory; `skip_bad` leaves out files that cannot be read, which otherwise stop it.
         """
-        self._check_not_gone()
         if not skip_bad:
             self._check_whole(key)
         sealed = False
-        if self.backend.close_round(key):
+        with self._unless_gone():
+            is_closing = self.backend.close_round(key)
+        if is_closing:
             known = self._open.get(key)
             if (
                 known is not None
@@ -465,8 +473,8 @@ class RoundStore(Generic[Kind]):
 
     def ping(self) -> None:
         """Raise `StoreError` when the store cannot be written just now."""
-        self._check_not_gone()
-        self.backend.ping()
+        with self._unless_gone():
+            self.backend.ping()
 
     def close(self) -> None:
         """Let go of files and connections."""

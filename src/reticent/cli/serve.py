@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reticent.cli.faults import plain_faults
 from reticent.cli.options import check_free, store_option
 from reticent.cli.output import plan_file
 from reticent.errors import ParameterError, ReticentError
@@ -110,8 +111,6 @@ def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) ->
     scheme = "https" if settings["tls_cert"] else "http"
 
     def work(worker: Worker) -> int:
-        from reticent.cli.root import plain_faults
-
         try:
             with plain_faults():
                 return _serve(store, listen, worker.listeners, worker, **settings)

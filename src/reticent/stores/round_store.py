@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
@@ -246,7 +246,6 @@ class RoundStore(Generic[Kind]):
 
     def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
         """Put records into their open rounds; durable on return."""
-        self._check_not_gone()
         # In the order of their keys: two collectors that take the rows of several rounds never wait in a ring.
         groups = {key: self.layout(key).array(records[key]) for key in sorted(records) if records[key]}
         for key in groups:
@@ -275,20 +274,24 @@ class RoundStore(Generic[Kind]):
         refused: set[RoundKey] = set()
         while fresh:
             try:
-                return self.backend.put(fresh), refused
+                with self._unless_gone():
+                    return self.backend.put(fresh), refused
             except DamagedError as error:
                 self._damaged[error.key] = str(error)
                 refused.add(error.key)
                 del fresh[error.key]
-            except StoreGoneError as error:
-                self._gone = error
-                raise
         return {}, refused
 
-    def _check_not_gone(self) -> None:
+    @contextmanager
+    def _unless_gone(self) -> Iterator[None]:
         """Once what was written was not there, nothing is promised any more, also when it seems to be back."""
         if self._gone is not None:
             raise self._gone
+        try:
+            yield
+        except StoreGoneError as error:
+            self._gone = error
+            raise
 
     def unsealed(self) -> list[RoundKey]:
         """The rounds that are open or closing."""
@@ -428,11 +431,12 @@ class RoundStore(Generic[Kind]):
         It can be done again from the start at any time, by anybody. What counts is what is durable, not what
         is in memory; `skip_bad` leaves out files that cannot be read, which otherwise stop it.
         """
-        self._check_not_gone()
         if not skip_bad:
             self._check_whole(key)
         sealed = False
-        if self.backend.close_round(key):
+        with self._unless_gone():
+            is_closing = self.backend.close_round(key)
+        if is_closing:
             known = self._open.get(key)
             if (
                 known is not None
@@ -470,8 +474,8 @@ class RoundStore(Generic[Kind]):
 
     def ping(self) -> None:
         """Raise `StoreError` when the store cannot be written just now."""
-        self._check_not_gone()
-        self.backend.ping()
+        with self._unless_gone():
+            self.backend.ping()
 
     def close(self) -> None:
         """Let go of files and connections."""

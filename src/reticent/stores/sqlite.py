@@ -14,6 +14,7 @@ from urllib.parse import quote
 from reticent.errors import StoreError
 from reticent.stores.pool import Connections, Row, Transaction
 from reticent.stores.sql import RECORDS, SCHEMA, SCHEMA_VERSION, SqlBackend, other_version
+from reticent.stores.sqlite_files import DatabaseFiles
 
 APPLICATION_ID = 0x2E71CE01
 OLDEST_SQLITE = (3, 35, 0)
@@ -54,7 +55,7 @@ class SqliteBackend(SqlBackend):
         self._path = path
         self._readonly = readonly
         self._is_full = False
-        self._file = None
+        self._files: DatabaseFiles | None = None
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreError(
                 f"{self.url}: expected SQLite 3.35 or newer, got {sqlite3.sqlite_version}.\n"
@@ -77,7 +78,8 @@ class SqliteBackend(SqlBackend):
                     raise StoreError(f"{self.url}: is another program's database; it was left as it is")
                 if tables and version != SCHEMA_VERSION:
                     raise StoreError(other_version(self.url, SCHEMA_VERSION, version))
-            self._writer = _SqliteConnections(lambda: _connected(path), "BEGIN IMMEDIATE", most=1)
+            writer = _Writer(lambda: _connected(path), "BEGIN IMMEDIATE", most=1)
+            self._writer: _SqliteConnections = writer
             self._readers = (
                 self._writer if in_memory else _SqliteConnections(lambda: _connected(path), "BEGIN", _READERS)
             )
@@ -88,7 +90,8 @@ class SqliteBackend(SqlBackend):
                         transaction.execute(statement)
                     transaction.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                     transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            self._file = None if in_memory else _identity(path)
+            if not in_memory:
+                self._files = writer.files = DatabaseFiles(self.url, path, lambda: _connected(path))
 
     def _open_readonly(self) -> None:
         """Look at a file that is there, and refuse what is not a store; nothing is made or changed."""
@@ -136,6 +139,8 @@ class SqliteBackend(SqlBackend):
             with suppress(sqlite3.Error), closing(_connected(self._path)) as connection:
                 connection.execute("PRAGMA busy_timeout = 100")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                if self._files is not None:
+                    self._files.accept()
         with self._errors(), self._writer.transaction() as transaction:
             if was_full:
                 transaction.execute(_SHORT_LOG)
@@ -149,9 +154,6 @@ class SqliteBackend(SqlBackend):
 
     def ping(self) -> None:
         """Raise `StoreError` when the file cannot be written just now, or is not where it was."""
-        with self._errors():
-            if self._file is not None and _identity(self._path) != self._file:
-                raise StoreError(f"{self.url}: was replaced by another file while it was open")
         with self.writing() as transaction:
             transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -222,6 +224,8 @@ class SqliteBackend(SqlBackend):
         """Let go of the file."""
         self._readers.close()
         self._writer.close()
+        if self._files is not None:
+            self._files.close()
 
 
 class _SqliteConnections(Connections[sqlite3.Connection]):
@@ -249,6 +253,28 @@ class _SqliteConnections(Connections[sqlite3.Connection]):
 
     def disconnect(self, connection: sqlite3.Connection) -> None:
         connection.close()
+
+
+class _Writer(_SqliteConnections):
+    """The connection to write with: nothing that it commits is acknowledged unless the files are in place."""
+
+    files: DatabaseFiles | None = None
+
+    def begin(self, connection: sqlite3.Connection) -> Transaction:
+        transaction = super().begin(connection)
+        if self.files is not None:
+            try:
+                self.files.check_unchanged(connection)
+            except BaseException:
+                self.roll_back(connection)
+                raise
+        return transaction
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        super().commit(connection)
+        if self.files is not None:
+            self.files.check_named()
+            self.files.accept()
 
 
 class _SqliteTransaction(Transaction):
@@ -313,8 +339,3 @@ def _make_file(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-
-
-def _identity(path: str) -> tuple[int, int]:
-    status = os.stat(path)
-    return status.st_dev, status.st_ino

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
         KeyTraffic,
         Readiness,
         Traffic,
+        decoded,
+        encoded,
         render_metrics,
+        together,
     )
     from reticent.collector.ingest import Ingest
     from reticent.collector.limits import Connections, Limits
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from reticent.collector.protocol import CollectorProtocol
     from reticent.collector.server import make_server, tls_context
     from reticent.collector.wire import Batch, Wire
+    from reticent.collector.workers import Supervisor, Worker
     from reticent.collector.writing import BusyError, Committer, Sealer, seal_due
 
 __all__ = [
@@ -55,10 +59,14 @@ __all__ = [
     "Response",
     "Sealer",
     "SteadyClock",
+    "Supervisor",
     "Traffic",
     "UnreachableError",
     "Wire",
+    "Worker",
     "bind",
+    "decoded",
+    "encoded",
     "inherited",
     "is_local",
     "is_loopback",
@@ -70,6 +78,7 @@ __all__ = [
     "seal_due",
     "shown",
     "tls_context",
+    "together",
 ]
 
 __getattr__ = imported_when_used(
@@ -79,7 +88,7 @@ __getattr__ = imported_when_used(
         "api": "SECURITY_HEADERS",
         "app": "Collector SteadyClock",
         "client": "BatchTooLargeError Client Response UnreachableError",
-        "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic render_metrics",
+        "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic decoded encoded render_metrics together",
         "ingest": "Ingest",
         "limits": "Connections Limits",
         "listening": "bind inherited is_local is_loopback parse_listen shown",
@@ -89,6 +98,7 @@ __getattr__ = imported_when_used(
         "protocol": "CollectorProtocol",
         "server": "make_server tls_context",
         "wire": "Batch Wire",
+        "workers": "Supervisor Worker",
         "writing": "BusyError Committer Sealer seal_due",
     },
 )

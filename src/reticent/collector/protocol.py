@@ -388,8 +388,7 @@ class CollectorProtocol(asyncio.Protocol):
 
     def _pause_or_resume(self) -> None:
         """Read on only while nothing waits that was read already."""
-        current = self._current
-        waits = current is not None and current.exchange is not None and self.held > self.shared.limits.unread
+        waits = self._current and self._current.exchange and self.held > self.shared.limits.unread
         if self._said_all or self.transport.is_closing():
             return
         if waits or self._behind:
@@ -411,8 +410,8 @@ class CollectorProtocol(asyncio.Protocol):
     def cut_off_if_slow(self, now: float) -> None:
         """End a request that does not arrive in time, an answer that is not taken, an unused connection."""
         limits = self.shared.limits
-        if self.transport is None:  # it is at its TLS handshake, which has a limit of its own
-            return
+        if self.transport is None:
+            return  # it is at its TLS handshake, which has a limit of its own
         if self._pace.is_too_slow(self.transport.get_write_buffer_size(), now):
             self.transport.abort()  # closing would wait for the client to take the rest
         elif self.arriving_since is not None and self.transport.is_reading():

@@ -123,6 +123,8 @@ class LakeBackend:
         path = plan_path(plan.name, plan.version)
         if self.files.read(path) is None:
             self.files.put_new(path, plan.text.encode())
+        else:  # reports on it are acknowledged from now on
+            self.files.settle(f"{PLANS}/{plan.name}")
         return self.plan_at(path)
 
     def plans(self) -> list[Plan]:

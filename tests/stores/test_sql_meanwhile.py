@@ -6,6 +6,7 @@ Nothing is left to luck: the one in the middle is held at a point until what the
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -177,7 +178,7 @@ def test_a_round_is_sealed_while_somebody_reads_its_table(
     bench: Bench, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As pg_dump does: the counts are final at once, other rounds take reports, and the table goes later."""
-    monkeypatch.setattr(PostgresBackend, "statement_seconds", 2.0)
+    monkeypatch.setattr(PostgresBackend, "statement_seconds", math.inf)
     key, other, reports = bench.key(7), bench.key(8), bench.reports(10)
     store = bench.open()
     bench.append(reports, store)

@@ -91,9 +91,9 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("store", "backup", "x.db", "--store", "lake:///reticent-lake"), 1, "can be copied"),
     (("count", "reticent-lake", "--out", "x.csv"), 2, "ends in .parquet or .json"),
     # wrong usage
-    (("estimate",), 2, "Give --store URL, or --counts COUNTS"),
-    (("estimate", *STORE, "--counts", "counts.parquet"), 2, "either --store URL or --counts COUNTS"),
-    (("rounds",), 2, "Missing option '--store'"),
+    (("estimate",), 2, "Give one of --store URL or --counts COUNTS or --url URL"),
+    (("estimate", *STORE, "--counts", "counts.parquet"), 2, "Give one of --store URL or --counts COUNTS or --url URL"),
+    (("rounds",), 2, "Give --store URL or --url URL"),
     (("design", "--range", 10, "--devices", 10), 2, "give --half-width for the least loss"),
     (("design", "--range", 0, "--devices", 10), 2, "--range: expected a number from"),
     (("simulate", "plan.toml"), 2, "Give either --values FILE, or --population NAME"),

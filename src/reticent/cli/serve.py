@@ -16,7 +16,8 @@ from reticent.errors import ParameterError, ReticentError
 from reticent.plan import Plan
 
 
-def _listen(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, int]:
+def listening(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, int]:
+    """Of --listen: a host and a port."""
     from reticent.collector import parse_listen
 
     try:
@@ -25,7 +26,10 @@ def _listen(context: click.Context, parameter: click.Parameter, text: str) -> tu
         raise click.BadParameter(f"expected {error.expected}, {error.hint}; got {text}.") from None
 
 
-def _origins(context: click.Context, parameter: click.Parameter, origins: tuple[str, ...]) -> tuple[str, ...]:
+def page_origins(
+    context: click.Context, parameter: click.Parameter, origins: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Of --allow-origin: origins as browsers write them."""
     for origin in origins:
         if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?", origin):
             raise click.BadParameter(
@@ -34,12 +38,28 @@ def _origins(context: click.Context, parameter: click.Parameter, origins: tuple[
     return origins
 
 
+def tls_files(certificate: str | None, key: str | None) -> tuple[str, str] | None:
+    """The two files, if they were given and fit each other: tried before anything else is begun."""
+    if not certificate or not key:
+        if certificate or key:
+            raise click.UsageError("--tls-cert and --tls-key go together.")
+        return None
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError):
+        raise ReticentError(
+            f"{certificate}, {key}: expected a certificate and its key in PEM, the key without a "
+            "password.\n  Hint: reticent doctor --tls-cert and --tls-key look at them"
+        ) from None
+    return certificate, key
+
+
 @click.command(short_help="Take reports, seal rounds, show estimates.")
 @click.argument("plans", metavar="PLAN...", nargs=-1, required=True, type=plan_file)
 @store_option
 @click.option(
     "--listen", envvar="RETICENT_LISTEN", default="127.0.0.1:8000", show_default=True, metavar="HOST:PORT",
-    callback=_listen, help="Where to listen; port 0 is any that is free.",
+    callback=listening, help="Where to listen; port 0 is any that is free.",
 )  # fmt: skip
 @click.option("--tls-cert", envvar="RETICENT_TLS_CERT", type=click.Path(exists=True, dir_okay=False),
               metavar="FILE", help="Certificate for HTTPS, in PEM.")  # fmt: skip
@@ -66,7 +86,8 @@ def _origins(context: click.Context, parameter: click.Parameter, origins: tuple[
               show_default=True, metavar="SECONDS",
               help="Seconds that a device's clock may run fast.")  # fmt: skip
 @click.option("--allow-origin", "origins", envvar="RETICENT_ALLOW_ORIGIN", multiple=True, metavar="ORIGIN",
-              callback=_origins, help="Pages of this origin may send reports; several times for several.")  # fmt: skip
+              callback=page_origins,
+              help="Pages of this origin may send reports; several times for several.")  # fmt: skip
 def serve(
     plans: tuple[Path, ...],
     store: str,
@@ -98,17 +119,7 @@ def serve(
     from reticent.stores import open_store
 
     host, port = listen
-    if bool(tls_cert) != bool(tls_key):
-        raise click.UsageError("--tls-cert and --tls-key go together.")
-    tls = (tls_cert, tls_key) if tls_cert and tls_key else None
-    if tls is not None:  # the two files are tried before anything else is begun
-        try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*tls, password="")
-        except (OSError, ValueError):
-            raise ReticentError(
-                f"{tls_cert}, {tls_key}: expected a certificate and its key in PEM, the key without a "
-                "password.\n  Hint: reticent doctor --tls-cert and --tls-key look at them"
-            ) from None
+    tls = tls_files(tls_cert, tls_key)
     check_free(host, port, "--listen")
     limits = Limits(body=max_body, batch=max_batch, seconds=read_timeout)
     opened = open_store(store)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from reticent.collector.openapi import openapi_document
     from reticent.collector.problems import DETAILS, ProblemError
     from reticent.collector.protocol import CollectorProtocol, Connections
+    from reticent.collector.relay import KeyFile, Relay, shuffled
     from reticent.collector.server import is_loopback, make_server, parse_listen
     from reticent.collector.wire import Batch, Wire
     from reticent.collector.writing import BusyError, Committer, Sealer, seal_due
@@ -45,11 +46,13 @@ __all__ = [
     "Connections",
     "Health",
     "Ingest",
+    "KeyFile",
     "KeyTraffic",
     "Limits",
     "Pages",
     "ProblemError",
     "Readiness",
+    "Relay",
     "Response",
     "Sealer",
     "SteadyClock",
@@ -63,6 +66,7 @@ __all__ = [
     "parse_listen",
     "render_metrics",
     "seal_due",
+    "shuffled",
 ]
 
 __getattr__ = imported_when_used(
@@ -78,6 +82,7 @@ __getattr__ = imported_when_used(
         "openapi": "openapi_document",
         "problems": "DETAILS ProblemError",
         "protocol": "CollectorProtocol Connections",
+        "relay": "KeyFile Relay shuffled",
         "server": "is_loopback make_server parse_listen",
         "wire": "Batch Wire",
         "writing": "BusyError Committer Sealer seal_due",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -74,21 +75,16 @@ ONE_ACCEPTED = Accepted(b'{"accepted":1}')
 Finish: TypeAlias = Callable[[Accepted | ProblemError], None]
 
 
-class Ingest:
+class Intake(ABC):
     """
-    Takes reports: checks them, queues them, and says so once they are durable.
+    Takes requests with reports: checks them, and answers when it is known what became of the reports.
 
     `admit` looks at the headers before the body is read; `take` starts with the whole body and calls
-    `finish`, at once or after the next commit. Nothing is awaited, so a server needs no task per request.
+    `finish`, at once or later. Nothing is awaited, so a server needs no task per request.
     """
 
-    def __init__(
-        self, wire: Wire, committer: Committer, access: Access, limits: Limits, clock: Callable[[], float]
-    ) -> None:
-        self._wire = wire
-        self._committer = committer
+    def __init__(self, access: Access, limits: Limits) -> None:
         self._access = access
-        self._clock = clock
         self.limits = limits
         self.refused: Counter[str] = Counter()
         self.traffic = Traffic()
@@ -153,6 +149,30 @@ class Ingest:
         self.refused[code] += count
         self.traffic.refused(key, code, count)
 
+    @abstractmethod
+    def _take_one(self, body: bytes, key: Key | None, finish: Finish) -> None:
+        """Take one report in JSON."""
+
+    @abstractmethod
+    def _take_batch(self, body: bytes, admission: Admission, finish: Finish) -> None:
+        """Take lines of JSON, or a packed batch."""
+
+    def _too_many(self) -> ProblemError:
+        """The problem of a batch with more reports than may be."""
+        return ProblemError(413, "too_large", f"A batch holds at most {self.limits.batch:,} reports.")
+
+
+class Ingest(Intake):
+    """Takes reports for a store: `finish` is called once they are durable, after the next commit."""
+
+    def __init__(
+        self, wire: Wire, committer: Committer, access: Access, limits: Limits, clock: Callable[[], float]
+    ) -> None:
+        super().__init__(access, limits)
+        self._wire = wire
+        self._committer = committer
+        self._clock = clock
+
     def _take_one(self, body: bytes, key: Key | None, finish: Finish) -> None:
         result = self._wire.one(body, self._clock())
         if isinstance(result, Verdict):
@@ -173,7 +193,7 @@ class Ingest:
         read = self._wire.lines if admission.kind == NDJSON else self._wire.packed
         batch = read(body, self._clock(), self.limits.batch)
         if batch is None:
-            raise ProblemError(413, "too_large", f"A batch holds at most {self.limits.batch:,} reports.")
+            raise self._too_many()
         if isinstance(batch, Verdict):
             raise of_verdict(batch)
         key, accepted = admission.key, batch.accepted

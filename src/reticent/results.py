@@ -17,14 +17,14 @@ from reticent.counts import Counts
 from reticent.errors import ParameterError
 from reticent.estimates import Balance, Estimate, HistogramEstimate, balance, estimate, shares_of_rows
 from reticent.plan import Metric, Plan
-from reticent.stores import CountsByTags, RoundInfo, Rounds
+from reticent.stores import CountsByTags, DamagedError, RoundInfo, Rounds
 
 REMEMBERED = 4096
 """How many sealed rounds' counts are kept in memory; they never change."""
 
 SETTLED_SECONDS = 60
 """After the last round of a window closes, so that what was accepted in time is stored."""
-State = Literal["open", "sealed"]
+State = Literal["open", "sealed", "damaged"]
 
 T = TypeVar("T")
 
@@ -124,7 +124,7 @@ class Subject:
 
     @property
     def state(self) -> State:
-        """Whether it is "open": provisional, reports still come in; or "sealed": final."""
+        """Whether it is "open": provisional, reports still come in; or "sealed": final; or "damaged"."""
         return self.period.state
 
     def to_dict(self) -> dict[str, Any]:
@@ -241,8 +241,11 @@ class Results:
         for (number, first, end), rounds in rounds_of.items():
             version = versions[number]
             over = first == end or self.clock() >= version.round(end).closes + SETTLED_SECONDS
-            sealed = over and all(_state(info) == "sealed" for info in rounds)
-            periods.append(Period(version, first, end, "sealed" if sealed else "open", tuple(rounds)))
+            states = {_state(info) for info in rounds}
+            state: State = "sealed" if over and states == {"sealed"} else "open"
+            if "damaged" in states:
+                state = "damaged"
+            periods.append(Period(version, first, end, state, tuple(rounds)))
         return sorted(
             periods, key=lambda period: (-period.plan.round(period.last).end, -period.plan.version)
         )[:last]
@@ -282,6 +285,14 @@ class Results:
             results += self.results(period, metrics, picked, by, confidence)
         return results
 
+    def damaged(self, plan: str, last: int | None = None) -> list[dict[str, Any]]:
+        """The rounds of a plan that cannot be read and have no figures, latest first, ready for JSON."""
+        return [
+            {**info.key._asdict(), "reason": info.damage.partition("\n")[0]}
+            for info in self._store.rounds(plan, last)
+            if info.damage
+        ]
+
     def newest(self, plan: str, confidence: float = 0.95) -> list[Result]:
         """The estimates of a plan's newest sealed period that has reports."""
         for period in self.periods(plan, last=20):
@@ -307,12 +318,18 @@ class Results:
         by: str | None = None,
         confidence: float = 0.95,
     ) -> Iterator[Result]:
-        """The estimates of some metrics in one period."""
+        """The estimates of some metrics in one period; none when it is damaged."""
+        if period.state == "damaged":
+            return
         plan, picked = period.plan, segment or {}
         names = [segment.name for segment in plan.segments]
         totals: dict[str, dict[str, Counts]] = {}  # by tag of segment `by`, and metric
         for info in period.rounds:
-            for tags, by_metric in self._counted(info).items():
+            try:
+                by_tags = self._counted(info)
+            except DamagedError:  # found while reading: the store says so of the round from now on
+                return
+            for tags, by_metric in by_tags.items():
                 named = dict(zip(names, tags, strict=True))
                 if any(named[name] != tag for name, tag in picked.items()):
                     continue
@@ -359,4 +376,6 @@ class Results:
 
 def _state(info: RoundInfo) -> State:
     """A round that is closing is still open to readers: its counts are not final."""
+    if info.damage:
+        return "damaged"
     return "sealed" if info.state == "sealed" else "open"

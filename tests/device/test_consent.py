@@ -538,19 +538,19 @@ def test_rules_of_the_policy_silence_a_device_and_are_named(
 ) -> None:
     script = f"""
 import os, sys
+from dataclasses import replace
 from reticent.device import Device, Policy, policy
 from reticent.plan import Plan
 policy.CONTAINER_FILES = (os.environ.get("MARK", "none"),)
 plan = Plan.from_toml({plan_text!r})
 limits = Policy.unlimited()
-on = Policy(**{{**{{name: getattr(limits, name) for name in limits.__slots__}}, "silent_in_ci": True,
-    "silent_in_containers": True}})
+on = replace(limits, silent_in_ci=True, silent_in_containers=True)
 device = Device(plan, "state", consent="granted", policy=on)
 device.add("editor_seconds", 5)
 status = device.status()
 print(*status.silenced_by, status.active, os.path.exists("state"), device.report(device.current_round) is None)
 assert not status.silenced_by or "(policy: " in str(status)
-lifted = Policy(**{{**{{name: getattr(limits, name) for name in limits.__slots__}}, "do_not_track": False}})
+lifted = replace(limits, do_not_track=False)
 assert Device(plan, "lifted", consent="granted", policy=lifted).status().silenced_by == ()
 """
     (tmp_path / "mark").touch()

@@ -70,14 +70,23 @@ def relay(
     Example:
       reticent relay examples/plan.toml --to https://telemetry.example.org --listen 127.0.0.1:8001
     """
-    from reticent.collector import Client, KeyFile, Limits, Relay, is_loopback, make_server
+    from reticent.collector import (
+        Client,
+        KeyFile,
+        Limits,
+        Relay,
+        inherited,
+        is_local,
+        is_loopback,
+        make_server,
+    )
 
-    host, port = listen
+    (host, port), listeners = listen, inherited()
     tls = tls_files(tls_cert, tls_key)
     keys = KeyFile(client_keys) if client_keys is not None else None
     if keys is not None:
         keys.keys()  # a file that cannot be used is told before anything is begun
-    elif not is_loopback(host):
+    elif not (all(map(is_local, listeners)) if listeners else is_loopback(host)):
         raise ReticentError(
             f"{host}:{port} can be reached from elsewhere, and clients need no key.\n"
             "  Hint: --client-keys FILE, with a key on each line"
@@ -87,8 +96,9 @@ def relay(
     except ParameterError as error:
         option = "--key-file" if error.name == "key" else "--to"
         raise click.UsageError(f"{option}: expected {error.expected}, got {error.got}.") from None
-    check_free(host, port, "--listen")
-    limits = Limits()
+    if not listeners:
+        check_free(host, port, "--listen")
+    limits = Limits(connections=max_connections)
     app = Relay(
         [Plan.load(plan) for plan in plans],
         client,
@@ -105,7 +115,7 @@ def relay(
         place = f"[{address}]:{number}" if ":" in address else f"{address}:{number}"
         click.echo(f"Listening on {'https' if tls else 'http'}://{place}", err=True)
 
-    server = make_server(app, host, port, limits, tls, started, max_connections)
+    server = make_server(app, host, port, limits, tls, started, listeners)
     server.run()
     if not server.started:
         sys.exit(1)

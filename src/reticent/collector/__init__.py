@@ -17,16 +17,22 @@ if TYPE_CHECKING:
         KeyTraffic,
         Readiness,
         Traffic,
+        decoded,
+        encoded,
         render_metrics,
+        together,
     )
-    from reticent.collector.ingest import Ingest, Limits
+    from reticent.collector.ingest import Ingest
+    from reticent.collector.limits import Connections, Limits
+    from reticent.collector.listening import bind, inherited, is_local, is_loopback, parse_listen, shown
     from reticent.collector.log import log_fault
     from reticent.collector.openapi import openapi_document
     from reticent.collector.problems import DETAILS, ProblemError
-    from reticent.collector.protocol import CollectorProtocol, Connections
+    from reticent.collector.protocol import CollectorProtocol
     from reticent.collector.relay import KeyFile, Relay, shuffled
-    from reticent.collector.server import is_loopback, make_server, parse_listen
+    from reticent.collector.server import make_server, tls_context
     from reticent.collector.wire import Batch, Wire
+    from reticent.collector.workers import Supervisor, Worker
     from reticent.collector.writing import BusyError, Committer, Sealer, seal_due
 
 __all__ = [
@@ -56,9 +62,16 @@ __all__ = [
     "Response",
     "Sealer",
     "SteadyClock",
+    "Supervisor",
     "Traffic",
     "UnreachableError",
     "Wire",
+    "Worker",
+    "bind",
+    "decoded",
+    "encoded",
+    "inherited",
+    "is_local",
     "is_loopback",
     "log_fault",
     "make_server",
@@ -66,7 +79,10 @@ __all__ = [
     "parse_listen",
     "render_metrics",
     "seal_due",
+    "shown",
     "shuffled",
+    "tls_context",
+    "together",
 ]
 
 __getattr__ = imported_when_used(
@@ -76,15 +92,18 @@ __getattr__ = imported_when_used(
         "api": "SECURITY_HEADERS",
         "app": "Collector SteadyClock",
         "client": "BatchTooLargeError Client Response UnreachableError",
-        "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic render_metrics",
-        "ingest": "Ingest Limits",
+        "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic decoded encoded render_metrics together",
+        "ingest": "Ingest",
+        "limits": "Connections Limits",
+        "listening": "bind inherited is_local is_loopback parse_listen shown",
         "log": "log_fault",
         "openapi": "openapi_document",
         "problems": "DETAILS ProblemError",
-        "protocol": "CollectorProtocol Connections",
+        "protocol": "CollectorProtocol",
         "relay": "KeyFile Relay shuffled",
-        "server": "is_loopback make_server parse_listen",
+        "server": "make_server tls_context",
         "wire": "Batch Wire",
+        "workers": "Supervisor Worker",
         "writing": "BusyError Committer Sealer seal_due",
     },
 )

@@ -12,6 +12,7 @@ import msgspec
 
 from reticent.collector.access import Access
 from reticent.collector.health import Traffic
+from reticent.collector.limits import Limits
 from reticent.collector.log import log_fault
 from reticent.collector.problems import NO_SNIFFING, ProblemError, of_verdict
 from reticent.collector.wire import Wire
@@ -24,25 +25,6 @@ SENDERS = ("ingest", "admin")
 JSON, NDJSON, PACKED = b"application/json", b"application/x-ndjson", b"application/vnd.reticent.packed"
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """What one request may bring."""
-
-    body: int = 16 << 20
-    """Bytes."""
-    batch: int = 200_000
-    """Reports."""
-    seconds: float = 20.0
-    """From its first byte to its last."""
-    head: int = 32 << 10
-    """Bytes of the request line and headers."""
-    in_flight: int = 64 << 20
-    """Bytes of all bodies that are in memory at a time, of all connections; at least two of the largest."""
-
-    def too_large(self) -> ProblemError:
-        """The problem of a body that is."""
-        return ProblemError(413, "too_large", f"A body has at most {self.body:,} bytes.")
 
 
 class Admission(NamedTuple):
@@ -111,7 +93,7 @@ class Intake(ABC):
                     raise self.limits.too_large()
             if kind not in (JSON, NDJSON, PACKED):
                 raise ProblemError(415, "unsupported_media_type")
-            self._access.allow(key, SENDERS)
+            self._access.allow(key, SENDERS, headers)
         except ProblemError as problem:
             self._note(problem.code, key)
             raise
@@ -190,6 +172,7 @@ class Ingest(Intake):
             self._refuse(ProblemError(503, "unavailable", retry_after=5), key, finish)
 
     def _take_batch(self, body: bytes, admission: Admission, finish: Finish) -> None:
+        self._access.spend(admission.key, 0)  # whoever is over its rate does not have its batch read first
         read = self._wire.lines if admission.kind == NDJSON else self._wire.packed
         batch = read(body, self._clock(), self.limits.batch)
         if batch is None:

@@ -30,8 +30,8 @@ from reticent.collector.ingest import (
     Admission,
     Finish,
     Intake,
-    Limits,
 )
+from reticent.collector.limits import Limits
 from reticent.collector.log import log, log_fault
 from reticent.collector.problems import ProblemError, of_verdict
 from reticent.collector.wire import ROUND_BYTES, Wire
@@ -363,7 +363,7 @@ class Relay:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
-        tasks = [asyncio.create_task(self._forwarder.run()), asyncio.create_task(self.access.keep_fresh())]
+        tasks = [asyncio.create_task(self._forwarder.run()), asyncio.create_task(self._refresh())]
         log("started", to=self._client.url)
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -372,6 +372,11 @@ class Relay:
         self._client.close()
         log("stopped")
         await send({"type": "lifespan.shutdown.complete"})
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(1)
+            await self.access.refresh_when_stale()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]

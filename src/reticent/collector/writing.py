@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from reticent.collector.log import log, log_fault
 from reticent.errors import StoreError
-from reticent.stores import Appended, RoundKey, RoundWriter, Store
+from reticent.stores import Appended, RoundKey, RoundWriter, Store, StoreGoneError
 
 Records: TypeAlias = Mapping[RoundKey, Sequence[bytes]]
 Done: TypeAlias = Callable[[bool | StoreError], None]
@@ -71,6 +71,8 @@ class Committer:
         """Whether the loop has yet to call back those of the last commit."""
         self._stopping = False
         self._failing_since: float | None = None
+        self.is_gone = False
+        """Whether the store is not where it was: nothing is acknowledged any more."""
         self.tally = Tally()
         self.latencies: deque[float] = deque(maxlen=LATENCIES)
         self._thread = threading.Thread(target=self._run, name="reticent-commit", daemon=True)
@@ -139,6 +141,9 @@ class Committer:
             if self._failing_since is None:  # one line for an outage, not one for each commit
                 self._failing_since = time.monotonic()
                 log("commits-fail", reason=str(failure))
+            if isinstance(failure, StoreGoneError) and not self.is_gone:
+                self.is_gone = True
+                log("store-gone", reason=str(failure))
             self._answer(group, failure)
             return
         if self._failing_since is not None:
@@ -154,13 +159,23 @@ class Committer:
 
     def _answer(self, group: _Group, result: dict[RoundKey, Appended] | StoreError) -> None:
         late: set[RoundKey] = set()
+        refused: set[RoundKey] = set()
         if not isinstance(result, StoreError):
             late = {key for key, appended in result.items() if appended.late}
+            refused = {key for key, appended in result.items() if appended.refused}
+        damaged = StoreError("the round is damaged and takes nothing before it is repaired")
+
+        def outcome(records: Iterable[RoundKey]) -> bool | StoreError:
+            if isinstance(result, StoreError):
+                return result
+            if refused and not refused.isdisjoint(records):
+                return damaged
+            return not late or late.isdisjoint(records)
 
         def call_back() -> None:
             for done, records in group.waiting:
                 try:
-                    done(result if isinstance(result, StoreError) else not late or late.isdisjoint(records))
+                    done(outcome(records))
                 except Exception as error:  # whoever comes after gets an answer all the same
                     log_fault("answer-failed", error)
             with self._lock:
@@ -229,6 +244,10 @@ class Sealer:
                     self._failing.discard(key)
                 except Exception as error:  # one that cannot be sealed does not keep others from it
                     self._failed(key, error)
+            try:
+                self._store.sweep()
+            except Exception as error:  # what is left is tried again the next time
+                self._failed(None, error)
 
     def _failed(self, key: RoundKey | None, error: Exception) -> None:
         """One line for each fault that lasts, not one for each try."""

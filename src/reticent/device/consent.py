@@ -16,12 +16,12 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import astuple
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from reticent.device import ledger, outbox
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.schema import device_row
+from reticent.frozen import frozen
 
 if TYPE_CHECKING:
     import sqlite3
@@ -42,7 +42,8 @@ def records(consent: Consent) -> bool:
     return consent in ("granted", "local")
 
 
-class Choice(NamedTuple):
+@frozen()
+class Choice:
     """What the state file knows about consent."""
 
     choice: Consent | None
@@ -133,6 +134,8 @@ def _wipe(connection: sqlite3.Connection) -> None:
 
 def questions_of(plan: Plan, epoch: int) -> dict[str, object]:
     """What a plan asks in an epoch, and what that costs: each metric, the whole plan, and how it is answered."""
+    from dataclasses import astuple
+
     from reticent.plan import privacy_card
 
     card = privacy_card(plan)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from math import floor, inf
 from os import PathLike, fspath, urandom
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +22,6 @@ from reticent.device.plans import HeldPlans
 from reticent.device.policy import Policy
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.quarantine import Identity
-from reticent.device.rounds import Rounds
 from reticent.device.schema import device_row
 from reticent.device.statefile import Opened, StateFile
 from reticent.device.totals import Change, Mode, Place, then
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from reticent.device.consent import Choice, Consent
     from reticent.device.receipt import Receipt, Status
+    from reticent.device.rounds import Rounds
     from reticent.device.transport import Transport
     from reticent.plan import Plan
     from reticent.reports import Report
@@ -51,7 +52,7 @@ class Engine:
         ask_again: bool = True,
     ) -> None:
         self.plans = HeldPlans(plan, policy or Policy(), clock, ask_again)
-        self._rounds = Rounds(self.plans, segment, clock, faults)
+        self._segment = segment
         self._clock = clock
         self._faults = faults
         self._pending: Backlog[Place, Change] = Backlog(then)
@@ -67,6 +68,13 @@ class Engine:
         known = {tag.name for tag in plan.segments} if plan else set(segment)
         for name in sorted(map(str, segment.keys() - known)):
             faults.add("unknown-segment", name=name)
+
+    @cached_property
+    def _rounds(self) -> Rounds:
+        """Loaded when a round is to be answered: a host waits for its start."""
+        from reticent.device.rounds import Rounds
+
+        return Rounds(self.plans, self._segment, self._clock, self._faults)
 
     def _identity(self) -> Identity:
         """What a state file is made for, if one has to be."""

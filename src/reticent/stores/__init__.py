@@ -34,6 +34,7 @@ from reticent.stores.round_store import (
     RoundStore,
     Seen,
     Span,
+    StoreGoneError,
 )
 from reticent.stores.store import (
     ROLES,
@@ -41,6 +42,7 @@ from reticent.stores.store import (
     Backend,
     Key,
     Keys,
+    Repair,
     RoundInfo,
     Rounds,
     RoundWriter,
@@ -71,6 +73,7 @@ __all__ = [
     "OpenRound",
     "PostgresBackend",
     "Records",
+    "Repair",
     "RoundGoneError",
     "RoundInfo",
     "RoundKey",
@@ -82,6 +85,7 @@ __all__ = [
     "SqliteBackend",
     "State",
     "Store",
+    "StoreGoneError",
     "add_counts",
     "batches",
     "create_key",

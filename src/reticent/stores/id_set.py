@@ -113,21 +113,21 @@ class IdSet:
         contained, places = self._table.look_up(found)
         if self._larger is not None:
             contained |= self._larger.look_up(found)[0]
-        if not first.all():  # these look like free places
+        if np.count_nonzero(first) < len(first):  # these look like free places
             for place in np.flatnonzero(first == 0):
                 contained[place] = int(second[place]) in self._odd
         fresh = ~contained
         ordered = np.sort(found.hashes)
-        if (ordered[1:] == ordered[:-1]).any():
+        if np.count_nonzero(ordered[1:] == ordered[:-1]):
             fresh &= _first_of_equals(first, second)
         return Missing(fresh, found, places)
 
     def add(self, missing: Missing) -> None:
         """Put those ids of a batch into the set that were `missing`; no others may have been added since."""
         fresh, ids, places = missing
-        if not fresh.all():
+        if np.count_nonzero(fresh) < len(fresh):
             ids, places = ids.chosen(fresh), places[fresh]
-        if not ids.first.all():
+        if np.count_nonzero(ids.first) < len(ids.first):
             odd = ids.first == 0
             self._odd.update(ids.second[odd].tolist())
             ids, places = ids.chosen(~odd), places[~odd]
@@ -141,7 +141,7 @@ class IdSet:
                 self._larger.insert(ids.chosen(moved))
                 ids, places = ids.chosen(~moved), places[~moved]
             left = self._table.put(ids, places)
-            if not left.any():
+            if not np.count_nonzero(left):
                 break
             ids = ids.chosen(left)
             places = self._table.look_up(ids)[1]
@@ -201,7 +201,7 @@ class _Table:
         """Which of these ids are here; and for those that are not, the place where each would be put."""
         buckets = (ids.hashes >> np.uint64(64 - self.bits)).view(np.intp)
         contained, places, full = self._look_at(buckets, ids)
-        while full.any():
+        while np.count_nonzero(full):
             buckets = (buckets + 1) & ((1 << self.bits) - 1)
             contained[full], places[full], full[full] = self._look_at(buckets[full], ids.chosen(full))
         return contained, places
@@ -212,7 +212,7 @@ class _Table:
         starts = buckets * _ROOM
         equal = firsts == ids.first[:, None]
         contained: Mask = equal.view(np.uint64).ravel() != 0
-        if contained.any():
+        if np.count_nonzero(contained):
             alike = np.flatnonzero(contained)
             seconds = self._second[starts[alike, None] + np.arange(_ROOM)]
             equal = equal[alike] & (seconds == ids.second[alike, None])

@@ -8,6 +8,7 @@ values too.
 
 from __future__ import annotations
 
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
@@ -106,10 +107,12 @@ class _Fields:
         self._defaults = defaults
 
     def __get__(self, value: object, owner: type) -> dict[str, Field[Any]]:
-        from dataclasses import MISSING, field, make_dataclass
+        from dataclasses import field, make_dataclass
 
         fields = [
-            (name, kind, field(default=self._defaults.get(name, MISSING)))
+            (name, kind, field(default_factory=partial(self._defaults.get, name)))
+            if name in self._defaults
+            else (name, kind, field())
             for name, kind in self._kinds.items()
         ]
         same: Any = make_dataclass(owner.__name__, fields)

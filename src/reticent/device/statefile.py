@@ -158,6 +158,15 @@ class StateFile:
             finally:
                 self._roll_back(connection)
 
+    def stamp(self) -> tuple[int, ...]:
+        """What changes with every transaction, of another process too: times and sizes of the file and its log."""
+        stamp: list[int] = []
+        for path in (self.path, self.path + "-wal"):
+            with suppress(OSError):
+                status = os.stat(path)
+                stamp += (status.st_ino, status.st_mtime_ns, status.st_size)
+        return tuple(stamp)
+
     def wipe_log(self) -> None:
         """
         Copy the log into the file and cut it to nothing, so that deleted values do not linger in it.

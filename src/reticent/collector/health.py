@@ -214,7 +214,10 @@ class Traffic:
 
     def _add(self, key: Key | None, name: str, count: int, lately: bool = False) -> None:
         if key is not None and count:
-            self._sent.setdefault(key.id, Counter())[name] += count
+            sent = self._sent.get(key.id)
+            if sent is None:
+                sent = self._sent[key.id] = Counter()
+            sent[name] += count
             if lately:
                 self._lately.setdefault((key.id, name), Recent()).add(count, self._clock())
 

@@ -137,7 +137,8 @@ class OpenRound:
     def missing(self, records: Records) -> Fresh:
         """Those records whose id is not in the round yet, each once."""
         missing = self._ids.missing(self.layout.ids(records))
-        return Fresh(records if missing.fresh.all() else records[missing.fresh], missing)
+        all_are = np.count_nonzero(missing.fresh) == len(records)
+        return Fresh(records if all_are else records[missing.fresh], missing)
 
     def add(self, fresh: Fresh) -> None:
         """Take in records that were `missing` and are durable now."""
@@ -359,7 +360,9 @@ class RoundStore(Generic[Kind]):
             raise DamagedError(repair.damage, key)
         del self._damaged[key]
         old = self._open.get(key)
-        if old is not None and not old.released:
+        if old is not None and old.released:
+            self._forget(key)
+        elif old is not None:
             again = OpenRound(self.layout(key))
             with suppress(RoundGoneError):
                 self._catch_up(key, again, nullcontext())

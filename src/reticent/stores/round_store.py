@@ -377,7 +377,9 @@ class RoundStore(Generic[Kind]):
             raise damaged(self.url, key, repair.damage)
         del self._damaged[key]
         old = self._open.get(key)
-        if old is not None and not old.released:
+        if old is not None and old.released:
+            self._forget(key)
+        elif old is not None:
             again = OpenRound(self.layout(key))
             with suppress(RoundGoneError):
                 self._catch_up(key, again, nullcontext())

@@ -34,6 +34,7 @@ from reticent.stores.round_store import (
     RoundStore,
     Seen,
     Span,
+    StoreAwayError,
     StoreGoneError,
 )
 from reticent.stores.store import (
@@ -85,6 +86,7 @@ __all__ = [
     "SqliteBackend",
     "State",
     "Store",
+    "StoreAwayError",
     "StoreGoneError",
     "add_counts",
     "batches",

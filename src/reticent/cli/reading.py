@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +30,7 @@ from reticent.cli.output import as_json, console, date_and_time, figure, print_j
 from reticent.errors import ParameterError, ReticentError
 
 if TYPE_CHECKING:
-    from reticent.results import Result, Results
+    from reticent.results import Estimates, Results
 
 
 @click.command(short_help="List the rounds of a store, or seal them.")
@@ -65,7 +66,7 @@ def rounds(store: str, plan: str | None, last: int, seal: bool, as_json: bool) -
         for row in rows:
             shown.add_row(
                 row["plan"], str(row["round"]), date_and_time(row["start"]), date_and_time(row["end"]),
-                row["state"], f"{row['reports']:,}",
+                row["state"], row.get("reason") or f"{row['reports']:,}",
             )  # fmt: skip
         console().print(shown)
     else:
@@ -99,10 +100,13 @@ def estimate(store: str | None, counts: Path | None, as_json: bool, **asked: Any
     """
     results = _estimates(store, counts, **asked)
     if as_json:
-        print_json({"estimates": [result.to_dict() for result in results]})
+        print_json(results.to_dict())
         return
     if not results:
-        click.echo("No estimates: no report has come in for what was asked.")
+        reason = (
+            results.withheld[0].reason if results.withheld else "no report has come in for what was asked"
+        )
+        click.echo(f"No estimates: {reason}.")
         return
     interval = f"{asked['confidence']:.0%} interval"
     shown = table("metric", "round", "from", "to", "segment", "estimate", interval, "reports", "")
@@ -122,6 +126,8 @@ def estimate(store: str | None, counts: Path | None, as_json: bool, **asked: Any
                 "" if result.state == "sealed" else "provisional",
             )
     console().print(shown)
+    for reason, number in Counter(one.reason for one in results.withheld).items():
+        click.echo(f"{number:,} withheld: {reason}.")
 
 
 @click.command()
@@ -152,9 +158,9 @@ def export(path: Path, store: str | None, counts: Path | None, as_json: bool, **
         raise click.BadParameter("expected a name that ends in .csv or .parquet.", param_hint="FILE")
     results = _estimates(store, counts, **asked)
     if path.suffix == ".csv":
-        path.write_text(csv_text(results))
+        path.write_text(csv_text(results.rows))
     else:
-        arrow = estimates_to_frame(results)
+        arrow = estimates_to_frame(results.rows)
         from pyarrow import parquet
 
         parquet.write_table(arrow, path)
@@ -164,7 +170,7 @@ def export(path: Path, store: str | None, counts: Path | None, as_json: bool, **
         click.echo(f"{len(results)} estimates written to {path}.")
 
 
-def _estimates(store: str | None, counts: Path | None, **asked: Any) -> list[Result]:
+def _estimates(store: str | None, counts: Path | None, **asked: Any) -> Estimates:
     with _results(store, counts) as results:
         plans = results.plans()
         plan = asked.pop("plan")

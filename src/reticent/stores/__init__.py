@@ -35,6 +35,7 @@ from reticent.stores.round_store import (
     Seen,
     Span,
 )
+from reticent.stores.shown import FEW, Step, folded
 from reticent.stores.store import (
     ROLES,
     Appended,
@@ -45,6 +46,7 @@ from reticent.stores.store import (
     Rounds,
     RoundWriter,
     State,
+    Steps,
     Store,
     create_key,
     hash_of,
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from reticent.stores.sqlite import SqliteBackend
 
 __all__ = [
+    "FEW",
     "ROLES",
     "Appended",
     "Backend",
@@ -81,10 +84,13 @@ __all__ = [
     "Span",
     "SqliteBackend",
     "State",
+    "Step",
+    "Steps",
     "Store",
     "add_counts",
     "batches",
     "create_key",
+    "folded",
     "hash_of",
     "latest",
     "matches",

@@ -14,8 +14,8 @@ from rich.table import Table
 
 from paper import ALL, EXPERIMENTS, run
 from paper.claims import DAY, Run, Setting, Verdict
+from reticent.cli.faults import plain_faults
 from reticent.cli.output import as_json, console, plan_file, print_json
-from reticent.cli.root import plain_faults
 from reticent.errors import MissingExtraError
 
 COLOURS = {Verdict.HOLDS: "green", Verdict.CONDITION: "yellow", Verdict.FAILS: "red"}

@@ -11,6 +11,7 @@ import reticent
 ROOT = Path(reticent.__file__).parent
 
 LAYERS = [
+    {"frozen"},
     {"errors"},
     {"html", "plots", "mechanisms"},
     {"privacy"},
@@ -27,7 +28,17 @@ LAYERS = [
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
-STANDARD_LIBRARY_ONLY = ["errors", "html", "mechanisms", "privacy", "plan", "reports", "device", "testing"]
+STANDARD_LIBRARY_ONLY = [
+    "errors",
+    "frozen",
+    "html",
+    "mechanisms",
+    "privacy",
+    "plan",
+    "reports",
+    "device",
+    "testing",
+]
 OPTIONAL = {"numpy", "scipy", "click", "rich"}
 
 

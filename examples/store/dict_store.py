@@ -18,6 +18,7 @@ from reticent.stores import (
     Layout,
     OpenRound,
     Records,
+    Repair,
     RoundGoneError,
     RoundInfo,
     RoundKey,
@@ -42,6 +43,7 @@ class DictBackend:
         self._groups: dict[RoundKey, list[Records]] = {}
         self._closing: set[RoundKey] = set()
         self._sealed: dict[RoundKey, Count] = {}
+        self._pruned: set[RoundKey] = set()
 
     # Plans and keys
 
@@ -120,7 +122,7 @@ class DictBackend:
     def state(self, key: RoundKey) -> State | None:
         """What became of a round; None when there is none."""
         with self._lock:
-            if key in self._sealed:
+            if key in self._sealed or key in self._pruned:
                 return "sealed"
             if key in self._closing:
                 return "closing"
@@ -160,7 +162,20 @@ class DictBackend:
         with self._lock:
             return self._sealed.get(key)
 
+    def sweep(self) -> None:
+        """Nothing is left behind."""
+
+    def prune(self, key: RoundKey) -> bool:
+        """Keep that the round is sealed, and nothing else of it."""
+        with self._lock:
+            self._pruned |= {key} & self._sealed.keys()
+            return self._sealed.pop(key, None) is not None
+
     # Upkeep
+
+    def repair(self, key: RoundKey, *, dry: bool) -> Repair | None:
+        """Nothing is ever wrong with dictionaries."""
+        return None
 
     def verify(self) -> list[str]:
         """Nothing is ever wrong with dictionaries."""

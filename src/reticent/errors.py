@@ -21,8 +21,9 @@ A message says where, what was expected and what to do. None ever carries a priv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Literal
+
+from reticent.frozen import frozen
 
 
 class ReticentError(Exception):
@@ -45,7 +46,7 @@ class ParameterError(ReticentError, ValueError):
         super().__init__(f"{name}: expected {expected}, got {got}." + (f"\n  Hint: {hint}" if hint else ""))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Problem:
     """
     A rule that a plan breaks: its place, what stands there and what to do.
@@ -66,7 +67,7 @@ class Problem:
 
     def to_dict(self) -> dict[str, str]:
         """Ready for JSON."""
-        return asdict(self)
+        return dict(vars(self))
 
 
 class PlanError(ReticentError):

@@ -19,14 +19,14 @@ from reticent.counts import Counts
 from reticent.errors import ParameterError
 from reticent.estimates import Balance, Estimate, HistogramEstimate, balance, estimate, shares_of_rows
 from reticent.plan import Metric, Plan
-from reticent.stores import FEW, CountsByTags, RoundInfo, Rounds, folded, reports_of
+from reticent.stores import FEW, CountsByTags, DamagedError, RoundInfo, Rounds, folded, reports_of
 
 REMEMBERED = 4096
 """How many sealed rounds' counts are kept in memory; they never change."""
 
 SETTLED_SECONDS = 60
 """After the last round of a window closes, so that what was accepted in time is stored."""
-State = Literal["open", "sealed"]
+State = Literal["open", "sealed", "damaged"]
 
 T = TypeVar("T")
 
@@ -126,7 +126,7 @@ class Subject:
 
     @property
     def state(self) -> State:
-        """Whether it is "open": provisional, reports still come in; or "sealed": final."""
+        """Whether it is "open": provisional, reports still come in; or "sealed": final; or "damaged"."""
         return self.period.state
 
     def to_dict(self) -> dict[str, Any]:
@@ -270,11 +270,11 @@ class Results:
         for info in self._store.rounds(plan, last):
             version = plans[info.key[:2]]
             reports = info.reports
-            if info.state == "sealed":
-                reports = reports if reports >= version.min_reports else 0
-            elif version.min_reports > 1:
+            if info.damage or (info.state == "sealed" and reports < version.min_reports):
+                reports = 0
+            elif info.state != "sealed" and version.min_reports > 1:
                 reports = reports_of(version, self._groups(version, info))
-            rounds.append(RoundInfo(info.key, info.state, reports))
+            rounds.append(info._replace(reports=reports))
         return rounds
 
     def periods(self, plan: str, last: int | None = None, per: str | None = None) -> list[Period]:
@@ -305,8 +305,11 @@ class Results:
         for (number, first, end), rounds in rounds_of.items():
             version = versions[number]
             over = first == end or self.clock() >= version.round(end).closes + SETTLED_SECONDS
-            sealed = over and all(_state(info) == "sealed" for info in rounds)
-            periods.append(Period(version, first, end, "sealed" if sealed else "open", tuple(rounds)))
+            states = {_state(info) for info in rounds}
+            state: State = "sealed" if over and states == {"sealed"} else "open"
+            if "damaged" in states:
+                state = "damaged"
+            periods.append(Period(version, first, end, state, tuple(rounds)))
         return sorted(
             periods, key=lambda period: (-period.plan.round(period.last).end, -period.plan.version)
         )[:last]
@@ -347,6 +350,14 @@ class Results:
             figures += self.figures(period, metrics, picked, by, confidence)
         return Estimates(figures)
 
+    def damaged(self, plan: str, last: int | None = None) -> list[dict[str, Any]]:
+        """The rounds of a plan that cannot be read and have no figures, latest first, ready for JSON."""
+        return [
+            {**info.key._asdict(), "reason": info.damage.partition("\n")[0]}
+            for info in self._store.rounds(plan, last)
+            if info.damage
+        ]
+
     def newest(self, plan: str, confidence: float = 0.95) -> list[Result]:
         """The estimates of a plan's newest sealed period that has enough reports."""
         for period in self.periods(plan, last=20):
@@ -372,7 +383,7 @@ class Results:
         by: str | None = None,
         confidence: float = 0.95,
     ) -> list[Result]:
-        """The estimates of some metrics in one period."""
+        """The estimates of some metrics in one period; none when it is damaged."""
         return Estimates(self.figures(period, metrics, segment, by, confidence))
 
     def figures(
@@ -384,11 +395,17 @@ class Results:
         confidence: float = 0.95,
     ) -> Iterator[Result | Withheld]:
         """The estimates of some metrics in one period, and what is withheld of what was asked for."""
+        if period.state == "damaged":
+            return
         plan, picked = period.plan, segment or {}
         names = [segment.name for segment in plan.segments]
         totals: dict[str, dict[str, Counts]] = {}  # by tag of segment `by`, and metric
         for info in period.rounds:
-            for tags, by_metric in self._groups(plan, info).items():
+            try:
+                groups = self._groups(plan, info)
+            except DamagedError:  # found while reading: the store says so of the round from now on
+                return
+            for tags, by_metric in groups.items():
                 named = dict(zip(names, tags, strict=True))
                 if any(named[name] != tag for name, tag in picked.items()):
                     continue
@@ -439,11 +456,15 @@ class Results:
 
 def _state(info: RoundInfo) -> State:
     """A round that is closing is still open to readers: its counts are not final."""
+    if info.damage:
+        return "damaged"
     return "sealed" if info.state == "sealed" else "open"
 
 
 def _reason(plan: Plan, state: State) -> str:
     """Why nothing is shown: the same words for any number of reports that is too small, and for none."""
+    if state == "damaged":
+        return "damaged: reticent store check says what is wrong"
     least = f"{plan.min_reports:,} reports"
     return (
         f"fewer than {least}" if state == "sealed" else f"an open round is shown in steps of at least {least}"

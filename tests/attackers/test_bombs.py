@@ -153,7 +153,8 @@ def test_many_large_bodies_at_once(service: Any, tools: Any) -> None:
     """40 bodies that lack a byte: most are refused, an honest report is taken, memory stays within bounds."""
     limits = Limits()
     before = peak(service)
-    head = f"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: {PACKED}\r\nContent-Length: {limits.body}\r\n\r\n"
+    lines = ("POST /v1/reports HTTP/1.1", "Host: localhost", f"Content-Type: {PACKED}")
+    head = "\r\n".join([*lines, f"Content-Length: {limits.body}", "", ""])
     body, connections = head.encode() + bytes(limits.body - 1), []
     for _ in range(40):
         connection = socket.create_connection((service.host, service.port), timeout=20)

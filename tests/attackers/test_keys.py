@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -110,15 +111,15 @@ def test_a_hundred_thousand_wrong_keys_leave_nothing(made: tuple[Access, str, An
                 pytest.fail("a wrong key was taken")
 
     assert blocks_left_by(guess) < 1000
-    assert (len(access._keys), len(access._buckets)) == (1, 0)
+    assert (len(access._keys), len(access._allowances)) == (1, 0)
     access.spend(access.known(text.encode()), 999)
-    assert set(access._buckets) == {key.id}
+    assert set(access._allowances) == {key.id}
 
 
 def test_a_hundred_thousand_wrong_keys_have_no_line_and_no_series(made: tuple[Access, str, Any]) -> None:
     """What is counted by key is counted for keys of the store; the others are one number together."""
     access, text, key = made
-    nobody: Any = None
+    nobody: Any = SimpleNamespace()
     ingest = Ingest(nobody, nobody, access, Limits(), lambda: 0.0)
     kind = (b"content-type", b"application/json")
 
@@ -181,17 +182,23 @@ def test_wrong_keys_do_not_use_up_the_rate_of_right_ones(attack: Any, tools: Any
 
 
 def test_a_key_over_its_rate_is_held_back_whatever_it_sends(attack: Any, tools: Any) -> None:
-    """One batch may overdraw the allowance; after it the key waits, and other keys do not."""
+    """
+    One batch may overdraw the allowance; after it the key waits some seconds, and other keys do not. A batch
+    that never fits is refused, and costs nobody anything: it took all devices of its key with it for hours.
+    """
     with attack(tools.usage(), rate=2.0) as target:
         plan = target.service.plans[0]
-        reports = tools.make_reports(plan, target.service.now(plan), 200)
-        lines = b"\n".join(map(tools.to_json, reports))
+        reports = tools.make_reports(plan, target.service.now(plan), 21)
+        too_many, most = (b"\n".join(map(tools.to_json, some)) for some in (reports, reports[:20]))
         key = target.texts["ingest"]
-        assert target.service.post(lines, "application/x-ndjson", key).status == 202
-        for kind, body in (("application/json", tools.to_json(reports[0])), ("application/x-ndjson", lines)):
+        answer = target.service.post(too_many, "application/x-ndjson", key)
+        assert (answer.status, answer.json["code"]) == (413, "too_large")
+        assert answer.json["detail"] == "This key may send 2 reports a second, and 20 in a batch."
+        assert target.service.post(most, "application/x-ndjson", key).status == 202
+        for kind, body in (("application/json", tools.to_json(reports[0])), ("application/x-ndjson", b"{}")):
             answer = target.service.post(body, kind, key)
             assert (answer.status, answer.json["code"]) == (429, "rate_limited")
-            assert 90 <= int(answer.headers["retry-after"]) <= 100
+            assert 7 <= int(answer.headers["retry-after"]) <= 10
         assert target.service.send(reports[0], target.texts["admin"]).status == 202
         health = target.service.get("/health.json", target.texts["reader"]).json
         assert "Over the rate" in health["worries"]

@@ -3,67 +3,15 @@
 from __future__ import annotations
 
 import logging
-import re
-import shutil
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.shared.raw_requests import CHUNKED, DOUBTFUL, END, ROWS, statuses
 
 from reticent.reports import to_json
 
 HIDDEN = b"GET /healthz HTTP/1.1\r\nHost: hidden\r\n\r\n"
 """What an attacker would like to have answered as a request of its own."""
-
-CHUNKED = "Transfer-Encoding: chunked"
-END = b"0\r\n\r\n"
-
-Case = Callable[[int], tuple[list[str], bytes]]
-"""From the length of a right body, what is added to a right head, and what stands instead of the body."""
-
-DOUBTFUL: dict[str, Case] = {
-    "two lengths, alike": lambda size: ([f"Content-Length: {size}"] * 2, b""),
-    "two lengths": lambda size: ([f"Content-Length: {size}", "Content-Length: 5"], b""),
-    "two lengths, the smaller first": lambda size: (["Content-Length: 5", f"Content-Length: {size}"], b""),
-    "a list of lengths": lambda size: ([f"Content-Length: {size}, {size}"], b""),
-    "a length with a sign": lambda size: ([f"Content-Length: +{size}"], b""),
-    "a negative length": lambda size: (["Content-Length: -1"], b""),
-    "a length in another base": lambda size: ([f"Content-Length: {size:#x}"], b""),
-    "a length with a space in it": lambda size: ([f"Content-Length: {size // 10} {size % 10}"], b""),
-    "a length with a point": lambda size: ([f"Content-Length: {size}.0"], b""),
-    "an empty length": lambda size: (["Content-Length:"], b""),
-    "a length beyond 64 bits": lambda size: ([f"Content-Length: {2**64 + size}"], b""),
-    "a folded length": lambda size: ([f"Content-Length: {size // 10}\r\n {size % 10}"], b""),
-    "chunks and a length": lambda size: ([CHUNKED, f"Content-Length: {size}"], END),
-    "a length and chunks": lambda size: (["Content-Length: 5", CHUNKED], END),
-    "an unknown coding": lambda size: (["Transfer-Encoding: xchunked"], END),
-    "identity": lambda size: (["Transfer-Encoding: identity"], b""),
-    "another coding, then chunks": lambda size: (["Transfer-Encoding: gzip, chunked"], END),
-    "chunks, then another coding": lambda size: (["Transfer-Encoding: chunked, identity"], END),
-    "two codings": lambda size: ([CHUNKED, "Transfer-Encoding: identity"], END),
-    "a space before the colon": lambda size: (["Transfer-Encoding : chunked"], END),
-    "a control before the coding": lambda size: (["Transfer-Encoding: \x0bchunked"], END),
-    "a folded coding": lambda size: (["Transfer-Encoding:\r\n chunked"], END),
-    "a folded header": lambda size: (["X: a\r\n b", f"Content-Length: {size}"], b""),
-    "a bare line feed": lambda size: ([f"X: a\nContent-Length: {size}"], b""),
-    "a bare carriage return": lambda size: ([f"X: a\rContent-Length: {size}"], b""),
-    "two carriage returns": lambda size: (["X: a\r", f"Content-Length: {size}"], b""),
-    "NUL in a header": lambda size: (["X: a\0b", f"Content-Length: {size}"], b""),
-    "NUL in a name": lambda size: (["X\0Y: a", f"Content-Length: {size}"], b""),
-    "a header that begins with a space": lambda size: ([" X: y", f"Content-Length: {size}"], b""),
-    "a header without a colon": lambda size: (["nonsense", f"Content-Length: {size}"], b""),
-    "a header without a name": lambda size: ([": x", f"Content-Length: {size}"], b""),
-    "a chunk's size with 0x": lambda size: ([CHUNKED], b"0x2\r\n{}\r\n" + END),
-    "a negative chunk": lambda size: ([CHUNKED], b"-2\r\n{}\r\n" + END),
-    "a chunk beyond 64 bits": lambda size: ([CHUNKED], b"10000000000000002\r\n{}\r\n" + END),
-    "chunks with bare line feeds": lambda size: ([CHUNKED], b"2\n{}\n0\n\n"),
-    "a chunk longer than it says": lambda size: ([CHUNKED], b"2\r\n{}}\r\n" + END),
-    "a line feed in a chunk's extension": lambda size: ([CHUNKED], b"2;a\nb\r\n{}\r\n" + END),
-    "a space after a chunk's size": lambda size: ([CHUNKED], b"2 \r\n{}\r\n" + END),
-    "an empty chunk size": lambda size: ([CHUNKED], b"\r\n{}\r\n" + END),
-}
 
 
 @pytest.fixture
@@ -78,10 +26,6 @@ def head(target: Any, *lines: str, path: str = "/v1/reports", end: str = "\r\n")
     return end.join([start, "Host: x", key, "Content-Type: application/json", *lines, "", ""]).encode(
         "latin-1"
     )
-
-
-def statuses(said: bytes) -> list[int]:
-    return [int(part.split()[0]) for part in said.split(b"HTTP/1.1 ")[1:]]
 
 
 @pytest.mark.parametrize("path", ["/v1/reports", "/login"])
@@ -226,72 +170,18 @@ def test_after_an_offer_to_change_the_protocol_the_connection_goes_on(
     assert statuses(target.service.raw(*parts, pause=pause, patience=0.5)) == [202, 202, 200]
 
 
-JAVA = """
-import java.net.URI;
-import java.net.http.*;
-
-class Send {
-    public static void main(String[] words) throws Exception {
-        HttpRequest request = HttpRequest.newBuilder(URI.create(words[0]))
-            .header("Content-Type", "application/json").header("Authorization", words[1])
-            .POST(HttpRequest.BodyPublishers.ofString(words[2])).build();
-        HttpClient client = HttpClient.newHttpClient();
-        for (int turn = 0; turn < 2; turn++)
-            System.out.println(client.send(request, HttpResponse.BodyHandlers.ofString()).statusCode());
-    }
-}
-"""
-
-
-@pytest.mark.parametrize("client", ["java", "curl"])
-def test_a_client_that_offers_http_2_sends_reports(
-    target: Any, report: bytes, client: str, tmp_path: Path
-) -> None:
-    """Java's own client and `curl --http2` offer h2c with each first request on a connection."""
-    if shutil.which(client) is None:
-        pytest.skip(f"{client} is not installed")
-    url, key = f"http://127.0.0.1:{target.service.port}/v1/reports", f"Bearer {target.texts['ingest']}"
-    if client == "java":
-        source = tmp_path / "Send.java"
-        source.write_text(JAVA)
-        command = ["java", "-XX:TieredStopAtLevel=1", str(source), url, key, report.decode()]
-    else:
-        lines = ["-H", "Content-Type: application/json", "-H", f"Authorization: {key}"]
-        turn = [
-            *lines,
-            "--http2",
-            "-s",
-            "-o",
-            "/dev/null",
-            "-w",
-            "%{http_code}\\n",
-            "-d",
-            report.decode(),
-            url,
-        ]
-        command = ["curl", *turn, "--next", *turn]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.stdout.split() == ["202", "202"], done.stderr
-
-
-ROWS = re.findall(
-    r"^\| `([^`]+)` \| (\d+) \|",
-    (Path(__file__).parents[2] / "docs/reference/http.md").read_text().partition("## What is a request")[2],
-    re.MULTILINE,
-)
 LAST = b"GET /healthz HTTP/1.1\r\nHost: last\r\nConnection: close\r\n\r\n"
 
 
 def test_the_documentation_has_a_table_of_requests() -> None:
     assert len(ROWS) > 40
-    assert {status for _, status in ROWS} > {"400", "200"}
+    assert {status for _, status in ROWS} > {400, 200}
 
 
-@pytest.mark.parametrize(("text", "status"), ROWS)
-def test_the_table_of_the_documentation_holds_byte_by_byte(target: Any, text: str, status: str) -> None:
+@pytest.mark.parametrize(("sent", "status"), ROWS)
+def test_the_table_of_the_documentation_holds_byte_by_byte(target: Any, sent: bytes, status: int) -> None:
     """What is refused ends the connection: the request behind it gets no answer."""
-    sent = text.encode().decode("unicode_escape").encode("latin-1")
-    expected = [int(status)] if status == "400" else [int(status), 200]
+    expected = [status] if status == 400 else [status, 200]
     for parts in ([sent + LAST], [bytes([byte]) for byte in sent + LAST]):
         answer = target.service.raw(*parts, pause=0)
         assert statuses(answer) == expected

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from tests.shared.collectors import make_reports
 
 from reticent import Device
 from reticent.cli import command
 from reticent.device import Policy
 from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
+from reticent.reports import to_ndjson
 from reticent.stores import Layout, RoundKey, create_key, open_store
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -43,6 +46,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "plan-v1.toml").write_text(text)
     (folder / "plan-v2.toml").write_text(text.replace("version = 1", "version = 2"))
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")
+    reports = make_reports(Plan.from_toml(text), Plan.from_toml(text).round_at(time.time()), 20)
+    (folder / "reports.ndjson").write_bytes(to_ndjson(reports))
     for url in (f"sqlite:///{folder / 'reticent.db'}", f"lake:///{folder / 'reticent-lake'}"):
         _fill(url, Plan.from_toml(text))
     with Device(

@@ -29,6 +29,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("agent", "nope.toml", "--state", "x.db"), 2, "'nope.toml' does not exist"),
     (("simulate", "plan.toml", "--values", "nope.csv"), 1, "nope.csv: No such file"),
     (("serve", "nope.toml", *STORE), 2, "'nope.toml' does not exist"),
+    (("ingest", "nope.ndjson", *STORE), 2, "'nope.ndjson' does not exist"),
     (("device", "status", "nope.db"), 2, "there is no such file"),
     (("estimate", "--counts", "nope.parquet"), 2, "'nope.parquet' does not exist"),
     (("rounds", "--store", "sqlite:///nope.db"), 1, "reticent serve and reticent keys create make a new one"),

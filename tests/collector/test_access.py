@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import random
 import re
 import time
 from collections.abc import Callable
@@ -193,6 +194,106 @@ def test_keys_stay_known_while_the_store_is_away() -> None:
     assert access.known(text.encode()) == key
 
 
+# Rates
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def limited(rate: float) -> tuple[Access, Clock]:
+    clock = Clock()
+    return Access(open_store("memory:"), rate, steady=clock), clock
+
+
+def refusal(access: Access, reports: int) -> tuple[int, int | None] | None:
+    try:
+        access.spend(None, reports)
+    except ProblemError as problem:
+        return problem.status, problem.retry_after
+    return None
+
+
+def test_an_allowance_that_is_used_up_exactly_is_used_up() -> None:
+    """At a level of exactly 0 nothing is taken; any moment later something is."""
+    access, clock = limited(8.0)
+    assert [refusal(access, 1) for _ in range(9)] == [None] * 8 + [(429, 1)]
+    clock.now += 2**-20
+    assert [refusal(access, 1) for _ in range(2)] == [None, (429, 1)]
+
+
+def test_it_fills_up_to_one_second_and_no_further() -> None:
+    access, clock = limited(4.0)
+    clock.now += 3600
+    assert [refusal(access, 1) for _ in range(5)] == [None] * 4 + [(429, 1)]
+    clock.now += 0.5
+    assert [refusal(access, 1) for _ in range(3)] == [None, None, (429, 1)]
+
+
+def test_to_look_costs_nothing() -> None:
+    access, _ = limited(4.0)
+    assert [refusal(access, 0) for _ in range(10)] == [None] * 10
+    assert [refusal(access, 4), refusal(access, 0)] == [None, (429, 1)]
+
+
+@pytest.mark.parametrize(
+    ("batch", "later", "wait"),
+    [(40, 0.0, 10), (40, 0.25, 9), (40, 1.0, 9), (40, 8.0, 2), (40, 8.25, 1), (40, 9.0, 1), (40, 9.25, None),
+     (39, 0.0, 9), (39, 8.75, 1), (39, 9.0, None), (5, 0.0, 1), (5, 0.25, 1), (5, 0.5, None), (4, 0.0, 1)],
+)  # fmt: skip
+def test_a_debt_is_paid_off_at_the_rate(batch: int, later: float, wait: int | None) -> None:
+    """At 4 a second from a full allowance: after a batch of b, the level is 4 - b + 4t."""
+    access, clock = limited(4.0)
+    assert refusal(access, batch) is None
+    clock.now += later
+    assert refusal(access, 1) == (None if wait is None else (429, wait))
+
+
+def test_more_than_ever_fits_is_refused_and_costs_nothing() -> None:
+    access, _ = limited(100.0)
+    assert refusal(access, 1001) == (413, None)
+    assert refusal(access, 100_000) == (413, None)
+    assert refusal(access, 1000) is None
+    assert refusal(access, 1001) == (413, None)  # before the rate: to wait would not help
+    assert refusal(access, 1) == (429, 10)
+
+
+def test_the_law_of_the_allowance() -> None:
+    """
+    Over 20,000 requests of any size at any time: nobody is asked to wait for longer than ten seconds, to wait
+    that long is enough and a second less is not, and in no span of t seconds are rate · (t + 11) taken.
+    """
+    draw, rate = random.Random(16), 16.0
+    access, clock = limited(rate)
+    taken: list[tuple[float, int]] = []
+    for _ in range(20_000):
+        clock.now += draw.choice([0, 2**-6, 2**-3, 1, 4, 30]) * draw.random()
+        reports = draw.choice([1, 1, 1, 5, 16, 17, 100, 159, 160])
+        answer = refusal(access, reports)
+        if answer is None:
+            taken.append((clock.now, reports))
+            continue
+        status, wait = answer
+        assert (status, wait is not None and 1 <= wait <= 10) == (429, True)
+        assert wait is not None
+        clock.now += wait - 1
+        if wait > 1:
+            assert refusal(access, 0) is not None
+        clock.now += 1
+        assert refusal(access, reports) is None
+        taken.append((clock.now, reports))
+    assert len(taken) == 20_000
+    for first in range(0, len(taken), 7):
+        brought, begin = 0, taken[first][0]
+        for at, reports in taken[first : first + 50]:
+            brought += reports
+            assert brought < rate * (at - begin + 11)
+
+
 def test_each_key_has_its_own_allowance(start: Callable[..., Any], tools: Any) -> None:
     service = start(tools.usage(), keys=("ingest", "admin"), options=("--rate", "5"))
     plan = service.plans[0]
@@ -207,3 +308,50 @@ def test_each_key_has_its_own_allowance(start: Callable[..., Any], tools: Any) -
     assert service.send(reports[0], service.keys["admin"]).status == 202
     time.sleep(int(refused[-1].headers["retry-after"]))
     assert service.send(reports[0], service.keys["ingest"]).status == 202
+
+
+# Without keys: for this machine alone
+
+
+@pytest.mark.parametrize(
+    ("host", "is_local"),
+    [("localhost", True), ("127.0.0.1", True), ("[::1]", True), ("LocalHost:8000", True), ("127.0.0.1:1", True),
+     ("[::1]:65535", True), ("", False), ("evil.example", False), ("localhost.evil.example", False),
+     ("evil.example:8000", False), ("127.0.0.1.evil.example", False), ("localhost:", False), ("127.0.0.2", False),
+     ("[::2]", False), ("10.0.0.1", False), ("localhost:8000.evil.example", False), ("xlocalhost", False)],
+)  # fmt: skip
+def test_without_keys_only_names_of_this_machine_are_answered_to(
+    collector: Any, tools: Any, host: str, is_local: bool
+) -> None:
+    """A page that a browser loaded from a name that now leads here sends that name (DNS rebinding)."""
+    plan = collector.plans[0]
+    body = tools.to_json(tools.make_reports(plan, collector.now(plan), 1, host)[0])
+    kind = {"Content-Type": "application/json", "Host": host}
+    for method, path, sent, good in (
+        ("POST", "/v1/reports", body, 202),
+        ("POST", "/v1/reports?long=way", body, 202),
+        ("GET", "/v1/plans", None, 200),
+        ("GET", "/v1/estimates?plan=app-usage", None, 200),
+        ("GET", "/metrics", None, 200),
+        ("GET", "/", None, 200),
+    ):
+        answer = collector.call(method, path, sent, kind)
+        assert answer.status == (good if is_local else 403), path
+        if not is_local:
+            assert answer.json["code"] == "forbidden"
+            assert "localhost" in answer.json["detail"]
+    assert collector.call("GET", "/healthz", None, {"Host": host}).status == 200
+
+
+def test_the_host_of_a_target_goes_before_the_header(collector: Any) -> None:
+    for target, host, status in (
+        ("http://evil.example", "localhost", 403),
+        ("http://localhost", "evil.example", 200),
+    ):
+        sent = f"GET {target}/v1/plans HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
+        assert collector.raw(sent).startswith(b"HTTP/1.1 %d " % status)
+    assert collector.raw(b"GET /v1/plans HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 403 ")
+
+
+def test_with_keys_any_host_is_answered_to(locked: Any) -> None:
+    assert locked.get("/v1/plans", locked.keys["reader"], Host="telemetry.example.org").status == 200

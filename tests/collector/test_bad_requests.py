@@ -316,7 +316,7 @@ def test_a_report_that_comes_again_is_accepted_and_counts_once(collector: Any, t
 
 def head(*lines: str, method: str = "POST", path: str = "/v1/reports", version: str = "1.1") -> bytes:
     start = f"{method} {path} HTTP/{version}"
-    return "\r\n".join([start, "Host: x", *lines, "", ""]).encode()
+    return "\r\n".join([start, "Host: localhost", *lines, "", ""]).encode()
 
 
 TYPE = "Content-Type: application/json"

@@ -16,7 +16,17 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from reticent.collector import LATELY_SECONDS, Health, KeyTraffic, Readiness, Traffic, render_metrics
+from reticent.collector import (
+    LATELY_SECONDS,
+    Health,
+    KeyTraffic,
+    Readiness,
+    Traffic,
+    decoded,
+    encoded,
+    render_metrics,
+    together,
+)
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import to_ndjson
@@ -228,3 +238,34 @@ def test_every_name_and_label_that_grafana_asks_for_is_exposed_and_every_name_is
             assert set(re.findall(r"(\w+)\s*(?:=|!=|=~)", labels)) <= names[name], query
             asked.add(name)
     assert asked == set(names)
+
+
+def test_workers_together() -> None:
+    """Counts add up; of what each of them knows in full, the largest counts."""
+    one = Health(
+        "1.0", "lake:///l", 5.0, 10, 7, 1, {"late": 2}, 4, 1, 1.0, 9.0, 3, 70, 100, 2, 50.0,
+        (KeyTraffic("a", "", "ingest", True, 10, 7, 2, 1, 5, 1), KeyTraffic("b", "", "ingest", True)),
+    )  # fmt: skip
+    two = Health(
+        "1.0", "lake:///l", 3.0, 20, 14, 2, {"late": 1, "early": 3}, 8, 0, 2.0, 4.0, 6, 68, 200, 1, 50.0,
+        (KeyTraffic("c", "", "ingest", True, 1, 1), KeyTraffic("a", "", "ingest", True, 19, 13, 2, 0, 9, 0)),
+    )  # fmt: skip
+    workers = {"0": decoded(encoded(one)), "1": decoded(encoded(two))}
+    assert workers == {"0": one, "1": two}
+    health = together(workers)
+    assert health == Health(
+        "1.0", "lake:///l", 5.0, 30, 21, 3, {"late": 3, "early": 3}, 12, 1, 2.0, 9.0, 9, 70, 300, 3, 50.0,
+        (KeyTraffic("a", "", "ingest", True, 29, 20, 4, 1, 14, 1), KeyTraffic("c", "", "ingest", True, 1, 1),
+         KeyTraffic("b", "", "ingest", True)),
+        workers=workers,
+    )  # fmt: skip
+    body, _ = render_metrics(Results(open_store("memory:")), health, "text/plain")
+    lines = body.decode().splitlines()
+    for line in (
+        'reticent_accepted_total{worker="0"} 7.0',
+        'reticent_accepted_total{worker="1"} 14.0',
+        'reticent_rejected_total{code="late",worker="1"} 1.0',
+        'reticent_key_reports_total{key="a",worker="0"} 7.0',
+        'reticent_commit_duration_seconds{quantile="0.99",worker="0"} 0.009',
+    ):
+        assert line in lines

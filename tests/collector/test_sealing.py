@@ -55,6 +55,9 @@ class Damaged:
         self.sealed.append(key.round)
         return True
 
+    def sweep(self) -> None:
+        pass
+
 
 def test_a_round_that_cannot_be_sealed_does_not_keep_others_from_it(
     tools: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -86,7 +87,7 @@ def service(app: App) -> Iterator[Service]:
 
 
 def asked(path: str, *lines: str, method: str = "GET", version: str = "1.1") -> bytes:
-    return "\r\n".join([f"{method} {path} HTTP/{version}", "Host: x", *lines, "", ""]).encode()
+    return "\r\n".join([f"{method} {path} HTTP/{version}", "Host: localhost", *lines, "", ""]).encode()
 
 
 CLOSE = "Connection: close"
@@ -349,3 +350,85 @@ def test_a_port_that_is_taken_is_said_so(
         server.run()
     assert not server.started
     assert "cannot listen: Address already in use" in capsys.readouterr().err
+
+
+# As many as there may be
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_exactly_as_many_connections_as_there_may_be(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one within the limit is served, the next one is turned away, and when one leaves there is room."""
+    monkeypatch.setattr("reticent.collector.log.quiet", True)
+    hello = asked("/")
+    with in_thread(App(), Limits(connections=most)) as service:
+
+        def connect() -> socket.socket:
+            return socket.create_connection((service.host, service.port), timeout=10)
+
+        inside = [connect() for _ in range(most)]
+        for turn in range(2):
+            for connection in inside:
+                connection.sendall(hello)
+                assert statuses(connection.recv(1 << 16)) == [200]
+            with connect() as outside:
+                assert statuses(outside.recv(1 << 16)) == [503]
+                assert outside.recv(1 << 16) == b""
+            if turn == 0:
+                inside.pop().close()
+                while len(inside) < most:  # until the server has noticed
+                    connection = connect()
+                    connection.sendall(hello)
+                    if statuses(connection.recv(1 << 16)) == [200]:
+                        inside.append(connection)
+                    else:
+                        connection.close()
+        for connection in inside:
+            connection.close()
+
+
+# The end
+
+
+def test_the_end_waits_for_commits_and_for_nothing_else() -> None:
+    """
+    One report is at its commit, half of another one has arrived, one client does not read its answer, one is
+    between two requests, one has only just connected. The first gets its acknowledgement, however long the
+    commit takes; the others have half a second.
+    """
+    store, gate, inside = open_store("memory:"), threading.Event(), threading.Event()
+    append = store.append
+
+    def slow(records: Any) -> Any:
+        inside.set()
+        assert gate.wait(20)
+        return append(records)
+
+    store.append = slow  # type: ignore[method-assign]
+    app = Collector([PLAN], store, clock=lambda: NOW)
+    ended = threading.Event()
+    with in_thread(app, Limits(seconds=60.0)) as service:
+        connections = [socket.create_connection((service.host, service.port), timeout=20) for _ in range(4)]
+        committing, half, idle, new = connections
+        idle.sendall(asked("/healthz"))
+        assert statuses(idle.recv(1 << 16)) == [200]
+        half.sendall(posted(report("half"))[:-5])
+        committing.sendall(posted(report("whole")))
+        assert inside.wait(20)
+        stopping = threading.Thread(target=lambda: (service.stop_server(), ended.set()))  # type: ignore[attr-defined]
+        stopping.start()
+        assert idle.recv(1 << 16) == b""
+        new.sendall(asked("/healthz"))  # it came in time
+        answer = new.recv(1 << 16)
+        assert statuses(answer) == [200]
+        assert b"\r\nconnection: close\r\n" in answer
+        answer = half.recv(1 << 16)
+        assert statuses(answer) == [503]
+        assert b"\r\nretry-after: 1\r\n" in answer
+        assert not ended.wait(1.5)  # the commit is waited for
+        gate.set()
+        assert statuses(committing.recv(1 << 16)) == [202]
+        assert ended.wait(20)
+        stopping.join()
+        for connection in connections:
+            connection.close()
+    assert store.open_reports == 1

@@ -320,13 +320,22 @@ def test_a_window_under_local_loses_nothing(device_of: Make, clock: ManualClock,
     assert receipt.total_loss == receipt.total_lifetime == 0
 
 
-# A choice of "denied" is the last word
+# "denied", a pause and `forget` are the last word
+
+LAST_WORDS: dict[str, tuple[Callable[[Device], bool], str]] = {
+    "denied": (lambda device: device.set_consent("denied"), "SELECT choice = 'denied' FROM consent"),
+    "pause": (lambda device: device.pause(), "SELECT count(*) FROM pauses"),
+    "forget": (lambda device: device.forget(), "SELECT epoch FROM device"),
+}
+"""What a person can do, and what is 1 in the state file once it is there."""
 
 
+@pytest.mark.parametrize("word", LAST_WORDS)
 def test_a_report_on_its_way_is_waited_for_and_the_next_is_not_sent(
-    device_of: Make, clock: ManualClock, query: Query
+    word: str, device_of: Make, clock: ManualClock, query: Query
 ) -> None:
     """The first report is on its way when the choice is entered; the second was due in the same turn."""
+    act, is_there = LAST_WORDS[word]
     returned: list[tuple[bool, int]] = []
     sent: list[int] = []
 
@@ -334,7 +343,7 @@ def test_a_report_on_its_way_is_waited_for_and_the_next_is_not_sent(
         def send(self, body: bytes, timeout: float) -> Outcome:
             other = threading.Thread(target=choose)
             other.start()
-            while query("SELECT choice FROM consent") != [("denied",)]:
+            while query(is_there) != [(1,)]:
                 time.sleep(0.001)
             time.sleep(0.05)
             assert returned == [], "it returned while a report was on its way"
@@ -345,7 +354,7 @@ def test_a_report_on_its_way_is_waited_for_and_the_next_is_not_sent(
     second = device_of(consent="granted")
 
     def choose() -> None:
-        done = second.set_consent("denied")
+        done = act(second)
         returned.append((done, len(sent)))
 
     clock.advance(SECONDS)
@@ -361,24 +370,27 @@ def test_a_report_on_its_way_is_waited_for_and_the_next_is_not_sent(
     assert device.flush() == 0
 
 
+@pytest.mark.parametrize("word", LAST_WORDS)
 def test_a_send_that_does_not_end_is_said(
-    device_of: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, query: Query
+    word: str, device_of: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, query: Query
 ) -> None:
     from reticent.device import engine
 
+    act, is_there = LAST_WORDS[word]
     monkeypatch.setattr(engine, "LONGEST_SEND", -1.95)
     answers: list[bool] = []
 
     class Stuck:
         def send(self, body: bytes, timeout: float) -> Outcome:
-            answers.append(second.set_consent("denied"))
+            answers.append(act(second))
             return Accepted()
 
     device, second = device_of(transport=Stuck()), device_of()
     clock.advance(2 * SECONDS)
     device.flush()
     assert answers == [False]
-    assert query("SELECT choice, in_force FROM consent") == [("denied", "denied")]
+    assert query(is_there) == [(1,)], "it is kept all the same"
+    assert query("SELECT in_force FROM consent") == [("denied" if word == "denied" else "granted",)]
 
 
 def test_a_sender_that_was_killed_keeps_nobody_waiting(plan_text: str, tmp_path: Path) -> None:
@@ -538,19 +550,19 @@ def test_rules_of_the_policy_silence_a_device_and_are_named(
 ) -> None:
     script = f"""
 import os, sys
+from dataclasses import replace
 from reticent.device import Device, Policy, policy
 from reticent.plan import Plan
 policy.CONTAINER_FILES = (os.environ.get("MARK", "none"),)
 plan = Plan.from_toml({plan_text!r})
 limits = Policy.unlimited()
-on = Policy(**{{**{{name: getattr(limits, name) for name in limits.__slots__}}, "silent_in_ci": True,
-    "silent_in_containers": True}})
+on = replace(limits, silent_in_ci=True, silent_in_containers=True)
 device = Device(plan, "state", consent="granted", policy=on)
 device.add("editor_seconds", 5)
 status = device.status()
 print(*status.silenced_by, status.active, os.path.exists("state"), device.report(device.current_round) is None)
 assert not status.silenced_by or "(policy: " in str(status)
-lifted = Policy(**{{**{{name: getattr(limits, name) for name in limits.__slots__}}, "do_not_track": False}})
+lifted = replace(limits, do_not_track=False)
 assert Device(plan, "lifted", consent="granted", policy=lifted).status().silenced_by == ()
 """
     (tmp_path / "mark").touch()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
@@ -241,3 +243,39 @@ def test_raw_values_leave_the_files_with_the_answer(device_of: Make, state: Path
     device.report(HERE)
     assert holding() == []
     assert state.with_name("state.db-wal").stat().st_size == 0
+
+
+NO_DESCRIPTORS = """
+import os, resource, sys
+from reticent.device import Device, Policy
+consent, plan = sys.argv[1:]
+device = Device(plan, "state", consent=consent, policy=Policy.unlimited(), endpoint="http://127.0.0.1:1")
+device.add("editor_seconds", 3)
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+held = []
+try:
+    while True:
+        held.append(os.open(os.devnull, os.O_RDONLY))
+except OSError:
+    pass
+problem = device.receipt().problem
+assert str(device.status()) and device.preview() is None, problem
+assert consent == "unset" or problem == "the state file cannot be read", problem
+assert device.report() is None and device.flush(0.1) == 0 and device.current_round > 0
+device.save(), device.pause(), device.resume(), device.forget(), device.consent, device.start()
+assert consent == "unset" or device.set_consent("denied") is False
+for descriptor in held:
+    os.close(descriptor)
+assert device.set_consent("granted") and device.status().active and device.preview()
+print(device.close())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit to lower")
+@pytest.mark.parametrize("consent", ["granted", "unset"])
+def test_a_program_that_can_open_no_more_files_gets_no_exception(consent: str, tmp_path: Path) -> None:
+    """Not even by what is loaded when it is first used; and all of it works once there are files again."""
+    plan = Path(__file__).parents[2] / "examples/plan.toml"
+    script = [sys.executable, "-c", NO_DESCRIPTORS, consent, str(plan)]
+    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("True\n", "")

@@ -331,6 +331,93 @@ def test_a_file_locked_at_close_is_said_and_the_values_are_written_later(
     assert device.close() is True
 
 
+def test_the_end_of_a_program_waits_while_others_write(
+    device_of: Make, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is never free when it tries, and changes in between: there is a queue, and its turn comes."""
+    monkeypatch.setattr("reticent.device.process.LONGEST_CLOSE", 0.01)
+    device = device_of()
+    device.add("editor_seconds", 5)
+    stamp, looks = StateFile.stamp, []
+
+    def others_write(file: StateFile) -> tuple[int, ...]:
+        looks.append(file)
+        if len(looks) % 2 == 0:  # after a try: somebody else's turn is over, and the next one's begins
+            other.execute("UPDATE device SET only = 1")
+            other.execute("COMMIT")
+            if len(looks) < 20:
+                other.execute("BEGIN IMMEDIATE")
+        return stamp(file)
+
+    monkeypatch.setattr(StateFile, "stamp", others_write)
+    with closing(sqlite3.connect(state, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        device.before_exit()
+        assert total(state) == ["5"]
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_the_end_of_a_program_does_not_wait_for_ever(
+    progress: bool, device_of: Make, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that does not change is waited for once; one that changes, until the time is up."""
+    monkeypatch.setattr("reticent.device.process.LONGEST_CLOSE", 0.01)
+    monkeypatch.setattr("reticent.device.process.LONGEST_EXIT", 0.5)
+    device, looks = device_of(), [0]
+    device.add("editor_seconds", 5)
+    stamp = StateFile.stamp
+
+    def look(file: StateFile) -> tuple[int, ...]:
+        looks[0] += 1
+        return (*stamp(file), looks[0] * progress)
+
+    monkeypatch.setattr(StateFile, "stamp", look)
+    with closing(sqlite3.connect(state, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        device.before_exit()
+        assert (looks[0] > 2) is progress
+        assert total(state) == []
+        other.execute("ROLLBACK")
+    device.before_exit()
+    assert total(state) == ["5"]
+
+
+def test_values_that_keep_coming_do_not_hold_up_the_end(
+    device_of: Make, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = device_of()
+    assert device._engine is not None
+    write, writes = type(device._engine).write_pending, [0]
+
+    def and_one_more(engine: object, patience: float) -> None:
+        write(engine, patience)  # type: ignore[arg-type]
+        writes[0] += 1
+        device.add("editor_seconds", 1)
+
+    device.add("editor_seconds", 5)
+    monkeypatch.setattr(type(device._engine), "write_pending", and_one_more)
+    device.before_exit()
+    assert writes == [1]
+    assert total(state) == ["5"]
+
+
+def test_flush_is_as_patient_with_a_busy_file_as_an_answer_is(
+    device_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, transaction = device_of(), StateFile.transaction
+    waits = []
+
+    def noted(file: StateFile, **options: float) -> object:
+        waits.append(options["patience"])
+        return transaction(file, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(StateFile, "transaction", noted)
+    device.add("editor_seconds", 5)
+    device.flush()
+    assert waits
+    assert min(waits) >= 2.0
+
+
 def test_threads_that_write_at_once(device_of: Make, plan: Plan, state: Path, clock: ManualClock) -> None:
     """Two devices on one file, four threads each: every value is counted once."""
     devices = [device_of(), device_of()]

@@ -14,6 +14,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -240,5 +241,5 @@ def _without_length(head: bytes) -> bytes:
 
 def test_accepted_and_refused_are_all_a_transport_may_say() -> None:
     """An outcome carries nothing of a report back into the schedule but these."""
-    assert Accepted.__slots__ == ()
-    assert tuple(Retry.__slots__) == ("after", "fault")
+    assert fields(Accepted) == ()
+    assert [field.name for field in fields(Retry)] == ["after", "fault"]

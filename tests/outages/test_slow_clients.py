@@ -110,9 +110,7 @@ def counted(service: Any) -> int:
         store.close()
 
 
-HEAD = (
-    b"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 150\r\n\r\n"
-)
+HEAD = b"POST /v1/reports HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 150\r\n\r\n"
 
 
 class Dripping:
@@ -175,9 +173,9 @@ def test_who_does_not_read_its_answers_is_let_go(service: Any, path: str) -> Non
     if path == "/v1/reports":
         body = b"{}\n" * 100_000  # the answer names each of them
         kind = f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}"
-        asked = f"POST {path} HTTP/1.1\r\nHost: x\r\n{kind}\r\n\r\n".encode() + body
+        asked = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{kind}\r\n\r\n".encode() + body
     else:
-        asked = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 400
+        asked = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 400
     open_before = files(service)
     connections = [connect(service, buffer=4096) for _ in range(5)]
     for connection in connections:
@@ -195,7 +193,7 @@ def test_who_reads_an_answer_bit_by_bit_gets_all_of_it(service: Any) -> None:
     body = b"{}\n" * 100_000
     kind = f"Content-Type: application/x-ndjson\r\nContent-Length: {len(body)}"
     connection = connect(service, buffer=1 << 15)
-    connection.sendall(f"POST /v1/reports HTTP/1.1\r\nHost: x\r\n{kind}\r\n\r\n".encode() + body)
+    connection.sendall(f"POST /v1/reports HTTP/1.1\r\nHost: localhost\r\n{kind}\r\n\r\n".encode() + body)
     said = connection.recv(1 << 10)
     begin = time.monotonic()
     head, _, got = said.partition(b"\r\n\r\n")

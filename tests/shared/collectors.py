@@ -282,9 +282,14 @@ def in_thread(app: Any, limits: Limits | None = None) -> Iterator[Service]:
     thread.start()
     service = Service.__new__(Service)
     service.host, service.port = "127.0.0.1", addresses.get(timeout=20)
-    try:
-        yield service
-    finally:
+
+    def stop() -> None:
         server.stop()
         thread.join(40)
         assert not thread.is_alive()
+
+    service.stop_server = stop  # type: ignore[attr-defined]
+    try:
+        yield service
+    finally:
+        stop()

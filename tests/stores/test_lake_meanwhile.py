@@ -27,6 +27,7 @@ from tests.shared.writers import KEY
 
 from reticent.plan import Plan
 from reticent.stores import LakeBackend, RoundStore, open_store
+from reticent.stores.lake import folder_of
 
 
 def test_a_seal_anywhere_in_append(plan: Plan) -> None:
@@ -70,6 +71,50 @@ def test_appends_anywhere_in_a_seal(plan: Plan) -> None:
         meanwhile(bay, place, sealing, lambda bay=bay, other=other: answers.add(bay.append(other, NEW)))
         bay.check()
     assert answers == {True, False}
+
+
+def test_a_seal_and_an_append_by_turns(plan: Plan) -> None:
+    """Each does some steps, then the rest: the list of one is older than the part of the other, or newer."""
+
+    def append_late(bay: Bay) -> None:
+        bay.other().backend.seals.close(KEY)
+        appending(bay)
+
+    for seal_steps in range(1, every_step(plan, sealing) + 1):
+        for append_steps in range(1, every_step(plan, append_late) + 3):
+            bay = Bay(plan)
+            watched = Stepping(bay.files)
+            other = RoundStore(LakeBackend(watched))
+            watched.steps = 0
+            mine, others = threading.Semaphore(0), threading.Semaphore(0)
+
+            def seal_pauses(
+                number: int, place: int = seal_steps, mine: Any = mine, others: Any = others
+            ) -> None:
+                if number == place:
+                    mine.release()
+                    others.acquire(timeout=10)
+
+            def append_pauses(
+                number: int, place: int = append_steps, mine: Any = mine, others: Any = others
+            ) -> None:
+                if number == place:
+                    others.release()
+                    mine.acquire(timeout=10)
+
+            def seal(other: RoundStore = other, mine: Any = mine) -> None:
+                other.seal(KEY)
+                mine.release()
+
+            watched.step, bay.watched.step = seal_pauses, append_pauses
+            sealer = threading.Thread(target=seal)
+            sealer.start()
+            mine.acquire(timeout=10)
+            appending(bay)
+            others.release()
+            sealer.join(10)
+            assert not bay.files.names(folder_of(KEY))  # also what was late is gone
+            bay.check()
 
 
 def test_another_seal_anywhere_in_a_seal(plan: Plan) -> None:

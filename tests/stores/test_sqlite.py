@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import signal
 import sqlite3
 import stat
@@ -283,16 +282,6 @@ def test_a_backup_that_fails_leaves_nothing(store: RoundStore, tmp_path: Path) -
     with pytest.raises(StoreError, match="memory: has no file to copy"):
         SqliteBackend(":memory:").backup(tmp_path / "copy.db")
     assert not (tmp_path / "copy.db").exists()
-
-
-def test_a_file_that_was_taken_away_is_noticed(store: RoundStore, path: Path) -> None:
-    store.ping()
-    path.unlink()
-    with pytest.raises(StoreError, match="No such file"):
-        store.ping()
-    shutil.copy(__file__, path)
-    with pytest.raises(StoreError, match="was replaced by another file"):
-        store.ping()
 
 
 def test_a_closed_store_says_so(store: RoundStore) -> None:

@@ -297,7 +297,7 @@ def _changed(device: Device, done: bool, given: argparse.Namespace) -> int:
     if not done:
         raise StateError(
             f"{given.state}: could not be changed.\n"
-            "  Hint: another program may hold it, or the file holds no plan to agree to (see --plan)"
+            "  Hint: another program may hold it or be sending a report, or it holds no plan to agree to (see --plan)"
         )
     return code
 

@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from reticent.errors import ParameterError, ReticentError, StoreError
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from reticent.collector import Client
     from reticent.stores import RoundStore
 
 
@@ -54,6 +58,61 @@ either_store_option = click.option(
     "--store", envvar="RETICENT_STORE", callback=given_store, metavar="URL", help=STORE_HELP
 )
 """Of verbs that can do without, given --counts."""
+
+
+def _key(context: click.Context, parameter: click.Parameter, path: Path | None) -> str | None:
+    """The key in a file: an option would show it to everybody who lists processes."""
+    if path is None:
+        return None
+    words = path.read_text().split()
+    if len(words) != 1:
+        raise click.BadParameter(f"expected a file with one key in it, got {len(words)} words.")
+    return words[0]
+
+
+url_option = click.option(
+    "--url", metavar="URL", help="Instead of a store: a running collector, as https://HOST."
+)
+key_file_option = click.option(
+    "--key-file", "key", type=click.Path(exists=True, dir_okay=False, path_type=Path), callback=_key,
+    metavar="FILE", help="The file that holds the key for the collector.",
+)  # fmt: skip
+
+
+@contextmanager
+def opened_client(url: str, key: str | None) -> Iterator[tuple[Client, asyncio.Runner]]:
+    """A client of a running collector, and what runs its requests."""
+    import asyncio
+
+    from reticent.collector import Client
+
+    try:
+        client = Client(url, key)
+    except ParameterError as error:
+        option = "--key-file" if error.name == "key" else "--url"
+        raise click.UsageError(f"{option}: expected {error.expected}, got {error.got}.") from None
+    with asyncio.Runner() as runner:
+        try:
+            yield client, runner
+        finally:
+            client.close()
+
+
+def one_source(**given: object) -> None:
+    """Raise `UsageError` unless one of these was given; an environment's store gives way to the others."""
+    context = click.get_current_context()
+    names = [
+        name
+        for name, value in given.items()
+        if value is not None
+        and (name != "store" or context.get_parameter_source(name) is ParameterSource.COMMANDLINE)
+    ]
+    options = " or ".join(f"--{name} {name.upper()}" if name != "store" else "--store URL" for name in given)
+    if len(names) > 1 or not any(value is not None for value in given.values()):
+        raise click.UsageError(f"Give {'one of ' * (len(given) > 2)}{options}.")
+    if context.params.get("key") is not None and given.get("url") is None:
+        raise click.UsageError("--key-file goes with --url.")
+
 
 counts_option = click.option(
     "--counts",

@@ -1,7 +1,11 @@
-"""`reticent rounds`, `reticent estimate` and `reticent export`: what a store or a file of counts knows."""
+"""`reticent rounds`, `reticent estimate` and `reticent export`: what a store, a collector or a file of counts knows."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -10,54 +14,76 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from reticent.cli.options import (
     by_option,
     confidence_option,
     counts_option,
     either_store_option,
+    key_file_option,
     last_option,
     metric_option,
     near_names,
+    one_source,
+    opened_client,
     opened_store,
     period_option,
     plan_option,
     segment_option,
-    store_option,
+    url_option,
 )
 from reticent.cli.output import as_json, console, date_and_time, figure, print_json, table
 from reticent.errors import ParameterError, ReticentError
 
 if TYPE_CHECKING:
-    from reticent.results import Estimates, Results
+    import asyncio
+
+    from reticent.collector import Client
+    from reticent.plan import Plan
+    from reticent.results import Results
+
+MOST_ROUNDS = 10_000
+"""As many as a collector shows at once."""
 
 
 @click.command(short_help="List the rounds of a store, or seal them.")
-@store_option
+@either_store_option
+@url_option
+@key_file_option
 @plan_option
 @last_option
-@click.option("--seal", is_flag=True, help="First seal every round whose grace is over.")
+@click.option("--seal", is_flag=True, help="First seal every round of the store whose grace is over.")
 @as_json
-def rounds(store: str, plan: str | None, last: int, seal: bool, as_json: bool) -> None:
+def rounds(
+    store: str | None,
+    url: str | None,
+    key: str | None,
+    plan: str | None,
+    last: int,
+    seal: bool,
+    as_json: bool,
+) -> None:
     """
-    List the rounds of a store, latest first; with --seal, seal those that are due.
+    List the rounds of a store or a running collector, latest first; with --seal, seal those that are due.
 
     \b
     Example:
       reticent rounds --store sqlite:///reticent.db --seal
     """
     from reticent.collector import seal_due
-    from reticent.results import Results
 
-    with opened_store(store) as opened:
-        results = Results(opened)
-        names = list(results.plans())
+    if seal and url is not None:
+        raise click.UsageError("--seal goes with --store: a running collector seals by itself.")
+    sealed = []
+    with _source(key, store=store, url=url) as source:
+        names = list(source.plans())
         if plan is not None and plan not in names:
             with near_names(plan=names):
                 raise ParameterError("plan", "a plan of this store", plan)
-        sealed = seal_due(opened, time.time()) if seal else []
-        rows = results.rounds(plan, last)
+        if seal:
+            with opened_store(str(store)) as opened:
+                sealed = seal_due(opened, time.time())
+        rows = source.rounds(plan, last)
     if as_json:
         print_json({"rounds": rows, "sealed": len(sealed)})
         return
@@ -78,6 +104,8 @@ def rounds(store: str, plan: str | None, last: int, seal: bool, as_json: bool) -
 @click.command()
 @either_store_option
 @counts_option
+@url_option
+@key_file_option
 @plan_option
 @metric_option
 @period_option
@@ -86,54 +114,64 @@ def rounds(store: str, plan: str | None, last: int, seal: bool, as_json: bool) -
 @by_option
 @confidence_option
 @as_json
-def estimate(store: str | None, counts: Path | None, as_json: bool, **asked: Any) -> None:
+def estimate(
+    store: str | None, counts: Path | None, url: str | None, key: str | None, as_json: bool, **asked: Any
+) -> None:
     """
     Show estimates with their intervals, latest first. Those of open rounds are provisional.
 
-    They come from a store, or from the counts that reticent count wrote to a file. A figure is of a round, or of
-    a window where answers are sampled.
+    They come from a store, from a running collector, or from the counts that reticent count wrote to a file. A
+    figure is of a round, or of a window where answers are sampled.
 
     \b
     Example:
       reticent estimate --store sqlite:///reticent.db --metric editor_seconds --last 4
       reticent estimate --counts counts.parquet --by os
     """
-    results = _estimates(store, counts, **asked)
+    with _source(key, store=store, counts=counts, url=url) as source:
+        answer = source.estimates(**_checked(source, **asked))
     if as_json:
-        print_json(results.to_dict())
+        print_json(answer)
         return
-    if not results:
-        reason = (
-            results.withheld[0].reason if results.withheld else "no report has come in for what was asked"
-        )
+    rows, withheld = answer["estimates"], Counter(row["reason"] for row in answer["withheld"])
+    if not rows:
+        reason = next(iter(withheld), "no report has come in for what was asked")
         click.echo(f"No estimates: {reason}.")
         return
     interval = f"{asked['confidence']:.0%} interval"
     shown = table("metric", "round", "from", "to", "segment", "estimate", interval, "reports", "")
-    for result in results:
-        for number in getattr(result.estimate, "buckets", [result.estimate]):
-            place = "" if number.edges is None else f" [{number.edges[0]:g}, {number.edges[1]:g})"
-            place = f" {number.label}" if number.label else place
+    for row in rows:
+        for number in row.get("buckets", [row]):
+            edges = number.get("edges")
+            place = "" if edges is None else f" [{edges[0]:g}, {edges[1]:g})"
+            place = f" {number['label']}" if "label" in number else place
+            # JSON has no infinity: null is a number without a bound.
+            half_width, lower, upper = (
+                figure(math.inf if number[name] is None else number[name])
+                for name in ("half_width", "lower", "upper")
+            )
             shown.add_row(
-                result.metric.name + place,
-                str(result.round) if result.round == result.to else f"{result.round}-{result.to}",
-                date_and_time(result.start),
-                date_and_time(result.end),
-                ", ".join(f"{name}:{tag}" for name, tag in result.segment.items()),
-                f"{figure(number.value)} ± {figure(number.half_width)}" if number.reports else "unknown",
-                f"{figure(number.lower)} to {figure(number.upper)}",
-                f"{number.reports:,}",
-                "" if result.state == "sealed" else "provisional",
+                row["metric"] + place,
+                str(row["round"]) if row["round"] == row["to"] else f"{row['round']}-{row['to']}",
+                date_and_time(row["start"]),
+                date_and_time(row["end"]),
+                ", ".join(f"{name}:{tag}" for name, tag in row["segment"].items()),
+                f"{figure(number['value'])} ± {half_width}" if number["reports"] else "unknown",
+                f"{lower} to {upper}",
+                f"{number['reports']:,}",
+                "" if row["state"] == "sealed" else "provisional",
             )
     console().print(shown)
-    for reason, number in Counter(one.reason for one in results.withheld).items():
-        click.echo(f"{number:,} withheld: {reason}.")
+    for reason, count in withheld.items():
+        click.echo(f"{count:,} withheld: {reason}.")
 
 
 @click.command()
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 @either_store_option
 @counts_option
+@url_option
+@key_file_option
 @plan_option
 @metric_option
 @period_option
@@ -144,7 +182,15 @@ def estimate(store: str | None, counts: Path | None, as_json: bool, **asked: Any
 @by_option
 @confidence_option
 @as_json
-def export(path: Path, store: str | None, counts: Path | None, as_json: bool, **asked: Any) -> None:
+def export(
+    path: Path,
+    store: str | None,
+    counts: Path | None,
+    url: str | None,
+    key: str | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
     """
     Write estimates to FILE as a table: .csv or .parquet. A histogram is a row per bucket.
 
@@ -152,56 +198,162 @@ def export(path: Path, store: str | None, counts: Path | None, as_json: bool, **
     Example:
       reticent export estimates.csv --store sqlite:///reticent.db --plan app-usage
     """
-    from reticent.estimates import csv_text, estimates_to_frame
-
     if path.suffix not in (".csv", ".parquet"):
         raise click.BadParameter("expected a name that ends in .csv or .parquet.", param_hint="FILE")
-    results = _estimates(store, counts, **asked)
-    if path.suffix == ".csv":
-        path.write_text(csv_text(results.rows))
-    else:
-        arrow = estimates_to_frame(results.rows)
-        from pyarrow import parquet
+    with _source(key, store=store, counts=counts, url=url) as source:
+        asked = _checked(source, **asked)
+        if path.suffix == ".csv":
+            text = source.csv(**asked)
+            path.write_text(text)
+            table_rows = [(row["bucket"], row["reports"]) for row in csv.DictReader(io.StringIO(text))]
+        else:
+            arrow = source.arrow(**asked)
+            from pyarrow import parquet
 
-        parquet.write_table(arrow, path)
+            parquet.write_table(arrow, path)
+            table_rows = [tuple(row.values()) for row in arrow.select(["bucket", "reports"]).to_pylist()]
+    # A row per number: one each is the first. What is withheld has no reports.
+    written = sum(
+        bucket in (None, "", 0, "0") and reports not in (None, "") for bucket, reports in table_rows
+    )
     if as_json:
-        print_json({"file": str(path), "estimates": len(results)})
+        print_json({"file": str(path), "estimates": written})
     else:
-        click.echo(f"{len(results)} estimates written to {path}.")
+        click.echo(f"{written} estimates written to {path}.")
 
 
-def _estimates(store: str | None, counts: Path | None, **asked: Any) -> Estimates:
-    with _results(store, counts) as results:
-        plans = results.plans()
-        plan = asked.pop("plan")
-        if plan is None and len(plans) > 1:
-            first = next(iter(plans))
-            raise ReticentError(
-                f"plan: expected one of {', '.join(plans)}, got none.\n  Hint: --plan {first}"
-            )
-        if plan is None and not plans:
-            raise ReticentError("no plan is known here yet.\n  Hint: reticent serve PLAN takes it up")
-        plan = plan or next(iter(plans))
-        segments = [segment.name for segment in plans[plan].segments] if plan in plans else []
-        metrics = list(plans[plan].by_name) if plan in plans else []
-        with near_names(plan=list(plans), metric=metrics, segment=segments, by=segments):
-            return results.estimates(plan, **asked)
+def _checked(source: _Local | _Remote, plan: str | None, **asked: Any) -> dict[str, Any]:
+    """What was asked, with the plan if there is one only; raises `ReticentError` for names that nothing has."""
+    from reticent.results import Results
+
+    plans = source.plans()
+    if plan is None and len(plans) > 1:
+        first = next(iter(plans))
+        raise ReticentError(f"plan: expected one of {', '.join(plans)}, got none.\n  Hint: --plan {first}")
+    if plan is None and not plans:
+        raise ReticentError("no plan is known here yet.\n  Hint: reticent serve PLAN takes it up")
+    plan = plan or next(iter(plans))
+    segments = [segment.name for segment in plans[plan].segments] if plan in plans else []
+    metrics = list(plans[plan].by_name) if plan in plans else []
+    with near_names(plan=list(plans), metric=metrics, segment=segments, by=segments):
+        if plan not in plans:
+            raise ParameterError("plan", "a plan of this store", plan)
+        Results.check(plans[plan], asked["metric"], asked["segment"], asked["by"], asked["confidence"])
+    return {"plan": plan, **asked}
 
 
 @contextmanager
-def _results(store: str | None, counts: Path | None) -> Iterator[Results]:
-    """Of the store, or of the file: the file, when the store is only a variable of the environment."""
+def _source(key: str | None, **given: Any) -> Iterator[_Local | _Remote]:
+    """What is read: the store gives way to the others when it is only a variable of the environment."""
     from reticent.results import Results
 
-    source = click.get_current_context().get_parameter_source("store")
-    if counts is not None and source is ParameterSource.COMMANDLINE:
-        raise click.UsageError("Give either --store URL or --counts COUNTS.")
-    if counts is not None:
+    one_source(**given)
+    if given["url"] is not None:
+        with opened_client(given["url"], key) as (client, runner):
+            yield _Remote(client, runner)
+    elif given.get("counts") is not None:
         from reticent.frames import read_counts
 
-        yield Results(read_counts(counts))
-    elif store is not None:
-        with opened_store(store) as opened:
-            yield Results(opened)
+        yield _Local(Results(read_counts(given["counts"])))
     else:
-        raise click.UsageError("Give --store URL, or --counts COUNTS.")
+        with opened_store(given["store"]) as opened:
+            yield _Local(Results(opened))
+
+
+class _Local:
+    """What a store or a file of counts knows."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+        self.plans = results.plans
+        self.rounds = results.rounds
+
+    def estimates(self, **asked: Any) -> dict[str, list[dict[str, Any]]]:
+        return self._results.estimates(**asked).to_dict()
+
+    def csv(self, **asked: Any) -> str:
+        from reticent.estimates import csv_text
+
+        return csv_text(self._results.estimates(**asked).rows)
+
+    def arrow(self, **asked: Any) -> Any:
+        from reticent.estimates import estimates_to_frame
+
+        return estimates_to_frame(self._results.estimates(**asked).rows)
+
+
+class _Remote:
+    """What a running collector knows: the same, by HTTP."""
+
+    def __init__(self, client: Client, runner: asyncio.Runner) -> None:
+        self._client = client
+        self._runner = runner
+
+    def plans(self) -> dict[str, Plan]:
+        from reticent.plan import Plan
+
+        rows = self._lists("plans", [])["plans"]
+        if not all(isinstance(row.get("toml"), str) for row in rows):
+            raise ReticentError(f"{self._client.url}: the collector is too old to be read by this version.")
+        return {plan.name: plan for plan in (Plan.from_toml(row["toml"]) for row in rows)}
+
+    def rounds(self, plan: str | None, last: int) -> list[dict[str, Any]]:
+        return self._lists("rounds", [("last", str(last)), *([("plan", plan)] if plan else [])])["rounds"]
+
+    def estimates(self, **asked: Any) -> dict[str, list[dict[str, Any]]]:
+        return self._lists("estimates", self._query(**asked), "withheld")
+
+    def csv(self, **asked: Any) -> str:
+        return self._body("estimates", [*self._query(**asked), ("format", "csv")]).decode()
+
+    def arrow(self, **asked: Any) -> Any:
+        from pyarrow import ipc
+
+        return ipc.open_stream(
+            self._body("estimates", [*self._query(**asked), ("format", "arrow")])
+        ).read_all()
+
+    def _query(
+        self,
+        plan: str,
+        last: int | None,
+        segment: dict[str, str],
+        metric: str | None,
+        by: str | None,
+        confidence: float,
+        per: str | None,
+    ) -> list[tuple[str, str]]:
+        if last is None and len(self.rounds(plan, MOST_ROUNDS)) == MOST_ROUNDS:
+            raise ReticentError(
+                f"{self._client.url}: there are more rounds than a collector shows at once.\n"
+                "  Hint: --last N picks the latest"
+            )
+        named = {"metric": metric, "by": by, "period": per, "confidence": repr(confidence)}
+        return [
+            ("plan", plan),
+            ("last", str(last or MOST_ROUNDS)),
+            *((name, value) for name, value in named.items() if value is not None),
+            *(("segment", f"{name}:{tag}") for name, tag in segment.items()),
+        ]
+
+    def _lists(
+        self, name: str, query: list[tuple[str, str]], *others: str
+    ) -> dict[str, list[dict[str, Any]]]:
+        """The lists of objects that the collector answers with: one of the name asked for, and others."""
+        lists = {}
+        try:
+            document = json.loads(self._body(name, query))
+            lists = {key: document[key] for key in (name, *others)}
+        except (ValueError, KeyError, TypeError):
+            pass
+        if not lists or not all(
+            isinstance(rows, list) and all(isinstance(row, dict) for row in rows) for rows in lists.values()
+        ):
+            raise ReticentError(f"{self._client.url}: what answers is not a collector.")
+        return lists
+
+    def _body(self, name: str, query: list[tuple[str, str]]) -> bytes:
+        response = self._runner.run(self._client.get(f"/v1/{name}", query))
+        if response.status != 200:
+            raise ReticentError(self._client.problem(response))
+        return response.body

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -16,14 +14,15 @@ from reticent.cli.count import count
 from reticent.cli.demo import demo
 from reticent.cli.design import design
 from reticent.cli.device import group as device_group
-from reticent.cli.doctor import doctor, extra_of
+from reticent.cli.doctor import doctor
+from reticent.cli.faults import plain_faults
+from reticent.cli.ingest import ingest
 from reticent.cli.output import as_json, print_json
 from reticent.cli.plan import plan
 from reticent.cli.reading import estimate, export, rounds
 from reticent.cli.serve import serve
 from reticent.cli.simulate import simulate
 from reticent.cli.store import keys, store
-from reticent.errors import MissingExtraError, ReticentError
 
 
 class Verbs(click.Group):
@@ -33,30 +32,6 @@ class Verbs(click.Group):
         """Run the verb."""
         with plain_faults():
             return super().invoke(ctx)
-
-
-@contextmanager
-def plain_faults() -> Iterator[None]:
-    """What reticent raises on purpose, what the system refuses, what is not installed, and Ctrl-C."""
-    try:
-        yield
-    except ReticentError as error:
-        raise click.ClickException(str(error)) from error
-    except ModuleNotFoundError as error:
-        extra = extra_of(error.name or "")
-        if extra is None:
-            raise
-        raise click.ClickException(str(MissingExtraError(extra, str(error.name)))) from error
-    except BrokenPipeError:
-        raise  # the reader has seen enough; click ends quietly
-    except OSError as error:
-        if error.strerror is None:
-            raise
-        place = f"{error.filename}: " if error.filename else ""
-        raise click.ClickException(f"{place}{error.strerror}.") from error
-    except KeyboardInterrupt:
-        click.echo("Stopped.", err=True)
-        raise SystemExit(130) from None  # 128 and the number of the signal, as shells count
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -115,6 +90,7 @@ for command in (
     doctor,
     estimate,
     export,
+    ingest,
     keys,
     plan,
     rounds,

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
-import ssl
+import socket
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from reticent.cli.faults import plain_faults
 from reticent.cli.options import check_free, store_option
 from reticent.cli.output import plan_file
 from reticent.errors import ParameterError, ReticentError
 from reticent.plan import Plan
+
+if TYPE_CHECKING:
+    from reticent.collector import Worker
 
 
 def _listen(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, int]:
@@ -23,6 +29,12 @@ def _listen(context: click.Context, parameter: click.Parameter, text: str) -> tu
         return parse_listen(text)
     except ParameterError as error:
         raise click.BadParameter(f"expected {error.expected}, {error.hint}; got {text}.") from None
+
+
+def _rate(context: click.Context, parameter: click.Parameter, rate: float) -> float:
+    if 0 < rate < 1:
+        raise click.BadParameter(f"expected 0 or at least 1 report a second, got {rate:g}.")
+    return rate
 
 
 def _origins(context: click.Context, parameter: click.Parameter, origins: tuple[str, ...]) -> tuple[str, ...]:
@@ -41,12 +53,14 @@ def _origins(context: click.Context, parameter: click.Parameter, origins: tuple[
     "--listen", envvar="RETICENT_LISTEN", default="127.0.0.1:8000", show_default=True, metavar="HOST:PORT",
     callback=_listen, help="Where to listen; port 0 is any that is free.",
 )  # fmt: skip
+@click.option("--workers", envvar="RETICENT_WORKERS", type=click.IntRange(1), default=1, show_default=True,
+              metavar="N", help="Processes that share the port; several on PostgreSQL or a lake only.")  # fmt: skip
 @click.option("--tls-cert", envvar="RETICENT_TLS_CERT", type=click.Path(exists=True, dir_okay=False),
               metavar="FILE", help="Certificate for HTTPS, in PEM.")  # fmt: skip
 @click.option("--tls-key", envvar="RETICENT_TLS_KEY", type=click.Path(exists=True, dir_okay=False),
               metavar="FILE", help="Its private key, in PEM, without a password.")  # fmt: skip
 @click.option("--behind-proxy", envvar="RETICENT_BEHIND_PROXY", is_flag=True,
-              help="A proxy in front speaks HTTPS: mark cookies secure.")  # fmt: skip
+              help="A proxy in front speaks HTTPS: needs keys, and marks cookies secure.")  # fmt: skip
 @click.option("--max-body", envvar="RETICENT_MAX_BODY", type=click.IntRange(1024), default=16 << 20,
               show_default=True, metavar="BYTES", help="Bytes of a request's body.")  # fmt: skip
 @click.option("--max-batch", envvar="RETICENT_MAX_BATCH", type=click.IntRange(1), default=200_000,
@@ -58,31 +72,18 @@ def _origins(context: click.Context, parameter: click.Parameter, origins: tuple[
               show_default=True, metavar="SECONDS",
               help="Seconds that a request may take to arrive.")  # fmt: skip
 @click.option("--rate", envvar="RETICENT_RATE", type=click.FloatRange(0), default=0.0, show_default=True,
-              metavar="N", help="Reports a second and key; 0 for no limit.")  # fmt: skip
+              metavar="N", callback=_rate, help="Reports a second and key, from 1 on; 0 for no limit.")  # fmt: skip
 @click.option("--queue", envvar="RETICENT_QUEUE", type=click.IntRange(1), default=1_000_000,
               show_default=True, metavar="N",
               help="Reports that may wait for a commit.")  # fmt: skip
+@click.option("--seal/--no-seal", "seals", envvar="RETICENT_SEAL", default=True, show_default=True,
+              help="Seal rounds that are over; not where others on the same store do.")  # fmt: skip
 @click.option("--clock-skew", envvar="RETICENT_CLOCK_SKEW", type=click.FloatRange(0), default=300.0,
               show_default=True, metavar="SECONDS",
               help="Seconds that a device's clock may run fast.")  # fmt: skip
 @click.option("--allow-origin", "origins", envvar="RETICENT_ALLOW_ORIGIN", multiple=True, metavar="ORIGIN",
               callback=_origins, help="Pages of this origin may send reports; several times for several.")  # fmt: skip
-def serve(
-    plans: tuple[Path, ...],
-    store: str,
-    listen: tuple[str, int],
-    tls_cert: str | None,
-    tls_key: str | None,
-    behind_proxy: bool,
-    max_body: int,
-    max_batch: int,
-    max_connections: int,
-    read_timeout: float,
-    rate: float,
-    queue: int,
-    clock_skew: float,
-    origins: tuple[str, ...],
-) -> None:
+def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) -> None:
     """
     Take reports, seal rounds, and show estimates: the collector, for each PLAN.
 
@@ -93,8 +94,59 @@ def serve(
     Example:
       reticent serve examples/plan.toml --store sqlite:///reticent.db --listen 127.0.0.1:8000
     """
+    # Nothing is imported here that starts threads: workers are forked from this process.
+    from reticent.collector import Supervisor, bind, inherited, shown
+
+    listeners = inherited()
+    if not listeners:
+        check_free(*listen, "--listen")
+    if workers == 1:
+        sys.exit(_serve(store, listen, listeners, None, **settings))
+    if store.startswith(("sqlite:", "memory:")):
+        raise ReticentError(
+            f"--workers {workers}: one process writes a SQLite file.\n"
+            "  Hint: leave --workers out, or give a --store of postgresql:// or lake://"
+        )
+    listeners = listeners or bind(*listen)
+    scheme = "https" if settings["tls_cert"] else "http"
+
+    def work(worker: Worker) -> int:
+        try:
+            with plain_faults():
+                return _serve(store, listen, worker.listeners, worker, **settings)
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+
+    def started() -> None:
+        click.echo(f"Listening on {scheme}://{shown(listeners[0])}", err=True)
+
+    sys.exit(Supervisor(workers, listeners, work, started).run())
+
+
+def _serve(
+    store: str,
+    listen: tuple[str, int],
+    listeners: Sequence[socket.socket],
+    worker: Worker | None,
+    *,
+    plans: tuple[Path, ...],
+    tls_cert: str | None,
+    tls_key: str | None,
+    behind_proxy: bool,
+    max_body: int,
+    max_batch: int,
+    max_connections: int,
+    read_timeout: float,
+    rate: float,
+    queue: int,
+    seals: bool,
+    clock_skew: float,
+    origins: tuple[str, ...],
+) -> int:
+    """One process of the collector; returns its exit code."""
     from reticent import dashboard
-    from reticent.collector import Collector, Limits, is_loopback, make_server
+    from reticent.collector import Collector, Limits, is_local, is_loopback, make_server, shown, tls_context
     from reticent.stores import open_store
 
     host, port = listen
@@ -103,14 +155,13 @@ def serve(
     tls = (tls_cert, tls_key) if tls_cert and tls_key else None
     if tls is not None:  # the two files are tried before anything else is begun
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*tls, password="")
+            tls_context(*tls)
         except (OSError, ValueError):
             raise ReticentError(
                 f"{tls_cert}, {tls_key}: expected a certificate and its key in PEM, the key without a "
                 "password.\n  Hint: reticent doctor --tls-cert and --tls-key look at them"
             ) from None
-    check_free(host, port, "--listen")
-    limits = Limits(body=max_body, batch=max_batch, seconds=read_timeout)
+    limits = Limits(body=max_body, batch=max_batch, seconds=read_timeout, connections=max_connections)
     opened = open_store(store)
     try:
         loaded = [Plan.load(plan) for plan in plans]
@@ -130,10 +181,15 @@ def serve(
             secure_cookies=tls is not None or behind_proxy,
             pages=dashboard,
             allowed_origins=origins,
+            seal_every=2.0 if seals else None,
+            worker=worker,
         )
-        if collector.access.is_open and not is_loopback(host):
+        local = all(map(is_local, listeners)) if listeners else is_loopback(host)
+        if collector.access.is_open and (behind_proxy or not local):
+            where = ", ".join(map(shown, listeners)) or f"{host}:{port}"
+            where = "A collector behind a proxy" if behind_proxy else where
             raise ReticentError(
-                f"{host}:{port} can be reached from elsewhere, and the store has no keys.\n"
+                f"{where} can be reached from elsewhere, and the store has no keys.\n"
                 f"  Hint: reticent keys create --store {opened.url} --role ingest"
             )
     except ReticentError:
@@ -142,10 +198,14 @@ def serve(
     scheme = "https" if tls else "http"
 
     def started(address: str, number: int) -> None:
-        shown = f"[{address}]" if ":" in address else address
-        click.echo(f"Listening on {scheme}://{shown}:{number}", err=True)
+        if worker is not None:
+            worker.ready()
+            return
+        address = f"[{address}]" if ":" in address else address
+        click.echo(
+            f"Listening on {scheme}://{address}:{number}" if number else f"Listening on {address}", err=True
+        )
 
-    server = make_server(collector, host, port, limits, tls, started, max_connections)
-    server.run()
-    if not server.started:
-        sys.exit(1)
+    server = make_server(collector, host, port, limits, tls, started, listeners)
+    server.run(worker.lifeline if worker else None)
+    return 0 if server.started else 1

@@ -10,21 +10,28 @@ if TYPE_CHECKING:
     from reticent.collector.access import COOKIE, SESSION_SECONDS, Access, Pages
     from reticent.collector.api import SECURITY_HEADERS
     from reticent.collector.app import Collector, SteadyClock
+    from reticent.collector.client import BatchTooLargeError, Client, Response, UnreachableError
     from reticent.collector.health import (
         LATELY_SECONDS,
         Health,
         KeyTraffic,
         Readiness,
         Traffic,
+        decoded,
+        encoded,
         render_metrics,
+        together,
     )
-    from reticent.collector.ingest import Ingest, Limits
+    from reticent.collector.ingest import Ingest
+    from reticent.collector.limits import Connections, Limits
+    from reticent.collector.listening import bind, inherited, is_local, is_loopback, parse_listen, shown
     from reticent.collector.log import log_fault
     from reticent.collector.openapi import openapi_document
     from reticent.collector.problems import DETAILS, ProblemError
-    from reticent.collector.protocol import CollectorProtocol, Connections
-    from reticent.collector.server import is_loopback, make_server, parse_listen
+    from reticent.collector.protocol import CollectorProtocol
+    from reticent.collector.server import make_server, tls_context
     from reticent.collector.wire import Batch, Wire
+    from reticent.collector.workers import Supervisor, Worker
     from reticent.collector.writing import BusyError, Committer, Sealer, seal_due
 
 __all__ = [
@@ -35,7 +42,9 @@ __all__ = [
     "SESSION_SECONDS",
     "Access",
     "Batch",
+    "BatchTooLargeError",
     "BusyError",
+    "Client",
     "Collector",
     "CollectorProtocol",
     "Committer",
@@ -47,10 +56,19 @@ __all__ = [
     "Pages",
     "ProblemError",
     "Readiness",
+    "Response",
     "Sealer",
     "SteadyClock",
+    "Supervisor",
     "Traffic",
+    "UnreachableError",
     "Wire",
+    "Worker",
+    "bind",
+    "decoded",
+    "encoded",
+    "inherited",
+    "is_local",
     "is_loopback",
     "log_fault",
     "make_server",
@@ -58,6 +76,9 @@ __all__ = [
     "parse_listen",
     "render_metrics",
     "seal_due",
+    "shown",
+    "tls_context",
+    "together",
 ]
 
 __getattr__ = imported_when_used(
@@ -66,14 +87,18 @@ __getattr__ = imported_when_used(
         "access": "COOKIE SESSION_SECONDS Access Pages",
         "api": "SECURITY_HEADERS",
         "app": "Collector SteadyClock",
-        "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic render_metrics",
-        "ingest": "Ingest Limits",
+        "client": "BatchTooLargeError Client Response UnreachableError",
+        "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic decoded encoded render_metrics together",
+        "ingest": "Ingest",
+        "limits": "Connections Limits",
+        "listening": "bind inherited is_local is_loopback parse_listen shown",
         "log": "log_fault",
         "openapi": "openapi_document",
         "problems": "DETAILS ProblemError",
-        "protocol": "CollectorProtocol Connections",
-        "server": "is_loopback make_server parse_listen",
+        "protocol": "CollectorProtocol",
+        "server": "make_server tls_context",
         "wire": "Batch Wire",
+        "workers": "Supervisor Worker",
         "writing": "BusyError Committer Sealer seal_due",
     },
 )

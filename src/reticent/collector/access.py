@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 from urllib.parse import parse_qs
@@ -26,39 +26,74 @@ REFRESH_SECONDS = 5.0
 SESSION_SECONDS = 12 * 3600
 COOKIE = "reticent_session"
 LONGEST_FORM = 4096
+MOST_SECONDS = 10.0
+"""How many seconds' worth of its rate a key may bring at once, and so how long it may have to wait."""
+
+_LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 
 Header = tuple[bytes, bytes]
 
 
-@dataclass(slots=True)
-class _Bucket:
-    level: float
-    at: float
+class Allowance:
+    """
+    What one key may send: a bucket that `rate` reports a second fill, up to one second's worth of them.
+
+    A request is taken while the bucket is not empty, and takes out as many as it has reports, so a batch may
+    leave a debt behind. No request has more than ten seconds' worth. So whoever is refused waits for ten
+    seconds at most, and within any *t* seconds a key brings fewer than rate · (t + 11) reports.
+    """
+
+    __slots__ = ("_at", "_level", "_rate", "most")
+
+    def __init__(self, rate: float, now: float) -> None:
+        self._rate = self._level = rate
+        self._at = now
+        self.most = max(1, int(rate * MOST_SECONDS))
+        """Reports that one request may bring."""
+
+    def spend(self, reports: int, now: float) -> int:
+        """Take out as many; returns 0, or the seconds after which to try again when there is none left."""
+        self._level = min(self._rate, self._level + (now - self._at) * self._rate)
+        self._at = now
+        if self._level <= 0:
+            return int(-self._level / self._rate) + 1
+        self._level -= reports
+        return 0
 
 
 class Access:
     """
     The keys of a store, looked up by hash and read anew every few seconds.
 
-    Where a store never had a key, everything is open; `serve` refuses that beyond loopback. Revoking the
-    last one opens nothing. What is looked up is the SHA-256 of what was sent, so that neither the look-up
-    nor the comparison takes a time that tells of the right key.
+    Where a store never had a key, everything is open to this machine: to requests whose Host is a name of it,
+    since a page from elsewhere can make its own name lead here (DNS rebinding). `serve` refuses to listen
+    beyond loopback then. Revoking the last key opens nothing.
+
+    What is looked up is the SHA-256 of what was sent, so that neither the look-up nor the comparison takes a
+    time that tells of the right key.
     """
 
-    def __init__(self, store: Keys, rate: float = 0.0, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: Keys,
+        rate: float = 0.0,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+        secret: bytes | None = None,
+    ) -> None:
         self._store = store
         self.rate = rate
         """Reports a second that each key may send; 0 for as many as it likes."""
-        self._clock = clock
+        self._clock, self._steady = clock, steady
         self._keys: dict[bytes, Key] = {}
         self._all: tuple[Key, ...] = ()
         self._is_open = False
-        self._secret = secrets.token_bytes(32)
+        self._secret = secret or secrets.token_bytes(32)
         self._read_at = float("-inf")
         self.readings = 0
         """How often the keys were read: what was allowed by an earlier reading is looked up again."""
         self._lock = threading.Lock()
-        self._buckets: dict[str, _Bucket] = {}
+        self._allowances: dict[str, Allowance] = {}
         self.refresh()
 
     @property
@@ -78,7 +113,7 @@ class Access:
         except StoreError:
             return
         finally:
-            self._read_at = time.monotonic()
+            self._read_at = self._steady()
         self._keys = {key.hash: key for key in keys if key.active}
         self._all = tuple(keys)
         self._is_open = not keys
@@ -86,7 +121,7 @@ class Access:
 
     def is_stale(self) -> bool:
         """Whether it is time to refresh."""
-        return time.monotonic() - self._read_at > REFRESH_SECONDS
+        return self._steady() - self._read_at > REFRESH_SECONDS
 
     def key_of(self, headers: Iterable[Header]) -> Key | None:
         """The key in the Authorization header; None when there is none or it is not known."""
@@ -109,15 +144,17 @@ class Access:
 
         Raises 401 or 403. For those who read: a cookie comes with whatever a browser is made to send.
         """
-        if self.is_open:
-            return None
-        key = self.key_of(headers) or self._session_of(headers)
-        self.allow(key, roles)
+        key = None if self.is_open else self.key_of(headers) or self._session_of(headers)
+        self.allow(key, roles, headers)
         return key
 
-    def allow(self, key: Key | None, roles: tuple[str, ...]) -> None:
-        """Raise 401 without a key, 403 with one of another role; nothing where everything is open."""
+    def allow(self, key: Key | None, roles: tuple[str, ...], headers: Iterable[Header]) -> None:
+        """Raise 401 without a key, 403 with one of another role; where everything is open, look at the host."""
         if self.is_open:
+            if not any(name == b"host" and _LOCAL.fullmatch(value) for name, value in headers):
+                raise ProblemError(
+                    403, "forbidden", "Without keys, only localhost, 127.0.0.1 and [::1] are answered to."
+                )
             return
         if key is None:
             raise ProblemError(401, "unauthorized")
@@ -125,18 +162,25 @@ class Access:
             raise ProblemError(403, "forbidden")
 
     def spend(self, key: Key | None, reports: int) -> None:
-        """Take reports from a key's allowance; raises 429 when there is none left."""
+        """
+        Take reports from a key's allowance.
+
+        Raises 429 when nothing is left of it, and 413 for more than may ever come at once. With no reports it
+        looks only: before a batch is read.
+        """
         if not self.rate:
             return
-        name, now = key.id if key else "", time.monotonic()
+        name, now = key.id if key else "", self._steady()
         with self._lock:
-            bucket = self._buckets.setdefault(name, _Bucket(self.rate, now))
-            bucket.level = min(self.rate, bucket.level + (now - bucket.at) * self.rate)
-            bucket.at = now
-            if bucket.level <= 0:
-                wait = int(-bucket.level / self.rate) + 1
-                raise ProblemError(429, "rate_limited", retry_after=wait)
-            bucket.level -= reports
+            allowance = self._allowances.setdefault(name, Allowance(self.rate, now))
+            if reports > allowance.most:
+                text = (
+                    f"This key may send {self.rate:,g} reports a second, and {allowance.most:,} in a batch."
+                )
+                raise ProblemError(413, "too_large", text)
+            wait = allowance.spend(reports, now)
+        if wait:
+            raise ProblemError(429, "rate_limited", retry_after=wait)
 
     # Sessions of the dashboard
 

@@ -14,11 +14,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reticent.collector.access import Access, Pages
 from reticent.collector.api import Api
-from reticent.collector.health import Health
-from reticent.collector.ingest import Accepted, Ingest, Limits
+from reticent.collector.health import Health, decoded, encoded, together
+from reticent.collector.ingest import Accepted, Ingest
+from reticent.collector.limits import Limits
 from reticent.collector.log import log, log_fault
 from reticent.collector.problems import ProblemError
 from reticent.collector.wire import Wire
+from reticent.collector.workers import Worker
 from reticent.collector.writing import Committer, Sealer, Tally
 from reticent.plan import Plan
 from reticent.results import Results
@@ -47,16 +49,18 @@ class Collector:
         skew: float = 300.0,
         secure_cookies: bool = False,
         clock: Callable[[], float] | None = None,
-        seal_every: float = 2.0,
+        seal_every: float | None = 2.0,
         pages: Pages | None = None,
         allowed_origins: Sequence[str] = (),
+        worker: Worker | None = None,
     ) -> None:
         self.store = store
         self.limits = limits or Limits()
         clock = clock or SteadyClock()
         for plan in plans:
             store.register(plan)
-        self.access = Access(store, rate, clock)
+        self.access = Access(store, rate, clock, secret=worker.secret if worker else None)
+        self._worker = worker
         self.results = Results(store, clock)
         self._wire = Wire(store.plans(), skew)
         self._clock = clock
@@ -103,7 +107,8 @@ class Collector:
             reports = await asyncio.to_thread(self.store.load_open_rounds)
             self._committer = Committer(self.store, asyncio.get_running_loop(), self._most_waiting)
             self.ingest = Ingest(self._wire, self._committer, self.access, self.limits, self._clock)
-            self._sealer = Sealer(self.store, self._clock, self._seal_every)
+            if self._seal_every is not None:
+                self._sealer = Sealer(self.store, self._clock, self._seal_every)
             self._refreshing = asyncio.create_task(self._refresh())
             gc.freeze()  # what is here by now stays: the collector of garbage need not look at it again
             log("started", store=self.store.url, open_reports=reports)
@@ -121,9 +126,11 @@ class Collector:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _refresh(self) -> None:
-        """Read the keys anew now and then."""
+        """Read the keys anew now and then, and tell other workers how this one is doing."""
         while True:
             await asyncio.sleep(1)
+            if self._worker is not None:
+                self._worker.publish(encoded(self._own_health()))
             if self.access.is_stale():
                 try:
                     await asyncio.to_thread(self.access.refresh)
@@ -131,7 +138,17 @@ class Collector:
                     log_fault("keys-failed", error)
 
     def health(self) -> Health:
-        """How the service is doing."""
+        """How the service is doing: this process, or all workers together."""
+        if self._worker is None:
+            return self._own_health()
+        # Its own is published first: who asks another worker next sees no counter run back, even if this one dies.
+        own = self._own_health()
+        self._worker.publish(encoded(own))
+        workers = {number: decoded(text) for number, text in self._worker.published().items()}
+        workers[self._worker.number] = own
+        return together({str(number): health for number, health in sorted(workers.items())})
+
+    def _own_health(self) -> Health:
         committer, ingest = self._committer, self.ingest
         latencies = sorted(committer.latencies) if committer else []
         tally = committer.tally if committer else Tally()

@@ -6,9 +6,10 @@ import time
 from asyncio import Lock
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
@@ -57,6 +58,11 @@ class KeyTraffic:
     reports_lately: int = 0
     limited_lately: int = 0
 
+    def __add__(self, other: KeyTraffic) -> KeyTraffic:
+        """What a key sent to two workers."""
+        numbers = [figure.name for figure in fields(self) if figure.type == "int"]
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in numbers})
+
 
 @dataclass(frozen=True, slots=True)
 class Health:
@@ -84,6 +90,8 @@ class Health:
     keys: tuple[KeyTraffic, ...] = ()
     uneven: tuple[Result, ...] | None = None
     """Histograms whose reports chance does not explain; None when nobody looked, which takes a while."""
+    workers: Mapping[str, Health] = field(default_factory=dict)
+    """Of each worker by its number, where several share a port: then this one is all of them together."""
 
     @property
     def late(self) -> int:
@@ -99,6 +107,44 @@ class Health:
         """A number of reports as a part of all that came; a request that was refused as a whole is one."""
         received = self.accepted + self.duplicate + sum(self.rejected.values())
         return count / received if received else 0.0
+
+
+def encoded(health: Health) -> bytes:
+    """The figures of one worker, for the others to read."""
+    return msgspec.json.encode({**asdict(health), "uneven": None})
+
+
+def decoded(text: bytes) -> Health:
+    """The same again."""
+    values = msgspec.json.decode(text)
+    return Health(**{**values, "keys": tuple(KeyTraffic(**key) for key in values["keys"])})
+
+
+def together(workers: Mapping[str, Health]) -> Health:
+    """
+    Workers as one collector.
+
+    What was counted adds up, and so does what waits, and memory. Each worker knows all reports of open rounds,
+    so of these the largest number counts; and the slowest commits do.
+    """
+    healths = list(workers.values())
+    added, largest = (
+        {name: combine(getattr(health, name) for health in healths) for name in names.split()}
+        for combine, names in (
+            (sum, "requests accepted duplicate commits failed_commits queue memory_bytes sealed"),
+            (max, "uptime_seconds commit_p50_ms commit_p99_ms open_reports"),
+        )
+    )
+    rejected: Counter[str] = Counter()
+    keys: dict[str, KeyTraffic] = {}
+    for health in healths:
+        rejected.update(health.rejected)
+        for key in health.keys:
+            keys[key.id] = key + keys[key.id] if key.id in keys else key
+    by_reports = sorted(keys.values(), key=lambda key: (-key.reports, -key.requests, key.id))
+    return replace(
+        healths[0], **added, **largest, rejected=dict(rejected), keys=tuple(by_reports), workers=workers
+    )
 
 
 class Recent:
@@ -168,7 +214,10 @@ class Traffic:
 
     def _add(self, key: Key | None, name: str, count: int, lately: bool = False) -> None:
         if key is not None and count:
-            self._sent.setdefault(key.id, Counter())[name] += count
+            sent = self._sent.get(key.id)
+            if sent is None:
+                sent = self._sent[key.id] = Counter()
+            sent[name] += count
             if lately:
                 self._lately.setdefault((key.id, name), Recent()).add(count, self._clock())
 
@@ -241,32 +290,39 @@ class _Exposition(Exposition):
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        health = self._health
+        # A line for each worker, whose counts begin at 0 when it is started again: only so can Prometheus tell.
+        labels = ["worker"] if self._health.workers else []
+        healths = [([number], health) for number, health in self._health.workers.items()]
+        healths = healths or [([], self._health)]
         for kind, family in (("gauge", GaugeMetricFamily), ("counter", CounterMetricFamily)):
             for figure in fields(Health):
                 if figure.metadata.get("kind") == kind:
-                    value = float(getattr(health, figure.name))
-                    yield family(f"reticent_{figure.name}", figure.metadata["text"], value=value)
+                    metric = family(f"reticent_{figure.name}", figure.metadata["text"], labels=labels)
+                    for worker, health in healths:
+                        metric.add_metric(worker, float(getattr(health, figure.name)))
+                    yield metric
         commits = GaugeMetricFamily(
             "reticent_commit_duration_seconds",
             "Time of a commit, by quantile of the latest.",
-            labels=["quantile"],
+            labels=[*labels, "quantile"],
         )
-        commits.add_metric(["0.5"], health.commit_p50_ms / 1000)
-        commits.add_metric(["0.99"], health.commit_p99_ms / 1000)
-        yield commits
         rejected = CounterMetricFamily(
-            "reticent_rejected", "Requests or reports refused, by code.", labels=["code"]
+            "reticent_rejected", "Requests or reports refused, by code.", labels=[*labels, "code"]
         )
-        for code, count in sorted(health.rejected.items()):
-            rejected.add_metric([code], float(count))
+        for worker, health in healths:
+            commits.add_metric([*worker, "0.5"], health.commit_p50_ms / 1000)
+            commits.add_metric([*worker, "0.99"], health.commit_p99_ms / 1000)
+            for code, count in sorted(health.rejected.items()):
+                rejected.add_metric([*worker, code], float(count))
+        yield commits
         yield rejected
         for figure in fields(KeyTraffic):
             if figure.metadata:
                 name, text = f"reticent_key_{figure.name}", figure.metadata["text"]
-                by_key = CounterMetricFamily(name, text, labels=["key"])
-                for key in health.keys:
-                    by_key.add_metric([key.id], float(getattr(key, figure.name)))
+                by_key = CounterMetricFamily(name, text, labels=[*labels, "key"])
+                for worker, health in healths:
+                    for key in health.keys:
+                        by_key.add_metric([*worker, key.id], float(getattr(key, figure.name)))
                 yield by_key
         yield from self._estimates()
 

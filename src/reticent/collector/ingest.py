@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -11,37 +11,19 @@ import msgspec
 
 from reticent.collector.access import Access
 from reticent.collector.health import Traffic
+from reticent.collector.limits import Limits
 from reticent.collector.log import log_fault
 from reticent.collector.problems import NO_SNIFFING, ProblemError, of_verdict
 from reticent.collector.wire import Wire
-from reticent.collector.writing import BusyError, Committer
+from reticent.collector.writing import BusyError, Committer, Done
 from reticent.errors import StoreError
 from reticent.reports import Verdict
-from reticent.stores import Key
+from reticent.stores import Key, RoundKey
 
 SENDERS = ("ingest", "admin")
 JSON, NDJSON, PACKED = b"application/json", b"application/x-ndjson", b"application/vnd.reticent.packed"
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """What one request may bring."""
-
-    body: int = 16 << 20
-    """Bytes."""
-    batch: int = 200_000
-    """Reports."""
-    seconds: float = 20.0
-    """From its first byte to its last."""
-    head: int = 32 << 10
-    """Bytes of the request line and headers."""
-    in_flight: int = 64 << 20
-    """Bytes of all bodies that are in memory at a time, of all connections; at least two of the largest."""
-
-    def too_large(self) -> ProblemError:
-        """The problem of a body that is."""
-        return ProblemError(413, "too_large", f"A body has at most {self.body:,} bytes.")
 
 
 class Admission(NamedTuple):
@@ -72,6 +54,8 @@ class Accepted(NamedTuple):
 ONE_ACCEPTED = Accepted(b'{"accepted":1}')
 
 Finish: TypeAlias = Callable[[Accepted | ProblemError], None]
+Single: TypeAlias = tuple[bytes, Key | None, Finish]
+"""A report as it came, whose it is, and whom to answer."""
 
 
 class Ingest:
@@ -87,6 +71,7 @@ class Ingest:
     ) -> None:
         self._wire = wire
         self._committer = committer
+        committer.read = self._read_singles
         self._access = access
         self._clock = clock
         self.limits = limits
@@ -115,7 +100,7 @@ class Ingest:
                     raise self.limits.too_large()
             if kind not in (JSON, NDJSON, PACKED):
                 raise ProblemError(415, "unsupported_media_type")
-            self._access.allow(key, SENDERS)
+            self._access.allow(key, SENDERS, headers)
         except ProblemError as problem:
             self._note(problem.code, key)
             raise
@@ -133,7 +118,8 @@ class Ingest:
         """Take the reports in a body; `finish` is called once, perhaps later, in the same thread."""
         try:
             if admission.kind == JSON:
-                self._take_one(body, admission.key, finish)
+                self._access.spend(admission.key, 1)
+                self._committer.submit_one((body, admission.key, finish))
             else:
                 self._take_batch(body, admission, finish)
         except ProblemError as problem:
@@ -153,23 +139,47 @@ class Ingest:
         self.refused[code] += count
         self.traffic.refused(key, code, count)
 
-    def _take_one(self, body: bytes, key: Key | None, finish: Finish) -> None:
-        result = self._wire.one(body, self._clock())
-        if isinstance(result, Verdict):
-            raise of_verdict(result)
-        self._access.spend(key, 1)
-        self._committer.submit_one(*result, partial(self._one_done, key, finish))
+    def _read_singles(self, singles: list[Single]) -> list[tuple[Mapping[RoundKey, list[bytes]], Done]]:
+        """The records of single reports by round, with whom to answer; in the thread of the commits."""
+        try:
+            batch = self._wire.singles([body for body, _, _ in singles], self._clock())
+        except Exception as error:  # each client gets an answer; what went wrong may quote a body
+            log_fault("internal-error", error)
+            return [({}, partial(self._answer, singles, ProblemError(500, "internal")))]
+        parts: list[tuple[Mapping[RoundKey, list[bytes]], Done]] = []
+        for key, records in batch.records.items():
+            places = batch.places[key]
+            chosen = singles if len(places) == len(singles) else [singles[place] for place in places]
+            parts.append(({key: records}, partial(self._singles_done, chosen)))
+        for place, verdict in batch.rejected:
+            parts.append(({}, partial(self._answer, [singles[place]], of_verdict(verdict))))
+        return parts
 
-    def _one_done(self, key: Key | None, finish: Finish, durable: bool | StoreError) -> None:
+    def _singles_done(self, singles: list[Single], durable: bool | StoreError) -> None:
         if durable is True:
-            self.traffic.reports(key, 1)
-            finish(ONE_ACCEPTED)
+            keys = {key.id: key for _, key, _ in singles if key}
+            for name, count in Counter(key.id for _, key, _ in singles if key).items() if keys else ():
+                self.traffic.reports(keys[name], count)
+            self._answer(singles, ONE_ACCEPTED)
         elif durable is False:
-            self._refuse(of_verdict(Verdict.LATE), key, finish)
+            self._answer(singles, of_verdict(Verdict.LATE))
         else:
-            self._refuse(ProblemError(503, "unavailable", retry_after=5), key, finish)
+            self._answer(singles, ProblemError(503, "unavailable", retry_after=5))
+
+    def _answer(
+        self, singles: list[Single], answer: Accepted | ProblemError, durable: bool | StoreError = True
+    ) -> None:
+        """Give all of these one answer, which does not depend on what became of the commit."""
+        for _, key, finish in singles:
+            try:
+                if isinstance(answer, ProblemError):
+                    self._note(answer.code, key)
+                finish(answer)
+            except Exception as error:  # whoever comes after gets an answer all the same
+                log_fault("answer-failed", error)
 
     def _take_batch(self, body: bytes, admission: Admission, finish: Finish) -> None:
+        self._access.spend(admission.key, 0)  # whoever is over its rate does not have its batch read first
         read = self._wire.lines if admission.kind == NDJSON else self._wire.packed
         batch = read(body, self._clock(), self.limits.batch)
         if batch is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Protocol
 
 import msgspec
 
@@ -79,3 +80,25 @@ class ProblemError(Exception):
 def of_verdict(verdict: Verdict) -> ProblemError:
     """The problem of a report that does not count."""
     return ProblemError(STATUS_OF_VERDICT[verdict], verdict.value)
+
+
+class Answer(Protocol):
+    """What is answered to a request without the application: a problem, or that reports are durable."""
+
+    @property
+    def status(self) -> int:
+        """Of HTTP."""
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """All of them."""
+
+    @property
+    def body(self) -> bytes:
+        """JSON."""
+
+
+def response_of(answer: Answer) -> bytes:
+    """An answer as bytes."""
+    start = b"HTTP/1.1 %d %s" % (answer.status, HTTPStatus(answer.status).phrase.encode())
+    return b"\r\n".join([start, *(b": ".join(header) for header in answer.headers), b"", answer.body])

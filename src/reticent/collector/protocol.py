@@ -17,46 +17,15 @@ from typing import Any
 import httptools
 
 from reticent.collector.asgi import Exchange
-from reticent.collector.ingest import ONE_ACCEPTED, Accepted, Ingest, Limits
+from reticent.collector.ingest import ONE_ACCEPTED, Accepted, Ingest
+from reticent.collector.limits import Connections, Pace
 from reticent.collector.log import log_fault
-from reticent.collector.problems import ProblemError
+from reticent.collector.problems import ProblemError, response_of
 from reticent.collector.requests import HEAD_TOO_LARGE, Request
 
 INGEST_PATH = b"/v1/reports"
-IDLE_SECONDS = 75.0
-LINGER_SECONDS = 2.0
-"""How long a connection stays open for reading after the last answer, so that the answer is not lost."""
-SLOWEST_READING = 1024
-"""Bytes a second of an answer that a client has to take at least."""
-MOST_PIPELINED = 32
-"""Requests that may wait behind one that is not answered yet; the connection ends after them."""
-HIGH_WATER = 1 << 16
-"""Bytes of a body that wait for the application before no more are read."""
-
-TOO_MANY_BYTES = ProblemError(
-    503, "busy", "Too many large bodies arrive at once; send it again.", retry_after=1
-)
-STOPPING = ProblemError(503, "busy", "The collector is stopping; send the request again.", retry_after=1)
-
-
-class Connections:
-    """What the connections of a server share: the application, the limits, and the bodies that arrive."""
-
-    def __init__(self, app: Any, limits: Limits) -> None:
-        self.app = app
-        self.limits = limits
-        self.all: set[CollectorProtocol] = set()
-        """From the moment on that they are accepted, before a TLS handshake."""
-        self.held = 0
-        """Bytes of bodies in memory."""
-        self.most_held = max(limits.in_flight, 2 * limits.body)
-        self.is_draining = False
-
-    def hold(self, size: int) -> None:
-        """Count bytes of a body; when there are too many in the process, the largest body is refused."""
-        self.held += size
-        while self.held > self.most_held:
-            max(self.all, key=lambda connection: connection.held).shed()
+TOO_MANY_BYTES = ProblemError(503, "busy", "Too many large bodies arrive at once; try again.", retry_after=1)
+STOPPING = ProblemError(503, "busy", "The collector is stopping; try again.", retry_after=1)
 
 
 class CollectorProtocol(asyncio.Protocol):
@@ -89,8 +58,7 @@ class CollectorProtocol(asyncio.Protocol):
         self.arriving_since: float | None = None
         """When the first byte of the request came that arrives; None between requests."""
         self._idle_since: float | None = None
-        self._unread: tuple[float, int] | None = None
-        """When the client last took its share of an answer, and the bytes that waited for it then."""
+        self._pace = Pace(shared.limits)
         self.writable = asyncio.Event()
 
     @cached_property
@@ -218,7 +186,7 @@ class CollectorProtocol(asyncio.Protocol):
             request.expects = expected == [b"100-continue"]
         if self._current is None:
             self._begin(request)
-        elif len(self._behind) < MOST_PIPELINED:
+        elif len(self._behind) < self.shared.limits.pipelined:
             self._behind.append(request)
         else:
             self._is_deaf, self._reading = True, None
@@ -288,7 +256,7 @@ class CollectorProtocol(asyncio.Protocol):
     def _go_on(self, request: Request) -> None:
         """More of the current request has come. The application begins with a small body when it is whole."""
         if not request.is_report:
-            if request.is_complete or request.expects or request.size > HIGH_WATER:
+            if request.is_complete or request.expects or request.size > self.shared.limits.unread:
                 request.exchange = Exchange(self, request)
                 request.exchange.start(self.shared.app)
         elif not request.is_complete:
@@ -364,7 +332,9 @@ class CollectorProtocol(asyncio.Protocol):
         if self.transport.can_write_eof() and not self._is_half_closed and not self.transport.is_closing():
             self.transport.write_eof()
             self.transport.resume_reading()
-            self.loop.call_later(LINGER_SECONDS, self.transport.close)
+            limits = self.shared.limits
+            seconds = limits.arriving_seconds if self.shared.is_draining else limits.linger_seconds
+            self.loop.call_later(seconds, self.transport.close)
         else:
             self.transport.close()
 
@@ -418,8 +388,7 @@ class CollectorProtocol(asyncio.Protocol):
 
     def _pause_or_resume(self) -> None:
         """Read on only while nothing waits that was read already."""
-        current = self._current
-        waits = current is not None and current.exchange is not None and self.held > HIGH_WATER
+        waits = self._current and self._current.exchange and self.held > self.shared.limits.unread
         if self._said_all or self.transport.is_closing():
             return
         if waits or self._behind:
@@ -435,50 +404,46 @@ class CollectorProtocol(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """The client has taken most of what waited for it."""
-        self._unread = None
+        self._pace.restart()
         self.writable.set()
 
     def cut_off_if_slow(self, now: float) -> None:
         """End a request that does not arrive in time, an answer that is not taken, an unused connection."""
-        seconds = self.shared.limits.seconds
-        if self.transport is None:  # it is at its TLS handshake, which has a limit of its own
-            return
-        if self._reads_too_slowly(now, seconds):
+        limits = self.shared.limits
+        if self.transport is None:
+            return  # it is at its TLS handshake, which has a limit of its own
+        if self._pace.is_too_slow(self.transport.get_write_buffer_size(), now):
             self.transport.abort()  # closing would wait for the client to take the rest
         elif self.arriving_since is not None and self.transport.is_reading():
-            if now - self.arriving_since > seconds:
+            if now - self.arriving_since > limits.seconds:
                 self.refuse(ProblemError(408, "timeout"))
-        elif self._current is None and self._idle_since and now - self._idle_since > IDLE_SECONDS:
+        elif self._current is None and self._idle_since and now - self._idle_since > limits.idle_seconds:
             self.transport.close()
 
-    def _reads_too_slowly(self, now: float, seconds: float) -> bool:
-        """Whether an answer waited for so long, and the client took less of it than it has to."""
-        waiting = self.transport.get_write_buffer_size()
-        if not waiting:
-            self._unread = None
-        elif self._unread is None:
-            self._unread = now, waiting
-        elif now - self._unread[0] > seconds:
-            if waiting > self._unread[1] - SLOWEST_READING * seconds:
-                return True
-            self._unread = now, waiting
-        return False
+    # The end of the server
 
-    def drain(self) -> None:
-        """The server is stopping: close unless a request is under way."""
-        if self.transport and not (self._current or self._reading or self._said_all):
+    @property
+    def is_committing(self) -> bool:
+        """Whether a report arrived in full and is not answered."""
+        request = self._current
+        return (
+            request is not None
+            and request.is_complete
+            and request.target.partition(b"?")[0] == INGEST_PATH
+            and not (request.exchange and request.exchange.is_answered)
+        )
+
+    def close_if_idle(self) -> None:
+        """The server is stopping: a connection ends between two requests, and a new one may ask once."""
+        if self.transport and self._idle_since is not None and not (self._current or self._reading):
             self.transport.close()
 
-    def hurry(self) -> None:
-        """The server is stopping, and does not wait for requests that have not arrived by now."""
+    def refuse_the_rest(self) -> None:
+        """It does not wait any longer for requests that have not arrived in full."""
         if self._reading is not None:
             self.refuse(STOPPING)
-
-
-def response_of(answer: Accepted | ProblemError) -> bytes:
-    """An answer as bytes."""
-    start = b"HTTP/1.1 %d %s" % (answer.status, HTTPStatus(answer.status).phrase.encode())
-    return b"\r\n".join([start, *(b": ".join(header) for header in answer.headers), b"", answer.body])
+        elif self.transport and self._current is None and not self._said_all:
+            self.transport.close()
 
 
 ONE_RESPONSE = response_of(ONE_ACCEPTED)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from reticent.collector.ingest import Admission, Headers, Limits
+from reticent.collector.ingest import Admission, Headers
+from reticent.collector.limits import Limits
 from reticent.collector.problems import ProblemError
 
 if TYPE_CHECKING:

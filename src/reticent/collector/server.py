@@ -1,36 +1,28 @@
-"""The HTTP server: it listens, accepts, cuts off slow clients, and stops in good order."""
+"""The HTTP server: it accepts, cuts off slow clients, reloads its certificate, and stops in good order."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import ipaddress
 import resource
 import signal
 import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import uvloop
 
 from reticent.collector.asgi import Lifespan
-from reticent.collector.ingest import Limits
+from reticent.collector.limits import Connections, Limits
+from reticent.collector.listening import bind
 from reticent.collector.log import log, log_fault
-from reticent.collector.problems import ProblemError
-from reticent.collector.protocol import CollectorProtocol, Connections, response_of
-from reticent.errors import ParameterError
+from reticent.collector.problems import ProblemError, response_of
+from reticent.collector.protocol import CollectorProtocol
 
-MOST_CONNECTIONS = 10_000
 KEPT_FILES = 64
 """Files that are kept back from connections: for the store, and for what the process itself has open."""
-HANDSHAKE_SECONDS = 10.0
-HALF_SECONDS = 3.0
-"""How long a server that stops waits for requests that have arrived in part."""
-ANSWER_SECONDS = 30.0
-"""How long it waits for answers to those that have arrived."""
 CROWD_LOG_SECONDS = 60.0
 
 _TOO_MANY = response_of(
@@ -50,17 +42,17 @@ class Server:
     def __init__(
         self,
         app: Any,
-        address: tuple[str, int],
+        listen: Callable[[], Sequence[socket.socket]],
         limits: Limits,
-        tls: ssl.SSLContext | None,
+        tls: tuple[str, str] | None,
         started: Callable[[str, int], None] | None,
-        most_connections: int,
     ) -> None:
         self._app = app
-        self._address = address
-        self._tls = tls
+        self._listen = listen
+        self._tls_files = tls
+        self._tls = tls_context(*tls) if tls is not None else None
         self._on_start = started
-        self._most = most_connections
+        self._most = limits.connections
         self.connections = Connections(app, limits)
         self.started = False
         """Whether it ever listened."""
@@ -69,9 +61,9 @@ class Server:
         self._crowd_logged = float("-inf")
         self._connecting: set[asyncio.Task[None]] = set()
 
-    def run(self) -> None:
-        """Serve until SIGTERM, SIGINT or `stop`."""
-        uvloop.run(self.serve())
+    def run(self, lifeline: int | None = None) -> None:
+        """Serve until SIGTERM, SIGINT or `stop`, or until the other end of a pipe, `lifeline`, is closed."""
+        uvloop.run(self.serve(lifeline))
 
     def stop(self) -> None:
         """Stop in good order; from any thread."""
@@ -81,12 +73,26 @@ class Server:
             except RuntimeError:  # it has stopped
                 return
 
-    async def serve(self) -> None:
+    def reload_tls(self) -> None:
+        """Read certificate and key again, for connections from now on; files that do not fit change nothing."""
+        if self._tls_files is None:
+            return
+        try:
+            self._tls = tls_context(*self._tls_files)
+        except (OSError, ValueError) as error:
+            log("tls-kept", reason=f"{type(error).__name__}: the new certificate and key cannot be used")
+        else:
+            log("tls-reloaded")
+
+    async def serve(self, lifeline: int | None = None) -> None:
         """Start the application, listen, and end with both in order."""
-        self._loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                self._loop.add_signal_handler(number, self._stopping.set)
+                loop.add_signal_handler(number, self._stopping.set)
+            loop.add_signal_handler(signal.SIGHUP, self.reload_tls)
+        if lifeline is not None:
+            loop.add_reader(lifeline, self._stopping.set)
         wanted, files = self._most, raise_file_limit()
         self._most = min(wanted, room_for_connections(files))
         if self._most < wanted:
@@ -97,60 +103,53 @@ class Server:
             log("start-failed", reason=failure)
             return
         try:
-            listeners = await self._listen(*self._address)
+            listeners = self._listen()
         except OSError as error:
             log("start-failed", reason=f"cannot listen: {error.strerror}")
             await lifespan.stop()
             return
-        tasks = [self._loop.create_task(self._accept(listener)) for listener in listeners]
-        tasks.append(self._loop.create_task(self._look_after()))
+        for listener in listeners:
+            listener.setblocking(False)
+            loop.add_reader(listener, self._accept, listener)
+        looking = loop.create_task(self._look_after())
         self.started = True
         if self._on_start is not None:
-            self._on_start(*listeners[0].getsockname()[:2])
+            address = listeners[0].getsockname()
+            self._on_start(*(address[:2] if isinstance(address, tuple) else (address, 0)))
         await self._stopping.wait()
-        for task in (*tasks, *self._connecting):
-            task.cancel()
+        looking.cancel()
         for listener in listeners:
-            listener.close()
+            loop.remove_reader(listener)
+            listener.close()  # those who wait to be accepted wait on where another process has the socket too
         await self._drain()
+        if lifeline is not None:
+            loop.remove_reader(lifeline)
         await lifespan.stop()
 
-    async def _listen(self, host: str, port: int) -> list[socket.socket]:
-        """A socket for each address that a name has."""
-        listeners: list[socket.socket] = []
-        found = await asyncio.get_running_loop().getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        for family, address in dict.fromkeys((entry[0], entry[4][:2]) for entry in found):
-            try:
-                listener = socket.create_server(address, family=family, backlog=4096)
-            except OSError as error:
-                if error.errno == errno.EADDRNOTAVAIL and listeners:  # a machine without IPv6
-                    continue
-                for other in listeners:
-                    other.close()
-                raise
-            listener.setblocking(False)
-            listeners.append(listener)
-        return listeners
-
-    async def _accept(self, listener: socket.socket) -> None:
+    def _accept(self, listener: socket.socket) -> None:
+        """Somebody connects. One at a time: a crowd at the door does not keep those inside waiting."""
         loop = asyncio.get_running_loop()
-        while True:
-            try:
-                connection, _ = await loop.sock_accept(listener)
-            except OSError:  # no file is left, or the client has gone already
-                await asyncio.sleep(0.1)
-                continue
-            if len(self.connections.all) >= self._most:
-                self._turn_away(connection)
-            else:
-                protocol = CollectorProtocol(self.connections, loop)
-                self.connections.all.add(protocol)  # counts from here on, through its handshake
-                task = loop.create_task(self._connect(connection, protocol))
-                self._connecting.add(task)
-                task.add_done_callback(self._connecting.discard)
-            await asyncio.sleep(0)  # a crowd at the door does not keep those inside waiting
+        try:
+            connection, _ = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):  # another process took it, or the client has gone
+            return
+        except OSError:  # no file is left
+            loop.remove_reader(listener)
+            loop.call_later(0.1, self._accept_again, listener)
+            return
+        connection.setblocking(False)
+        if len(self.connections.all) >= self._most:
+            self._turn_away(connection)
+        else:
+            protocol = CollectorProtocol(self.connections, loop)
+            self.connections.all.add(protocol)  # counts from here on, through its handshake
+            task = loop.create_task(self._connect(connection, protocol))
+            self._connecting.add(task)
+            task.add_done_callback(self._connecting.discard)
+
+    def _accept_again(self, listener: socket.socket) -> None:
+        if not self._stopping.is_set():
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
 
     def _turn_away(self, connection: socket.socket) -> None:
         now = asyncio.get_running_loop().time()
@@ -166,9 +165,11 @@ class Server:
 
     async def _connect(self, connection: socket.socket, protocol: CollectorProtocol) -> None:
         """Make a connection of an accepted socket, after its TLS handshake if there is one."""
-        seconds = min(HANDSHAKE_SECONDS, self.connections.limits.seconds) if self._tls else None
+        limits = self.connections.limits
+        seconds = min(limits.handshake_seconds, limits.seconds) if self._tls else None
         try:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if connection.family != socket.AF_UNIX:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: protocol, connection, ssl=self._tls, ssl_handshake_timeout=seconds
             )
@@ -189,21 +190,31 @@ class Server:
                     log_fault("internal-error", error)
 
     async def _drain(self) -> None:
-        """Let what is under way come to its answer; what has arrived in part gets little time for the rest."""
+        """
+        Answer what is under way, and end.
+
+        A report that is being committed gets its answer, however long that takes (within reason). All others
+        have little time: a request to arrive in full, a page to be made and read.
+        """
         self.connections.is_draining = True
-        loop, everybody = asyncio.get_running_loop(), self.connections.all
+        everybody, limits = self.connections.all, self.connections.limits
         for connection in list(everybody):
-            connection.drain()
-        begin, hurried = loop.time(), False
-        while everybody and loop.time() - begin < ANSWER_SECONDS:
-            if not hurried and loop.time() - begin > HALF_SECONDS:
-                hurried = True
-                for connection in list(everybody):
-                    connection.hurry()
-            await asyncio.sleep(0.05)
+            connection.close_if_idle()
+        await self._wait(lambda: not everybody, limits.arriving_seconds)
+        for task in self._connecting:
+            task.cancel()
+        for connection in list(everybody):
+            connection.refuse_the_rest()
+        await self._wait(lambda: not any(one.is_committing for one in everybody), limits.answer_seconds)
+        await self._wait(lambda: not everybody, limits.arriving_seconds)
         for connection in list(everybody):
             if connection.transport is not None:
                 connection.transport.abort()
+
+    async def _wait(self, condition: Callable[[], bool], seconds: float) -> None:
+        end = asyncio.get_running_loop().time() + seconds
+        while not condition() and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(0.02)
 
 
 def make_server(
@@ -213,19 +224,23 @@ def make_server(
     limits: Limits,
     tls: tuple[str, str] | None = None,
     started: Callable[[str, int], None] | None = None,
-    most_connections: int = MOST_CONNECTIONS,
+    listeners: Sequence[socket.socket] = (),
 ) -> Server:
     """
     A server for an application; `tls` is a certificate and a key file.
 
+    It listens at host and port once the application has started, or on `listeners` where there are any.
     `started` is called with the address it listens on, once it does.
     """
-    context = None
-    if tls is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(*tls)
-        context.set_alpn_protocols(["http/1.1"])
-    return Server(app, (host, port), limits, context, started, most_connections)
+    return Server(app, lambda: listeners or bind(host, port), limits, tls, started)
+
+
+def tls_context(certificate: str, key: str) -> ssl.SSLContext:
+    """TLS with a certificate and its key, two files; raises `OSError` or `ValueError` when they do not fit."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key, password="")  # nobody is there to be asked for one
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 def raise_file_limit() -> int:
@@ -246,31 +261,3 @@ def room_for_connections(files: int) -> int:
     (19936, 50)
     """
     return max(files - KEPT_FILES, files // 2)
-
-
-def parse_listen(text: str) -> tuple[str, int]:
-    """
-    HOST:PORT, with [::1]:PORT for IPv6.
-
-    >>> parse_listen("127.0.0.1:8000"), parse_listen("[::1]:0")
-    (('127.0.0.1', 8000), ('::1', 0))
-    """
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise ParameterError("listen", "HOST:PORT", text, "for example 127.0.0.1:8000")
-    return host.strip("[]"), int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """
-    Whether nobody but this machine can reach a host.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -13,14 +13,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from reticent.collector.log import log, log_fault
 from reticent.errors import StoreError
-from reticent.stores import Appended, RoundKey, RoundWriter, Store
+from reticent.stores import Appended, RoundKey, RoundWriter, Store, StoreGoneError
 
 Records: TypeAlias = Mapping[RoundKey, Sequence[bytes]]
 Done: TypeAlias = Callable[[bool | StoreError], None]
+Read: TypeAlias = Callable[[list[Any]], Iterable[tuple[Records, Done]]]
 
 LATENCIES = 4096
 """How many commits the latency figures look back on."""
@@ -49,7 +50,14 @@ class _Group:
 
     records: dict[RoundKey, list[bytes]] = field(default_factory=dict)
     waiting: list[tuple[Done, Iterable[RoundKey]]] = field(default_factory=list)
+    unread: list[Any] = field(default_factory=list)
+    """Single reports as they came."""
     reports: int = 0
+
+    def add(self, records: Records, done: Done) -> None:
+        for key, parts in records.items():
+            self.records.setdefault(key, []).extend(parts)
+        self.waiting.append((done, records))
 
 
 class Committer:
@@ -58,12 +66,17 @@ class Committer:
 
     Whoever submits is called back, in the loop's thread, once the records are durable: with True, or False
     when one of their rounds was sealed meanwhile, or with the `StoreError` of a commit that failed.
+
+    Single reports are queued as they came, and `read` when the next commit begins: reading those of a group
+    at once takes a third of the time, and the loop is free for the network. It is called in the thread of the
+    commits, and returns records with whom to call back, also for what cannot be read.
     """
 
     def __init__(self, store: RoundWriter, loop: asyncio.AbstractEventLoop, most_waiting: int) -> None:
         self._store = store
         self._loop = loop
         self._most = most_waiting
+        self.read: Read = lambda reports: ()
         self._group = _Group()
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
@@ -71,6 +84,8 @@ class Committer:
         """Whether the loop has yet to call back those of the last commit."""
         self._stopping = False
         self._failing_since: float | None = None
+        self.is_gone = False
+        """Whether the store is not where it was: nothing is acknowledged any more."""
         self.tally = Tally()
         self.latencies: deque[float] = deque(maxlen=LATENCIES)
         self._thread = threading.Thread(target=self._run, name="reticent-commit", daemon=True)
@@ -81,17 +96,13 @@ class Committer:
         """Reports in the queue."""
         return self._group.reports
 
-    def submit_one(self, key: RoundKey, record: bytes, done: Done) -> None:
-        """Queue one record for the next commit; raises `BusyError` when too much is waiting."""
+    def submit_one(self, report: Any) -> None:
+        """Queue a single report to be read and committed; raises `BusyError` when too much is waiting."""
         with self._lock:
             group = self._group
             if self._stopping or group.reports >= self._most:
                 raise BusyError
-            records = group.records.get(key)
-            if records is None:
-                records = group.records[key] = []
-            records.append(record)
-            group.waiting.append((done, (key,)))
+            group.unread.append(report)
             group.reports += 1
             if group.reports == 1:
                 self._wake.notify()
@@ -102,9 +113,7 @@ class Committer:
             group = self._group
             if self._stopping or (group.reports and group.reports + reports > self._most):
                 raise BusyError
-            for key, parts in records.items():
-                group.records.setdefault(key, []).extend(parts)
-            group.waiting.append((done, records))
+            group.add(records, done)
             group.reports += reports
             self._wake.notify()
 
@@ -120,14 +129,19 @@ class Committer:
             with self._lock:
                 # The next group begins when the answers to the last one are on their way. So it holds all that
                 # the loop read meanwhile, and nobody waits for a clock; who comes alone does not wait at all.
-                while not self._stopping and (self._is_answering or not self._group.waiting):
+                while not self._stopping and (self._is_answering or not self._group.reports):
                     self._wake.wait()
                 group, self._group = self._group, _Group()
-            if not group.waiting:
+            if not group.reports:
                 return
             self._commit(group)
 
     def _commit(self, group: _Group) -> None:
+        for records, done in self.read(group.unread) if group.unread else ():
+            group.add(records, done)
+        if not group.records:  # nothing of it can be read
+            self._answer(group, {})
+            return
         begun = time.perf_counter()
         try:
             appended = self._store.append({key: b"".join(parts) for key, parts in group.records.items()})
@@ -139,6 +153,9 @@ class Committer:
             if self._failing_since is None:  # one line for an outage, not one for each commit
                 self._failing_since = time.monotonic()
                 log("commits-fail", reason=str(failure))
+            if isinstance(failure, StoreGoneError) and not self.is_gone:
+                self.is_gone = True
+                log("store-gone", reason=str(failure))
             self._answer(group, failure)
             return
         if self._failing_since is not None:
@@ -154,13 +171,23 @@ class Committer:
 
     def _answer(self, group: _Group, result: dict[RoundKey, Appended] | StoreError) -> None:
         late: set[RoundKey] = set()
+        refused: set[RoundKey] = set()
         if not isinstance(result, StoreError):
             late = {key for key, appended in result.items() if appended.late}
+            refused = {key for key, appended in result.items() if appended.refused}
+        damaged = StoreError("the round is damaged and takes nothing before it is repaired")
+
+        def outcome(records: Iterable[RoundKey]) -> bool | StoreError:
+            if isinstance(result, StoreError):
+                return result
+            if refused and not refused.isdisjoint(records):
+                return damaged
+            return not late or late.isdisjoint(records)
 
         def call_back() -> None:
             for done, records in group.waiting:
                 try:
-                    done(result if isinstance(result, StoreError) else not late or late.isdisjoint(records))
+                    done(outcome(records))
                 except Exception as error:  # whoever comes after gets an answer all the same
                     log_fault("answer-failed", error)
             with self._lock:
@@ -232,6 +259,10 @@ class Sealer:
                     self._failing.discard(key)
                 except Exception as error:  # one that cannot be sealed does not keep others from it
                     self._failed(key, error, sealing=key in is_due)
+            try:
+                self._store.sweep()
+            except Exception as error:  # what is left is tried again the next time
+                self._failed(None, error)
 
     def _failed(self, key: RoundKey | None, error: Exception, sealing: bool = True) -> None:
         """One line for each fault that lasts, not one for each try."""

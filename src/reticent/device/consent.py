@@ -16,12 +16,12 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import astuple
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from reticent.device import ledger, outbox
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.schema import device_row
+from reticent.frozen import frozen
 
 if TYPE_CHECKING:
     import sqlite3
@@ -42,7 +42,8 @@ def records(consent: Consent) -> bool:
     return consent in ("granted", "local")
 
 
-class Choice(NamedTuple):
+@frozen()
+class Choice:
     """What the state file knows about consent."""
 
     choice: Consent | None
@@ -133,6 +134,8 @@ def _wipe(connection: sqlite3.Connection) -> None:
 
 def questions_of(plan: Plan, epoch: int) -> dict[str, object]:
     """What a plan asks in an epoch, and what that costs: each metric, the whole plan, and how it is answered."""
+    from dataclasses import astuple
+
     from reticent.plan import privacy_card
 
     card = privacy_card(plan)
@@ -188,7 +191,11 @@ def sending(state: str) -> Iterator[bool]:
 
     A lock of the operating system on a file beside the state file, so that it ends with the process that holds it.
     """
-    descriptor = _open_lock(state)
+    try:
+        descriptor = _open_lock(state)
+    except OSError:  # too many open files, for instance: who takes consent back could not wait for this one
+        yield False
+        return
     if descriptor is None:
         yield True
         return
@@ -201,7 +208,10 @@ def sending(state: str) -> Iterator[bool]:
 
 def wait_for_senders(state: str, seconds: float) -> bool:
     """Wait until nobody is sending who might have begun before now; returns whether that was in time."""
-    descriptor = _open_lock(state)
+    try:
+        descriptor = _open_lock(state)
+    except OSError:
+        return False
     if descriptor is None:
         return True
     deadline = time.monotonic() + seconds
@@ -217,13 +227,12 @@ def wait_for_senders(state: str, seconds: float) -> bool:
 
 
 def _open_lock(state: str) -> int | None:
-    """None where files cannot be locked (Windows, some network disks): then only a claim is waited for by nobody."""
+    """None where files cannot be locked (Windows): then only a claim is waited for by nobody."""
     try:
         import fcntl  # noqa: F401
-
-        return os.open(f"{state}-sending", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except (ImportError, OSError):
+    except ImportError:
         return None
+    return os.open(f"{state}-sending", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _try_lock(descriptor: int, *, shared: bool) -> bool:

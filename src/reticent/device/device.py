@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from math import floor
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from reticent.device import process
 from reticent.device.consent import CONSENTS, records
-from reticent.device.faults import Faults, kind_of
-from reticent.device.process import LONGEST_SLEEP, Sender, Writer
-from reticent.errors import ParameterError, StateError, UsageError
+from reticent.device.faults import kind_of
+from reticent.device.process import LONGEST_CLOSE, Hosted
+from reticent.device.receipt import Receipt, Status
+from reticent.errors import ParameterError, UsageError
 
 if TYPE_CHECKING:
     from reticent.device.clamp import Value
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from reticent.device.engine import Engine
     from reticent.device.policy import Policy
     from reticent.device.preview import Preview
-    from reticent.device.receipt import Receipt, Status
     from reticent.device.totals import Mode
     from reticent.device.transport import Transport
     from reticent.plan import Plan
@@ -30,11 +28,9 @@ if TYPE_CHECKING:
 
 _LONGEST_FLUSH = 86_400.0
 """What `flush` waits at most, s; Python's threads cannot wait for ever."""
-LONGEST_CLOSE = 2.0
-"""How long `close` and the end of the program wait for a locked file, s."""
 
 
-class Device:
+class Device(Hosted):
     """
     Answers a plan on behalf of one device: values in, at most one report per round out.
 
@@ -105,7 +101,7 @@ class Device:
             from reticent.device.transport import HttpTransport
 
             transport = HttpTransport(endpoint, key)
-        self._set_up(asked, state, segment or {}, policy, clock, transport, consent, ask_again)
+        super().__init__(asked, state, segment or {}, policy, clock, transport, consent, ask_again)
         self._debug = debug
         if debug:
             from reticent.device.debug import check_start, refuse
@@ -125,49 +121,8 @@ class Device:
         device = cls.__new__(cls)
         # Where the program runs may not be where somebody looks at its file; the file knows what silences it.
         elsewhere = Policy(silent_in_ci=False, silent_in_containers=False)
-        device._set_up(None, state, {}, elsewhere, clock, None, None, True)
+        Hosted.__init__(device, None, state, {}, elsewhere, clock, None, None, True)
         return device
-
-    def _set_up(
-        self,
-        plan: Plan | None,
-        state: str | os.PathLike[str],
-        segment: Mapping[str, object],
-        policy: Policy | None,
-        clock: Callable[[], float],
-        transport: Transport | None,
-        consent: Consent | None,
-        ask_again: bool,
-    ) -> None:
-        from reticent.device.policy import Policy
-
-        self._name = plan.name if plan else ""
-        self._plan, self._state, self._default = plan, _absolute(state), consent
-        self._policy = policy or Policy()
-        self._clock = clock
-        self._faults = Faults()
-        self._engine: Engine | None = None
-        self._transport = transport
-        self._started = False
-        self._closed = False
-        self._debug = False
-        self._is_opened = plan is None
-        self._start_over()
-        self._settings = segment, self._policy, clock, self._faults, consent, ask_again
-        silenced_by = self._policy.silenced_by()
-        if plan is None or not silenced_by:
-            self._find_engine(makes=consent in ("granted", "local"))
-        else:
-            _tell_rules(self._state, clock, silenced_by)
-
-    def _find_engine(self, *, makes: bool) -> Engine | None:
-        """The engine. Without consent there is none, and no file, until a file is there or is to be made."""
-        if self._engine is None and (makes or self._plan is None or os.path.exists(self._state)):
-            from reticent.device.engine import Engine
-
-            self._engine = Engine(self._plan, self._state, *self._settings)
-            process.watch(self)
-        return self._engine
 
     def __repr__(self) -> str:
         return f"Device(plan={self._name!r})"
@@ -251,29 +206,6 @@ class Device:
             return self._write_pending(timeout)
         return False
 
-    def _start_over(self) -> None:
-        """Threads of our own, which this process does not share with its parent."""
-        self._writer = Writer(self._write_soon, self._faults)
-        self._sender = Sender(self._send_soon, self._faults)
-
-    def _write_soon(self) -> bool:
-        """What the writer's thread does; in a child it also starts the other one."""
-        if self._started:
-            self._keep_running()
-        return self._write_pending(0.25)
-
-    def _write_pending(self, patience: float) -> bool:
-        """Write what waits in memory, unless it is not to be kept; returns whether nothing waits any more."""
-        engine = self._engine
-        if engine is None or not self._takes_values(engine):
-            return True
-        engine.write_pending(patience)
-        if engine.has_pending:
-            return False
-        if self._closed:
-            engine.state.close()
-        return True
-
     def _recorded(self, number: int) -> dict[str, Value]:
         """The totals of a round not answered yet, for `reticent.testing`."""
         self.save()
@@ -356,20 +288,12 @@ class Device:
                 return done
         return False
 
-    def _look(self) -> Engine | None:
-        """The engine, after a look at what another process may have chosen in the file."""
-        engine = None if self._closed else self._engine
-        if engine is None and not self._closed and not self._policy.silenced_by():
-            engine = self._find_engine(makes=False)
-        if engine is not None:
-            engine.look()
-        return engine
-
     def pause(self) -> bool:
         """
         Record and send nothing from now on, and keep the remembered answers; returns whether it is done.
 
-        Rounds that the pause overlaps are never answered.
+        Rounds that the pause overlaps are never answered. A report that is on its way is waited for, as in
+        `set_consent`.
         """
         return self._do(lambda engine: engine.pause())
 
@@ -382,23 +306,21 @@ class Device:
         Wipe the remembered answers, the values and what was not sent; returns whether it is done.
 
         A new secret is drawn, which is a new epoch in the ledger: receipts and past losses stay, because
-        the collector has not forgotten. No round that had begun is answered.
+        the collector has not forgotten. No round that had begun is answered. A report that is on its way is waited
+        for, as in `set_consent`, and stays on the receipt.
         """
         return self._do(lambda engine: engine.forget())
 
-    def _do(self, wish: Callable[[Engine], None]) -> bool:
+    def _do(self, wish: Callable[[Engine], bool]) -> bool:
         with self._faults:
             if self._engine is not None and not self._closed:
-                wish(self._engine)
-                return True
+                return wish(self._engine)
         return False
 
     # Accounts
 
     def receipt(self) -> Receipt:
         """Every report of this device and what they may have told."""
-        from reticent.device.receipt import Receipt
-
         with self._faults:
             if self._engine is not None and not self._closed:
                 return self._engine.receipt()
@@ -411,11 +333,11 @@ class Device:
         Where nothing is kept, an example of one. None: nothing is to be sent in the window under way any more, or
         the state file cannot be read.
         """
-        from dataclasses import replace
-
-        from reticent.device.preview import example, previewed
-
         with self._faults:
+            from dataclasses import replace
+
+            from reticent.device.preview import example, previewed
+
             self._look()
             self.save()
             status = self.status()
@@ -433,8 +355,6 @@ class Device:
 
     def status(self) -> Status:
         """How the device is doing: what it answers, why not, what waits, what went wrong."""
-        from reticent.device.receipt import Status
-
         with self._faults:
             if self._engine is not None and not self._closed:
                 sends = None if self._is_opened else self._transport is not None
@@ -496,84 +416,3 @@ class Device:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def before_fork(self) -> None:
-        """Called by `process`: what waits in memory is this process's to write."""
-        self.save()
-        if self._engine is not None:
-            self._engine.state.before_fork()
-
-    def after_fork_in_parent(self) -> None:
-        """Called by `process`."""
-        if self._engine is not None:
-            self._engine.state.after_fork_in_parent()
-
-    def after_fork_in_child(self) -> None:
-        """Called by `process`."""
-        self._faults.after_fork_in_child()
-        self._start_over()
-        if self._engine is not None:
-            self._engine.after_fork_in_child()
-
-    def before_exit(self) -> None:
-        """Called by `process`."""
-        self.save(LONGEST_CLOSE)
-
-    def _answering_engine(self) -> Engine | None:
-        """The engine, if values are taken and rounds answered, as far as can be told without the file."""
-        engine = self._engine
-        return engine if engine is not None and not self._closed and self._takes_values(engine) else None
-
-    def _takes_values(self, engine: Engine) -> bool:
-        engine.keep_rules(self._policy.silenced_by())
-        return records(engine.consent) and engine.plans.answers and not engine.silenced_by
-
-    def _keep_running(self) -> None:
-        """Start the background thread if there should be one."""
-        if self._transport is not None and self._answering_engine() is not None:
-            self._sender.start()
-
-    def _send_soon(self) -> float:
-        """What the background thread does: answer and send what is due; returns when to come back, s from now."""
-        engine, transport = self._work_on_state(), self._transport
-        if engine is None or transport is None:
-            return LONGEST_SLEEP
-        engine.send_due(transport, time.monotonic() + 60.0, early=False)
-        return engine.next_due() - self._clock()
-
-    def _work_on_state(self) -> Engine | None:
-        """Write what waits in memory, then answer what is due; None where nothing is answered."""
-        self._look()
-        engine = self._answering_engine()
-        if engine is not None:
-            engine.write_pending()
-            engine.answer_due()
-        return engine
-
-
-def _absolute(state: str | os.PathLike[str]) -> str:
-    """Where the state file is, also after the program has gone to another folder."""
-    try:
-        path = os.fsdecode(state)
-        return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
-    except TypeError:
-        raise ParameterError("state", "the path of a file", type(state).__name__) from None
-    except OSError:
-        raise StateError(f"{path}: the current folder is gone; give an absolute path.") from None
-
-
-def _tell_rules(state: str, clock: Callable[[], float], rules: tuple[str, ...]) -> None:
-    """
-    Make a state file know which rules silence the device: a round that overlaps one is never answered.
-
-    Nothing is made where there is no state file, and one that cannot be used is left as it is.
-    """
-    from reticent.device.engine import Engine
-
-    if os.path.exists(state):
-        with suppress(Exception):
-            engine = Engine(None, state, {}, None, clock, Faults())
-            try:
-                engine.keep_rules(rules)
-            finally:
-                engine.state.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from math import floor, inf
 from os import PathLike, fspath, urandom
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +22,7 @@ from reticent.device.plans import HeldPlans
 from reticent.device.policy import Policy
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.quarantine import Identity
-from reticent.device.rounds import Rounds
+from reticent.device.receipt import Receipt, Status, read_receipt
 from reticent.device.schema import device_row
 from reticent.device.statefile import Opened, StateFile
 from reticent.device.totals import Change, Mode, Place, then
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from reticent.device.consent import Choice, Consent
-    from reticent.device.receipt import Receipt, Status
+    from reticent.device.rounds import Rounds
     from reticent.device.transport import Transport
     from reticent.plan import Plan
     from reticent.reports import Report
@@ -51,7 +52,7 @@ class Engine:
         ask_again: bool = True,
     ) -> None:
         self.plans = HeldPlans(plan, policy or Policy(), clock, ask_again)
-        self._rounds = Rounds(self.plans, segment, clock, faults)
+        self._segment = segment
         self._clock = clock
         self._faults = faults
         self._pending: Backlog[Place, Change] = Backlog(then)
@@ -67,6 +68,13 @@ class Engine:
         known = {tag.name for tag in plan.segments} if plan else set(segment)
         for name in sorted(map(str, segment.keys() - known)):
             faults.add("unknown-segment", name=name)
+
+    @cached_property
+    def _rounds(self) -> Rounds:
+        """Loaded when a round is to be answered: a host waits for its start."""
+        from reticent.device.rounds import Rounds
+
+        return Rounds(self.plans, self._segment, self._clock, self._faults)
 
     def _identity(self) -> Identity:
         """What a state file is made for, if one has to be."""
@@ -126,7 +134,7 @@ class Engine:
         """Whether values wait in memory."""
         return bool(self._pending)
 
-    def write_pending(self, patience: float = 0.25) -> None:
+    def write_pending(self, patience: float) -> None:
         """Bring what waits in memory into the file."""
         if self._pending:
             with self._writing(patience=patience):
@@ -234,8 +242,15 @@ class Engine:
             consent.enter(connection, choice, self._clock(), plan)
             self._agree(connection)
         self.state.wipe_log()
-        # In this order: who begins to send after the commit sees the choice, who began before is waited for.
-        return choice == "granted" or consent.wait_for_senders(self.state.path, LONGEST_SEND + 2.0)
+        return choice == "granted" or self._is_silent()
+
+    def _is_silent(self) -> bool:
+        """
+        Whether nothing leaves any more, after a commit that says so.
+
+        In this order: who begins to send after the commit sees it, who began before is waited for.
+        """
+        return consent.wait_for_senders(self.state.path, LONGEST_SEND + 2.0)
 
     def look(self) -> Consent:
         """What is in force now: another process may have entered a choice."""
@@ -265,17 +280,19 @@ class Engine:
             self.state.epoch = device_row(connection).epoch
             self._take_up(connection)
 
-    def pause(self) -> None:
+    def pause(self) -> bool:
         """Record and send nothing; the round under way will not be answered, and its values go."""
         with self._writing(durable=True, patience=2.0) as connection:
             plans.pause(connection, self.current_round, plans.ASKED)
             totals.erase(connection, self.current_round, self.current_round)
         self.state.wipe_log()
+        return self._is_silent()
 
-    def resume(self) -> None:
+    def resume(self) -> bool:
         """Go on, from the next round."""
         with self._writing(durable=True, patience=2.0) as connection:
             plans.resume(connection, self.current_round, plans.ASKED)
+        return True
 
     def keep_rules(self, silenced_by: tuple[str, ...]) -> None:
         """Make the state file know which rules silence the device: a round that overlaps one is never answered."""
@@ -294,7 +311,7 @@ class Engine:
             plans.pause(connection, current, rule)
             totals.erase(connection, current, current)
 
-    def forget(self) -> None:
+    def forget(self) -> bool:
         """A new secret: no remembered answer survives, and no round that had begun is answered any more."""
         with self._writing(durable=True, patience=2.0) as connection:
             me, current = device_row(connection), self.current_round
@@ -315,13 +332,12 @@ class Engine:
             self._take_up(connection)
         self.state.epoch = me.epoch + 1
         self.state.wipe_log()
+        return self._is_silent()
 
     # Accounts
 
     def receipt(self) -> Receipt:
         """Everything told, and what it may have told."""
-        from reticent.device.receipt import read_receipt
-
         with self.state.view() as connection:
             return read_receipt(connection)
 
@@ -338,8 +354,6 @@ class Engine:
 
     def status(self, silenced_by: tuple[str, ...], sends: bool | None) -> Status:
         """How things stand."""
-        from reticent.device.receipt import Status
-
         with self.state.view() as connection:
             me, newest = device_row(connection), plans.latest(connection)
             states, attempts = outbox.count_by_state(connection), outbox.attempts(connection)

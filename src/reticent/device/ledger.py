@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from reticent.device.prf import checksum
 from reticent.device.schema import device_row
+from reticent.frozen import frozen
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from reticent.plan import Plan, Window
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Entry:
     """What one metric has told in one epoch, under one set of privacy parameters; or what a lost file has."""
 
@@ -49,7 +49,8 @@ class Entry:
     """A state file was lost, so that all it held (over all metrics and epochs so far) is counted as told."""
 
 
-class Epoch(NamedTuple):
+@frozen()
+class Epoch:
     """A span of time with one secret."""
 
     number: int
@@ -146,7 +147,8 @@ def epochs(connection: sqlite3.Connection) -> list[Epoch]:
 # Windows
 
 
-class HeldWindow(NamedTuple):
+@frozen()
+class HeldWindow:
     """A window that a device may answer, or has answered."""
 
     start: int

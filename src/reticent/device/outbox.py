@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from reticent.frozen import frozen
 
 if TYPE_CHECKING:
     import sqlite3
@@ -22,7 +24,8 @@ LONGEST_DELAY = 1e9
 """What a collector can ask for at most, s: a report is given up long before."""
 
 
-class Kept(NamedTuple):
+@frozen()
+class Kept:
     """A report and what became of it."""
 
     report: Report
@@ -197,7 +200,8 @@ def sum_up(connection: sqlite3.Connection, before: int) -> None:
     connection.execute("DELETE FROM pauses WHERE through_round < ?", (cut,))
 
 
-class Past(NamedTuple):
+@frozen()
+class Past:
     """Reports that are not listed one by one any more."""
 
     version: int

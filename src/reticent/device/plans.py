@@ -12,12 +12,13 @@ import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import floor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from reticent.device import consent, ledger
 from reticent.device.policy import Policy
 from reticent.device.schema import DeviceRow, device_row
 from reticent.errors import ReticentError
+from reticent.frozen import frozen
 
 if TYPE_CHECKING:
     import sqlite3
@@ -33,7 +34,8 @@ Layout = tuple[tuple[str, int, str], ...]
 """Each metric's name, its answer bits and the digest of its privacy parameters (hex), in plan order."""
 
 
-class HeldPlan(NamedTuple):
+@frozen()
+class HeldPlan:
     """One version of the plan, as it is kept."""
 
     version: int
@@ -308,4 +310,4 @@ class HeldPlans:
         held = for_round(connection, number)
         if held is None:
             return None
-        return self.plan if held[:2] == self._asked else parse(held.text)
+        return self.plan if (held.version, held.fingerprint) == self._asked else parse(held.text)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING
 
 from reticent.errors import ParameterError
+from reticent.frozen import frozen
 
 if TYPE_CHECKING:
     from reticent.plan import Plan
@@ -60,7 +60,7 @@ def _is_set(name: str) -> bool:
     return os.environ.get(name, "").strip().lower() not in ("", "0", "false")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Policy:
     """
     Limits that every plan must keep before a device takes it up, and rules about where it stays silent.
@@ -108,13 +108,12 @@ class Policy:
     """Stay silent in containers: `/.dockerenv`, `/run/.containerenv`, `container`, Kubernetes."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in RULES:
+        for name, value in vars(self).items():
+            if name in RULES:
                 if not isinstance(value, bool):
-                    raise ParameterError(field.name, "True or False", value)
+                    raise ParameterError(name, "True or False", value)
             elif value is not None and not value >= 0:
-                raise ParameterError(field.name, "a number >= 0, or None", value)
+                raise ParameterError(name, "a number >= 0, or None", value)
 
     @classmethod
     def unlimited(cls) -> Policy:
@@ -123,7 +122,7 @@ class Policy:
 
         The loss for life of such a device has no bound.
         """
-        lifted = {field.name: False if field.name in RULES else None for field in fields(cls)}
+        lifted = {name: False if name in RULES else None for name in vars(cls())}
         return cls(**{**lifted, "do_not_track": True})  # type: ignore[arg-type]
 
     @classmethod
@@ -136,7 +135,7 @@ class Policy:
         >>> Policy.from_text("policy", "max_lifetime=40, silent_in_ci=false").silent_in_ci
         False
         """
-        known = {field.name for field in fields(cls)}
+        known = set(vars(cls()))
         settings: dict[str, float | bool | None] = {}
         for item in filter(None, map(str.strip, text.split(","))):
             name, _, value = (part.strip() for part in item.partition("="))
@@ -146,9 +145,7 @@ class Policy:
             except (ValueError, KeyError):
                 known = set()
             if name not in known:
-                expected = (
-                    f"NAME=NUMBER, or true or false for a rule, with {', '.join(f.name for f in fields(cls))}"
-                )
+                expected = f"NAME=NUMBER, or true or false for a rule, with {', '.join(vars(cls()))}"
                 raise ParameterError(place, expected, item)
         return cls(**settings)  # type: ignore[arg-type]
 

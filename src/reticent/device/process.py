@@ -1,5 +1,5 @@
 """
-When a device works in its host's process: in which threads, around a fork, and before the process ends.
+A device in its host's process: its threads, what a fork and the end of the process mean, and its engine.
 
 One thread writes values soon after they came, another one answers and sends.
 """
@@ -11,19 +11,32 @@ import os
 import sys
 import time
 from _thread import start_new_thread
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from threading import Event, Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
+from reticent.device.consent import records
+from reticent.device.faults import Faults, kind_of
+from reticent.errors import ParameterError, StateError
+
 if TYPE_CHECKING:
-    from reticent.device.faults import Faults
+    from reticent.device.consent import Consent
+    from reticent.device.engine import Engine
+    from reticent.device.policy import Policy
+    from reticent.device.transport import Transport
+    from reticent.plan import Plan
 
 WRITE_AFTER = 0.5
 """Values wait so long in memory, s, so that many of them are one write; they are in the file within a second."""
 LONGEST_SLEEP = 300.0
 SHORTEST_SLEEP = 0.05
 SLEEP_IN_TROUBLE = 30.0
+LONGEST_CLOSE = 2.0
+"""How long `close` and the end of the program wait for a locked file, s."""
+LONGEST_EXIT = 30.0
+"""How long the end of the program waits for a file that others are writing to, s."""
 
 
 class Writer:
@@ -170,3 +183,180 @@ def _before_exit() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
 atexit.register(_before_exit)
+
+
+# A device
+
+
+class Hosted:
+    """What of a device runs in its host's process without being called: see the top of this file."""
+
+    def __init__(
+        self,
+        plan: Plan | None,
+        state: str | os.PathLike[str],
+        segment: Mapping[str, object],
+        policy: Policy | None,
+        clock: Callable[[], float],
+        transport: Transport | None,
+        consent: Consent | None,
+        ask_again: bool,
+    ) -> None:
+        from reticent.device.policy import Policy
+
+        self._name = plan.name if plan else ""
+        self._plan, self._state, self._default = plan, _absolute(state), consent
+        self._policy = policy or Policy()
+        self._clock = clock
+        self._faults = Faults()
+        self._engine: Engine | None = None
+        self._transport = transport
+        self._started = False
+        self._closed = False
+        self._debug = False
+        self._is_opened = plan is None
+        self._start_over()
+        self._settings = segment, self._policy, clock, self._faults, consent, ask_again
+        silenced_by = self._policy.silenced_by()
+        if plan is None or not silenced_by:
+            self._find_engine(makes=consent in ("granted", "local"))
+        else:
+            _tell_rules(self._state, clock, silenced_by)
+
+    def _find_engine(self, *, makes: bool) -> Engine | None:
+        """The engine. Without consent there is none, and no file, until a file is there or is to be made."""
+        if self._engine is None and (makes or self._plan is None or os.path.exists(self._state)):
+            from reticent.device.engine import Engine
+
+            self._engine = Engine(self._plan, self._state, *self._settings)
+            watch(self)
+        return self._engine
+
+    def _look(self) -> Engine | None:
+        """The engine, after a look at what another process may have chosen in the file."""
+        engine = None if self._closed else self._engine
+        if engine is None and not self._closed and not self._policy.silenced_by():
+            engine = self._find_engine(makes=False)
+        if engine is not None:
+            engine.look()
+        return engine
+
+    def _start_over(self) -> None:
+        """Threads of our own, which this process does not share with its parent."""
+        self._writer = Writer(self._write_soon, self._faults)
+        self._sender = Sender(self._send_soon, self._faults)
+
+    def _write_soon(self) -> bool:
+        """What the writer's thread does; in a child it also starts the other one."""
+        if self._started:
+            self._keep_running()
+        return self._write_pending(0.25)
+
+    def _write_pending(self, patience: float) -> bool:
+        """Write what waits in memory, unless it is not to be kept; returns whether nothing waits any more."""
+        engine = self._engine
+        if engine is None or not self._takes_values(engine):
+            return True
+        engine.write_pending(patience)
+        if engine.has_pending:
+            return False
+        if self._closed:
+            engine.state.close()
+        return True
+
+    def _answering_engine(self) -> Engine | None:
+        """The engine, if values are taken and rounds answered, as far as can be told without the file."""
+        engine = self._engine
+        return engine if engine is not None and not self._closed and self._takes_values(engine) else None
+
+    def _takes_values(self, engine: Engine) -> bool:
+        engine.keep_rules(self._policy.silenced_by())
+        return records(engine.consent) and engine.plans.answers and not engine.silenced_by
+
+    def _keep_running(self) -> None:
+        """Start the background thread if there should be one."""
+        if self._transport is not None and self._answering_engine() is not None:
+            self._sender.start()
+
+    def _send_soon(self) -> float:
+        """What the background thread does: answer and send what is due; returns when to come back, s from now."""
+        engine, transport = self._work_on_state(), self._transport
+        if engine is None or transport is None:
+            return LONGEST_SLEEP
+        engine.send_due(transport, time.monotonic() + 60.0, early=False)
+        return engine.next_due() - self._clock()
+
+    def _work_on_state(self) -> Engine | None:
+        """Write what waits in memory, then answer what is due; None where nothing is answered."""
+        self._look()
+        engine = self._answering_engine()
+        if engine is not None:
+            engine.write_pending(2.0)
+            engine.answer_due()
+        return engine
+
+    def before_fork(self) -> None:
+        """Called by `process`: what waits in memory is this process's to write."""
+        with self._faults:
+            self._write_pending(0.25)
+        if self._engine is not None:
+            self._engine.state.before_fork()
+
+    def after_fork_in_parent(self) -> None:
+        """Called by `process`."""
+        if self._engine is not None:
+            self._engine.state.after_fork_in_parent()
+
+    def after_fork_in_child(self) -> None:
+        """Called by `process`."""
+        self._faults.after_fork_in_child()
+        self._start_over()
+        if self._engine is not None:
+            self._engine.after_fork_in_child()
+
+    def before_exit(self) -> None:
+        """
+        Called by `process`: write what waits in memory.
+
+        Where others hold the file, for as long as they get on with it: a hundred children that end at once write
+        one after the other. A file that is locked and does not change is waited for once.
+        """
+        engine, deadline = self._engine, time.monotonic() + LONGEST_EXIT
+        while engine is not None:
+            stamp = engine.state.stamp()
+            try:
+                self._write_pending(LONGEST_CLOSE)
+                return
+            except Exception as error:
+                fault = kind_of(error)
+                self._faults.add(fault)
+            if fault != "state-busy" or engine.state.stamp() == stamp or time.monotonic() > deadline:
+                return
+
+
+def _absolute(state: str | os.PathLike[str]) -> str:
+    """Where the state file is, also after the program has gone to another folder."""
+    try:
+        path = os.fsdecode(state)
+        return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    except TypeError:
+        raise ParameterError("state", "the path of a file", type(state).__name__) from None
+    except OSError:
+        raise StateError(f"{path}: the current folder is gone; give an absolute path.") from None
+
+
+def _tell_rules(state: str, clock: Callable[[], float], rules: tuple[str, ...]) -> None:
+    """
+    Make a state file know which rules silence the device: a round that overlaps one is never answered.
+
+    Nothing is made where there is no state file, and one that cannot be used is left as it is.
+    """
+    from reticent.device.engine import Engine
+
+    if os.path.exists(state):
+        with suppress(Exception):
+            engine = Engine(None, state, {}, None, clock, Faults())
+            try:
+                engine.keep_rules(rules)
+            finally:
+                engine.state.close()

@@ -18,12 +18,12 @@ import re
 import sqlite3
 import sys
 from contextlib import closing, suppress
-from typing import NamedTuple
 
 from reticent.device import consent, ledger, outbox, plans
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES, has_misfits
 from reticent.errors import ReticentError, StateError
+from reticent.frozen import frozen
 
 _LARGEST_SEARCHED = 1 << 24
 """Of a file that is no database so many bytes are searched for what makes it ours."""
@@ -42,7 +42,8 @@ DRAFT = ".reticent-new"
 """A new file has this name until it is whole. What is left of an earlier one is removed: nobody else uses it."""
 
 
-class Identity(NamedTuple):
+@frozen()
+class Identity:
     """What a fresh state file is for."""
 
     plan: str
@@ -54,7 +55,8 @@ class Identity(NamedTuple):
     """The person's choice of consent, as far as the program knows it from a file that is gone."""
 
 
-class _Remains(NamedTuple):
+@frozen()
+class _Remains:
     """What can be read of a broken file."""
 
     epoch: int = 0
@@ -150,7 +152,7 @@ def _create(path: str, identity: Identity, epoch: int, reason: str, lost: float,
         connection.execute(f"PRAGMA user_version = {LAYOUT}")
         for table in TABLES.values():
             connection.execute(table)
-        plan, round_seconds, now, *_ = identity
+        plan, round_seconds, now = identity.plan, identity.round_seconds, identity.current_round
         secret = os.urandom(SECRET_BYTES)
         connection.execute(
             "INSERT INTO device VALUES (1, ?, ?, ?, ?, 0.0, ?, ?, NULL, NULL)",

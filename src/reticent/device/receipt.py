@@ -1,27 +1,32 @@
-"""What a device has told, for the person whose device it is."""
+"""
+What a device has told, for the person whose device it is.
+
+Loaded with the device, so that `status` and `receipt` answer where no file can be opened any more; hence what makes
+words and pages of them is loaded when they are read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from reticent import privacy
 from reticent.device import ledger, outbox, plans
 from reticent.device.ledger import Entry, Epoch, HeldWindow
 from reticent.device.outbox import Past
 from reticent.device.schema import device_row
-from reticent.device.words import question, round_in_words
-from reticent.privacy import CLAIMS, NOT_COVERED, compose, printed
+from reticent.frozen import frozen
 
 if TYPE_CHECKING:
     import sqlite3
 
+_NOTHING: Mapping[str, Any] = {}
 _SHOWN = 12
 """In a notebook so many of the latest reports are in sight; the earlier ones unfold."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Told:
     """One report: sent, waiting, or given up."""
 
@@ -48,10 +53,12 @@ class Told:
     @property
     def when(self) -> str:
         """When its round was, in words."""
+        from reticent.device.words import round_in_words
+
         return "" if self.start is None or self.end is None else round_in_words(self.start, self.end)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Receipt:
     """
     Every report of a device, and what they may have told together.
@@ -72,34 +79,34 @@ class Receipt:
     """Reports that are no longer listed one by one; what they may have told is in `losses` and `windows`."""
     owner: str = ""
     """Who answers for the plan."""
-    questions: Mapping[str, str] = field(default_factory=dict)
+    questions: Mapping[str, str] = _NOTHING
     """What each metric asks, in words."""
 
     @property
     def total_loss(self) -> float:
         """Bound on everything told so far: the sum over metrics, digests, epochs and windows answered."""
-        return compose([*(entry.loss for entry in self.losses), self.windows_loss])
+        return privacy.compose([*(entry.loss for entry in self.losses), self.windows_loss])
 
     @property
     def windows_loss(self) -> float:
         """Bound on what the windows that were answered have told, between any two histories."""
-        return compose(window.loss for window in self.windows if window.round is not None)
+        return privacy.compose(window.loss for window in self.windows if window.round is not None)
 
     @property
     def total_lifetime(self) -> float:
         """Bound on everything that what was asked so far can ever tell; windows count once they are held."""
         of_windows = [window.loss for window in self.windows]
-        return compose([*(entry.lifetime for entry in self.losses), *of_windows])
+        return privacy.compose([*(entry.lifetime for entry in self.losses), *of_windows])
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
         return {
             "plan": self.plan,
-            "reports": [{**asdict(told), "bits": dict(told.bits)} for told in self.reports],
-            "losses": [{**asdict(entry), "digest": entry.digest.hex()} for entry in self.losses],
-            "epochs": [epoch._asdict() for epoch in self.epochs],
-            "windows": [window._asdict() for window in self.windows],
-            "earlier": [past._asdict() for past in self.earlier],
+            "reports": [{**vars(told), "bits": dict(told.bits)} for told in self.reports],
+            "losses": [{**vars(entry), "digest": entry.digest.hex()} for entry in self.losses],
+            "epochs": [dict(vars(epoch)) for epoch in self.epochs],
+            "windows": [dict(vars(window)) for window in self.windows],
+            "earlier": [dict(vars(past)) for past in self.earlier],
             "total_loss": self.total_loss,
             "total_lifetime": self.total_lifetime,
             "meaning": self._meaning,
@@ -122,12 +129,12 @@ class Receipt:
             window for window in self.windows if window.loss
         ]  # under local consent a window loses nothing
         if not held:
-            return CLAIMS["spent"].says(self.total_loss)
+            return privacy.CLAIMS["spent"].says(self.total_loss)
         answered = sum(window.round is not None for window in held)
         count = f"{answered:,} of the {len(held):,} window{'s' * (len(held) > 1)} it held"
-        of_windows = f"This file answered {count}. {CLAIMS['answered'].says(self.windows_loss)}"
-        remembered = compose(entry.loss for entry in self.losses)
-        return of_windows + (f" {CLAIMS['spent'].says(remembered)}" if self.losses else "")
+        of_windows = f"This file answered {count}. {privacy.CLAIMS['answered'].says(self.windows_loss)}"
+        remembered = privacy.compose(entry.loss for entry in self.losses)
+        return of_windows + (f" {privacy.CLAIMS['spent'].says(remembered)}" if self.losses else "")
 
     def __str__(self) -> str:
         lines = [self._title]
@@ -149,14 +156,16 @@ class Receipt:
             seen = "all that it held" if entry.lost else used
             lines.append(
                 f"  {_subject(entry)}, epoch {entry.epoch}: "
-                f"{printed(entry.loss)} / {printed(entry.lifetime)}  ({seen})"
+                f"{privacy.printed(entry.loss)} / {privacy.printed(entry.lifetime)}  ({seen})"
             )
-        lines.append(f"  together: {printed(self.total_loss)} / {printed(self.total_lifetime)}")
+        lines.append(
+            f"  together: {privacy.printed(self.total_loss)} / {privacy.printed(self.total_lifetime)}"
+        )
         lines.append(self._meaning)
         lines += [
             f"Epoch {epoch.number} began in round {epoch.began_in}: {epoch.reason}" for epoch in self.epochs
         ]
-        return "\n".join([*lines, NOT_COVERED])
+        return "\n".join([*lines, privacy.NOT_COVERED])
 
     def html(self) -> str:
         """As a page of its own that a program can open for its user: one file, no script, nothing loaded."""
@@ -164,10 +173,10 @@ class Receipt:
 
         latest, earlier = self.reports[: -_SHOWN - 1 : -1], self.reports[:-_SHOWN][::-1]
         losses = [
-            [_subject(entry), printed(entry.loss), printed(entry.lifetime), entry.epoch]
+            [_subject(entry), privacy.printed(entry.loss), privacy.printed(entry.lifetime), entry.epoch]
             for entry in self.losses
         ]
-        together = ["together", printed(self.total_loss), printed(self.total_lifetime), ""]
+        together = ["together", privacy.printed(self.total_loss), privacy.printed(self.total_lifetime), ""]
         sent = [rows(*_columns(latest))] if latest else [paragraph("Nothing has been sent.")]
         if earlier:
             sent.append(folded(f"{len(earlier)} earlier", rows(*_columns(earlier))))
@@ -179,7 +188,7 @@ class Receipt:
             section(
                 "What it may have told",
                 paragraph(self._meaning),
-                paragraph(NOT_COVERED),
+                paragraph(privacy.NOT_COVERED),
                 rows(["metric", "loss so far", "at most", "epoch"], [*losses, together]),
             ),
             section(
@@ -201,8 +210,8 @@ class Receipt:
             [
                 _subject(entry),
                 entry.epoch,
-                printed(entry.loss),
-                printed(entry.lifetime),
+                privacy.printed(entry.loss),
+                privacy.printed(entry.lifetime),
                 "all that it held" if entry.lost else entry.classes_seen,
             ]
             for entry in self.losses
@@ -216,7 +225,15 @@ class Receipt:
                 "What they may have told",
                 ["metric", "epoch", "loss so far", "at most", "remembered answers used"],
                 losses,
-                totals=[["together", "", printed(self.total_loss), printed(self.total_lifetime), ""]],
+                totals=[
+                    [
+                        "together",
+                        "",
+                        privacy.printed(self.total_loss),
+                        privacy.printed(self.total_lifetime),
+                        "",
+                    ]
+                ],
             ),
             note(self._meaning),
             *(
@@ -258,6 +275,8 @@ def _columns(reports: Sequence[Told]) -> tuple[list[str], list[list[object]]]:
 
 def read_receipt(connection: sqlite3.Connection) -> Receipt:
     """The receipt that a state file holds."""
+    from reticent.device.words import question
+
     me, layouts = device_row(connection), plans.layouts(connection)
     plan, newest = me.plan, plans.latest(connection)
     asked = plans.parse(newest.text) if newest else None
@@ -306,7 +325,7 @@ _SILENCED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Status:
     """How a device is doing. Nothing in it is a value or comes from one, except `notes`, which stay here."""
 
@@ -332,13 +351,13 @@ class Status:
     accepted: int = 0
     rejected: int = 0
     expired: int = 0
-    notes: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, int] = _NOTHING
     """What went wrong, by kind."""
     plan_expired: str = ""
     """The day on which devices stopped answering the plan, where that has come: 2027-11-01."""
     sends: bool | None = None
     """Whether it has an endpoint or a transport; None where only its file is looked at."""
-    attempts: Mapping[str, int] = field(default_factory=dict)
+    attempts: Mapping[str, int] = _NOTHING
     """How often sending came to each outcome: accepted, rejected, or a fault (see `Retry`); the latest first."""
     last_attempt: float | None = None
     """When a report was last tried to be sent, unix seconds."""
@@ -359,7 +378,7 @@ class Status:
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
         mappings = {"notes": dict(self.notes), "attempts": dict(self.attempts)}
-        return {**asdict(self), **mappings, "active": self.active}
+        return {**vars(self), **mappings, "active": self.active}
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -7,7 +7,9 @@ Rounds are numbered as on the wire: floor(unix seconds / round length).
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from reticent.frozen import frozen
 
 if TYPE_CHECKING:
     import sqlite3
@@ -131,7 +133,8 @@ TABLES = {
 }
 
 
-class DeviceRow(NamedTuple):
+@frozen()
+class DeviceRow:
     """The one row about the device itself."""
 
     plan: str
@@ -166,17 +169,18 @@ def has_misfits(connection: sqlite3.Connection) -> bool:
 
 @cache
 def _misfits() -> dict[str, str]:
-    """For each table, the condition for a row with a value of another type than its column's."""
-    import sqlite3
+    """
+    For each table, the condition for a row with a value of another type than its column's.
 
+    A column stands in a line of its own: name, type, and what constrains it; without that it may be NULL.
+    """
     conditions = {}
-    connection = sqlite3.connect(":memory:")
     for table, definition in TABLES.items():
-        connection.execute(definition)
-        columns = connection.execute(f"PRAGMA table_info({table})")
-        conditions[table] = " OR ".join(
-            f"typeof({name}) NOT IN ('{kind.lower()}', '{kind.lower() if required or key else 'null'}')"
-            for _, name, kind, required, _, key in columns
-        )
-    connection.close()
+        misfits = []
+        for line in definition.splitlines():
+            name, kind, *constraints = (*line.partition("--")[0].replace(",", "").split(), "", "")
+            if kind in ("INTEGER", "REAL", "TEXT", "BLOB"):
+                other = kind if {"NOT", "PRIMARY"}.intersection(constraints) else "NULL"
+                misfits.append(f"typeof({name}) NOT IN ('{kind.lower()}', '{other.lower()}')")
+        conditions[table] = " OR ".join(misfits)
     return conditions

@@ -36,7 +36,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
 
 from reticent.device.backlog import BusyError
 from reticent.device.quarantine import (
@@ -51,6 +50,7 @@ from reticent.device.quarantine import (
 )
 from reticent.device.schema import device_row
 from reticent.errors import StateError
+from reticent.frozen import frozen
 
 _CHECKPOINT_PAGES = 48
 """The log is copied into the file, which costs a sync, when it has grown to so many pages of 4 kB."""
@@ -59,7 +59,8 @@ _abandoned: list[object] = []
 """Connections of a parent process: closing them here would undo the parent's log."""
 
 
-class Opened(NamedTuple):
+@frozen()
+class Opened:
     """An open state file."""
 
     connection: sqlite3.Connection
@@ -156,6 +157,15 @@ class StateFile:
                 yield connection
             finally:
                 self._roll_back(connection)
+
+    def stamp(self) -> tuple[int, ...]:
+        """What changes with every transaction, of another process too: times and sizes of the file and its log."""
+        stamp: list[int] = []
+        for path in (self.path, self.path + "-wal"):
+            with suppress(OSError):
+                status = os.stat(path)
+                stamp += (status.st_ino, status.st_mtime_ns, status.st_size)
+        return tuple(stamp)
 
     def wipe_log(self) -> None:
         """

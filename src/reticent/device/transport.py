@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import dataclass
 from typing import Protocol
 
 from reticent.errors import ParameterError
+from reticent.frozen import frozen
 
 _TEMPORARY = {
     401: "wrong-key",
@@ -22,19 +22,19 @@ _TEMPORARY = {
 """Statuses of the 4xx kind that may pass, with their fault: a key not known yet, a timeout, too many requests."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Accepted:
     """The collector has it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Rejected:
     """The collector will never take it; `code` says why."""
 
     code: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Retry:
     """
     It did not arrive, or not now; try again, after so many seconds if the collector said so.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 from reticent.errors import ParameterError
+from reticent.frozen import freeze, frozen
 from reticent.mechanisms.grids import Buckets, Grid
 from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Mechanism, Table, Value
-from reticent.mechanisms.response import SCALE, Number, RandomizedResponse, freeze
+from reticent.mechanisms.response import SCALE, Number, RandomizedResponse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Variant = Literal["tight", "paper"]
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@frozen("response")
 class DBitFlip(Mechanism):
     """
     *d* noisy bits, one for each of *d* sampled buckets out of *k* (§2.2).
@@ -48,7 +48,7 @@ class DBitFlip(Mechanism):
     width: int
     variant: Variant
     label: str
-    response: RandomizedResponse = field(init=False, repr=False)
+    response: RandomizedResponse
 
     def __init__(
         self,
@@ -66,8 +66,15 @@ class DBitFlip(Mechanism):
             raise ParameterError("variant", '"tight" or "paper"', repr(variant))
         parameter = RandomizedResponse(epsilon).epsilon
         response = RandomizedResponse(parameter if variant == "tight" and width == 1 else parameter / 2)
-        freeze(self, epsilon=parameter, buckets=buckets, width=width, variant=variant, label=label)
-        freeze(self, response=response)
+        freeze(
+            self,
+            epsilon=parameter,
+            buckets=buckets,
+            width=width,
+            variant=variant,
+            label=label,
+            response=response,
+        )
 
     name = "d-bit-flip"
     kind = "histogram"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
 from reticent.errors import ParameterError
-from reticent.mechanisms.response import SCALE, Number, exact, freeze, whole_if_possible
+from reticent.frozen import freeze, frozen
+from reticent.mechanisms.response import SCALE, Number, exact, whole_if_possible
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@frozen()
 class Grid:
     """
     The points 0 = g₀ < g₁ < … < g_K = m that values are rounded to; a *cell* is the index of a point.
@@ -85,7 +85,7 @@ class Grid:
         return below + (alpha * (right - left) * whole >= (right * whole - parts) * SCALE)
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@frozen()
 class Buckets:
     """
     [e₀, e₁), [e₁, e₂), …, [e_{k-1}, e_k]: the last one holds the top of the range too.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from reticent.errors import ParameterError
+from reticent.frozen import freeze, frozen
 from reticent.mechanisms.grids import Buckets, Grid
 from reticent.mechanisms.mechanism import COHORTS, MECHANISMS, Mechanism, Table
-from reticent.mechanisms.response import SCALE, Channel, Flip, Number, RandomizedResponse, freeze
+from reticent.mechanisms.response import SCALE, Channel, Flip, Number, RandomizedResponse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +58,7 @@ def walsh_hadamard(signal: NDArray[np.int64]) -> NDArray[np.int64]:
     return result
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@frozen()
 class HadamardBit(Mechanism):
     """
     One noisy bit about the side of a public line that a bucket falls on.
@@ -76,8 +76,8 @@ class HadamardBit(Mechanism):
     """
 
     buckets: Buckets
-    response: RandomizedResponse = field(repr=False)
-    size: int = field(init=False)
+    response: RandomizedResponse
+    size: int
 
     def __init__(self, epsilon: Number, buckets: Buckets) -> None:
         size = 1 << len(buckets).bit_length()

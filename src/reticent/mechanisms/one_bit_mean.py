@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from reticent.errors import ParameterError
+from reticent.frozen import freeze, frozen
 from reticent.mechanisms.grids import Buckets, Grid
 from reticent.mechanisms.mechanism import Mechanism, Table
-from reticent.mechanisms.response import SCALE, Number, RandomizedResponse, freeze
+from reticent.mechanisms.response import SCALE, Number, RandomizedResponse
 
 MANY_STEPS = 20
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@frozen("cell_thresholds")
 class OneBitMean(Mechanism):
     """
     One noisy bit about one counter.
@@ -35,7 +35,7 @@ class OneBitMean(Mechanism):
 
     response: RandomizedResponse
     grid: Grid
-    cell_thresholds: tuple[int, ...] = field(repr=False)
+    cell_thresholds: tuple[int, ...]
 
     def __init__(
         self,

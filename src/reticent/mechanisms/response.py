@@ -7,13 +7,13 @@ digits, and what a coin is compared with is an integer in units of 2⁻⁶⁴, r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from reticent.errors import ParameterError
+from reticent.frozen import freeze, frozen
 
 SCALE = 1 << 64
 """One whole, in the unit of every threshold: a draw is uniform in {0, …, 2⁶⁴ - 1}."""
@@ -64,13 +64,7 @@ def exponential(exponent: Fraction) -> Decimal:
     return _DIGITS.exp(quotient)
 
 
-def freeze(frozen: object, **fields: object) -> None:
-    """Set the fields of a frozen dataclass, which its own `__init__` has computed."""
-    for name, value in fields.items():
-        object.__setattr__(frozen, name, value)
-
-
-@dataclass(frozen=True, slots=True, init=False)
+@frozen()
 class RandomizedResponse:
     """
     A yes/no question answered with a lie now and then.
@@ -90,8 +84,8 @@ class RandomizedResponse:
     """
 
     epsilon: Fraction
-    low: int = field(init=False)
-    high: int = field(init=False)
+    low: int
+    high: int
 
     def __init__(self, epsilon: Number) -> None:
         parameter = exact(epsilon, "epsilon")
@@ -104,7 +98,7 @@ class RandomizedResponse:
         freeze(self, epsilon=parameter, low=low, high=SCALE - low)
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@frozen()
 class Flip:
     """
     Output perturbation: the remembered bit is turned over with probability γ, anew each round (Eq. 14).
@@ -117,7 +111,7 @@ class Flip:
     """
 
     probability: Fraction
-    threshold: int = field(init=False)
+    threshold: int
 
     def __init__(self, probability: Number = 0) -> None:
         gamma = exact(probability, "flip")
@@ -141,7 +135,7 @@ class Flip:
         return Channel(self.chance_of_one(response.low), self.chance_of_one(response.high))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Channel:
     """
     From a truth between 0 and 1 to the share of ones the collector sees, and back.

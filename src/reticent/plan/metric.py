@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
 from typing import Literal
 
 from reticent.errors import ParameterError
+from reticent.frozen import frozen
 from reticent.mechanisms import Buckets, Channel, Flip, Mechanism
 
 MetricKind = Literal["mean", "histogram", "choice", "flag"]
@@ -23,7 +23,7 @@ ABSENT = "absent"
 """The name of the bucket of devices that have no value."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class JointLimit:
     """What a group does to the values of its metrics: they are scaled so that their sum is at most this."""
 
@@ -32,7 +32,7 @@ class JointLimit:
     """The name and the top of the range of each metric of the group, sorted by name."""
 
 
-@dataclass(frozen=True)
+@frozen()
 class Metric:
     """
     One question: its name, unit, range and the mechanism that answers it.
@@ -48,7 +48,7 @@ class Metric:
 
     name: str
     mechanism: Mechanism
-    flip: Flip = field(default_factory=Flip)
+    flip: Flip = Flip()
     unit: str = ""
     description: str = ""
     joint_limit: JointLimit | None = None
@@ -128,7 +128,7 @@ class Metric:
         return self.mechanism.channel(self.flip)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Group:
     """Mean metrics whose values share a limit: their sum is clamped to `max_total` on the device."""
 
@@ -137,7 +137,7 @@ class Group:
     max_total: int | Fraction
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Segment:
     """A public tag with a closed set of values; anything else becomes "other"."""
 
@@ -154,7 +154,7 @@ class Segment:
         return value if isinstance(value, str) and value in self.values else OTHER
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Answers:
     """
     What a device does with its answers, as the plan's table `[answers]` says.
@@ -203,7 +203,7 @@ class Answers:
         return Window(first * round_seconds, first, self.window)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Window:
     """A run of rounds in which a device with sampled answers sends at most one report."""
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
 
 from reticent.errors import ParameterError, PlanError, Problem
+from reticent.frozen import freeze, frozen, replace
 from reticent.plan.metric import Answers, Group, JointLimit, Metric, Segment, Window
 from reticent.plan.parse import MAX_TEXT, MIN_REPORTS, parse
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Round:
     """One collection: round *number* lasts from `start` to `end` (unix seconds, end excluded)."""
 
@@ -27,7 +27,7 @@ class Round:
     """When late reports stop counting: `end` plus the plan's grace."""
 
 
-@dataclass(frozen=True)
+@frozen("text")
 class Plan:
     """
     A versioned set of metrics that are asked together, one report per device and round.
@@ -44,10 +44,10 @@ class Plan:
     segments: tuple[Segment, ...] = ()
     owner: str = ""
     expires: date | None = None
-    answers: Answers = field(default_factory=Answers)
+    answers: Answers = Answers()
     min_reports: int = MIN_REPORTS
     """Whatever readers are shown of a round is about groups of at least so many reports; 1 shows everything."""
-    text: str = field(default="", repr=False, compare=False)
+    text: str = ""
     """The plan.toml this was read from; a device keeps it to answer a round under the plan it began with."""
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class Plan:
             else replace(metric, joint_limit=limits.get(metric.name))
             for metric in self.metrics
         )
-        object.__setattr__(self, "metrics", metrics)
+        freeze(self, metrics=metrics)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Plan:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
@@ -12,6 +11,7 @@ from math import comb
 from typing import Literal
 
 from reticent.errors import ParameterError
+from reticent.frozen import frozen
 from reticent.mechanisms import Flip, Mechanism, Number, exact
 from reticent.privacy.loss import bit_loss, loss_per_round
 from reticent.privacy.rounding import compose, decimal, precise, upward
@@ -111,7 +111,7 @@ def _shared(tau: Decimal, counters: int, share: Fraction) -> Decimal:
     return max(with_ones(ones) for ones in range(counters + 1))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class _Counter:
     """One counter of a group: its range m and its loss τ."""
 

@@ -6,13 +6,13 @@ Between devices that change at different times only flips hide anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import permutations, product
 
 from reticent.errors import ParameterError
+from reticent.frozen import frozen
 from reticent.mechanisms import SCALE, Flip, Mechanism
 from reticent.privacy.patterns import lifetime_loss
 from reticent.privacy.rounding import decimal, precise, upward
@@ -114,7 +114,7 @@ def change_odds(gamma: Fraction) -> Decimal:
     return decimal((1 - gamma) / gamma).ln() if gamma else Decimal("Infinity")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class SwitchLoss:
     """Both directions of `loss_of_switch`; a pure loss is the larger one."""
 
@@ -245,7 +245,7 @@ def _bit_switch(
     return up.ln(), down.ln()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen()
 class Losses:
     """What one metric may tell of a device, five ways; each is ε in e^ε, never below the true value."""
 

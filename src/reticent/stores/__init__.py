@@ -34,6 +34,7 @@ from reticent.stores.round_store import (
     RoundStore,
     Seen,
     Span,
+    StoreGoneError,
 )
 from reticent.stores.shown import FEW, Step, folded
 from reticent.stores.store import (
@@ -42,6 +43,7 @@ from reticent.stores.store import (
     Backend,
     Key,
     Keys,
+    Repair,
     RoundInfo,
     Rounds,
     RoundWriter,
@@ -74,6 +76,7 @@ __all__ = [
     "OpenRound",
     "PostgresBackend",
     "Records",
+    "Repair",
     "RoundGoneError",
     "RoundInfo",
     "RoundKey",
@@ -87,6 +90,7 @@ __all__ = [
     "Step",
     "Steps",
     "Store",
+    "StoreGoneError",
     "add_counts",
     "batches",
     "create_key",

@@ -1,53 +1,87 @@
-"""A set of report ids that takes thousands at a time and holds them in 27 to 54 bytes each."""
+"""A set of report ids that takes thousands at a time, grows in small steps and holds an id in 23 to 69 bytes."""
 
 from __future__ import annotations
 
 import secrets
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 ID_BYTES = 16
 
-_FULLEST = 0.6
-_SMALLEST = 12
-"""Slots of the smallest table, as a power of two."""
-_STEP = 1 << 14
-"""Slots moved at a time when the table grows: what is moved stays in the cache."""
+_ROOM = 8
+"""Ids in a bucket: as many as a word has bytes, so that a word of 0 says of all of them that none is equal."""
+_FULLEST, _OVERFULL = 0.7, 0.85
+"""How full a table is when moving begins, and when it must be done."""
+_SMALLEST = 9
+"""Buckets of the smallest table, as a power of two."""
+_STEP = 1 << 11
+"""Buckets moved at a time: about a millisecond."""
+_MOVED_PER_ID = 10
+"""Places that are moved for each id that is added: a table of n is moved by the time it holds n / 10 more."""
 
 _FINALIZER = (
     (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
     (np.uint64(27), np.uint64(0x94D049BB133111EB)),
 )
 """Shifts and factors of SplitMix64 (Steele, Lea, Flood 2014)."""
+_LAST_SHIFT = np.uint64(31)
 
 Words = NDArray[np.uint64]
+Places = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+
+class Ids(NamedTuple):
+    """Ids as a table holds them: their hashes, and their halves with a mask over the first."""
+
+    hashes: Words
+    first: Words
+    second: Words
+
+    def chosen(self, which: Mask) -> Ids:
+        """Some of them."""
+        return Ids(self.hashes[which], self.first[which], self.second[which])
+
+
+class Missing(NamedTuple):
+    """Which ids of a batch are not in a set, and all that is needed to add those."""
+
+    fresh: Mask
+    """Of equal ids in the batch, only the first."""
+    ids: Ids
+    places: Places
 
 
 class IdSet:
     """
     The ids of one open round.
 
-    A table of two columns (the halves of an id), open addressing, at most 60 % full. Whoever sends reports
-    picks their ids, so where an id rests must not be theirs to pick. Its four 32-bit words give
+    A table of buckets with room for eight ids each, at most 70 % full. Whoever sends reports picks their ids,
+    so where an id rests must not be theirs to pick. Its four 32-bit words give
 
         h(w) = k₀ + k₁w₁ + k₂w₂ + k₃w₃ + k₄w₄  mod 2⁶⁴
 
     with k drawn at random for each set: any two ids have the same h with probability 2⁻³³ at most, whatever
     they are. A fixed bijection (the finalizer of SplitMix64) then breaks up what is still regular, such as
-    the multiples of one number. Of its result, the top bits are the first slot to look at, and the low bits,
-    made odd, the step to the next ones.
+    the multiples of one number. The top bits of its result are the bucket to look at; when that is full, the
+    next one is.
 
-    A first half of 0 marks a free slot. Halves are stored with a random mask over them, so nobody can send
+    A table that is full is moved to one of twice its size, some buckets at each `add`: no call pays for all of
+    them. Meanwhile both are looked at. Since the top bits say where an id rests, the larger one fills up from
+    its start, and its memory is taken from the system as it is needed, not at once.
+
+    A first half of 0 marks a free place. Halves are stored with a random mask over them, so nobody can send
     an id that looks free; the one in 2⁶⁴ that does by chance goes to a plain set.
 
     >>> seen = IdSet()
     >>> batch = np.frombuffer(bytes(range(32)) + bytes(range(16)), dtype=np.uint8).reshape(3, 16)
-    >>> fresh = seen.missing(batch)
-    >>> fresh.tolist()
+    >>> missing = seen.missing(batch)
+    >>> missing.fresh.tolist()
     [True, True, False]
-    >>> seen.add(batch[fresh])
-    >>> len(seen), bool(seen.missing(batch).any())
+    >>> seen.add(missing)
+    >>> len(seen), bool(seen.missing(batch).fresh.any())
     (2, False)
     """
 
@@ -56,7 +90,11 @@ class IdSet:
         self._factors, self._start, self._mask = words[:4], words[4], words[5]
         self._odd: set[int] = set()
         self._count = 0
-        self._make(_SMALLEST)
+        self._table = _Table(_SMALLEST)
+        self._larger: _Table | None = None
+        """The table that ids are being moved to."""
+        self._moved = self._owed = 0
+        """The buckets that were moved, and the places that should be moved by now beside them."""
 
     def __len__(self) -> int:
         return self._count + len(self._odd)
@@ -64,104 +102,146 @@ class IdSet:
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        return self._first.nbytes + self._second.nbytes
+        return self._table.nbytes + (self._larger.nbytes if self._larger else 0)
 
-    def missing(self, ids: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Which of these ids are not in the set; of equal ones in the batch, only the first."""
-        first, second = self._halves(ids)
-        hashes = self._hashes(ids)
-        fresh = _first_of_equals(hashes, first, second)
-        fresh &= ~self._contains(hashes, first, second)
-        for place in np.flatnonzero(first == 0):
-            fresh[place] &= int(second[place]) not in self._odd
-        return fresh
+    def missing(self, ids: NDArray[np.uint8]) -> Missing:
+        """Which of these ids, uint8[n, 16], are not in the set."""
+        ids = np.ascontiguousarray(ids)
+        halves = ids.view(np.uint64)
+        first, second = halves[:, 0] ^ self._mask, halves[:, 1].copy()
+        found = Ids(self._hashes(ids.view(np.uint32)), first, second)
+        contained, places = self._table.look_up(found)
+        if self._larger is not None:
+            contained |= self._larger.look_up(found)[0]
+        if np.count_nonzero(first) < len(first):  # these look like free places
+            for place in np.flatnonzero(first == 0):
+                contained[place] = int(second[place]) in self._odd
+        fresh = ~contained
+        ordered = np.sort(found.hashes)
+        if np.count_nonzero(ordered[1:] == ordered[:-1]):
+            fresh &= _first_of_equals(first, second)
+        return Missing(fresh, found, places)
 
-    def add(self, ids: NDArray[np.uint8]) -> None:
-        """Put ids into the set that are `missing` from it."""
-        first, second = self._halves(ids)
-        hashes = self._hashes(ids)
-        self._reserve(self._count + len(first))
-        odd = first == 0
-        if odd.any():
-            self._odd.update(second[odd].tolist())
-            hashes, first, second = hashes[~odd], first[~odd], second[~odd]
-        self._insert(hashes, first, second)
-        self._count += len(first)
+    def add(self, missing: Missing) -> None:
+        """Put those ids of a batch into the set that were `missing`; no others may have been added since."""
+        fresh, ids, places = missing
+        if np.count_nonzero(fresh) < len(fresh):
+            ids, places = ids.chosen(fresh), places[fresh]
+        if np.count_nonzero(ids.first) < len(ids.first):
+            odd = ids.first == 0
+            self._odd.update(ids.second[odd].tolist())
+            ids, places = ids.chosen(~odd), places[~odd]
+        if self._make_room(len(places)):
+            places = self._table.look_up(ids)[1]
+        self._count += len(places)
+        while len(places):
+            if self._larger is not None:
+                # What would rest in a bucket that was moved goes to the larger table; others are moved in time.
+                moved = places < self._moved * _ROOM
+                self._larger.insert(ids.chosen(moved))
+                ids, places = ids.chosen(~moved), places[~moved]
+            left = self._table.put(ids, places)
+            if not np.count_nonzero(left):
+                break
+            ids = ids.chosen(left)
+            places = self._table.look_up(ids)[1]
 
-    def _make(self, bits: int) -> None:
-        self._bits = bits
-        self._first = np.zeros(1 << bits, dtype=np.uint64)
-        self._second = np.zeros(1 << bits, dtype=np.uint64)
-
-    def _halves(self, ids: NDArray[np.uint8]) -> tuple[Words, Words]:
-        """The first half under its mask, and the second."""
-        pairs = np.ascontiguousarray(ids).view(np.uint64).reshape(-1, 2)
-        return pairs[:, 0] ^ self._mask, np.ascontiguousarray(pairs[:, 1])
-
-    def _hashes(self, ids: NDArray[np.uint8]) -> Words:
-        words = np.ascontiguousarray(ids).view(np.uint32).reshape(-1, 4)
-        hashes: Words = words.astype(np.uint64) @ self._factors + self._start
+    def _hashes(self, words: NDArray[np.uint32]) -> Words:
+        hashes: Words = words.astype(np.uint64) @ self._factors
+        hashes += self._start
         for shift, factor in _FINALIZER:
             hashes ^= hashes >> shift
             hashes *= factor
-        return hashes ^ (hashes >> np.uint64(31))
+        hashes ^= hashes >> _LAST_SHIFT
+        return hashes
 
-    def _slots(self, hashes: Words) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Where to look first, and how far on to look next: odd, so that every slot is reached."""
-        slots = (hashes >> np.uint64(64 - self._bits)).astype(np.intp)
-        steps = (hashes & np.uint64((1 << self._bits) - 1)).astype(np.intp) | 1
-        return slots, steps
+    def _make_room(self, more: int) -> bool:
+        """Make room for so many ids, and move what is owed for them; whether this is another table now."""
+        before = self._table
+        while self._count + more > self._table.capacity:
+            if self._larger is None:
+                self._larger, self._moved, self._owed = _Table(self._table.bits + 1), 0, 0
+            self._owed += more * _MOVED_PER_ID
+            is_overfull = self._count + more > self._table.limit
+            while self._larger is not None and (is_overfull or self._owed >= _STEP * _ROOM):
+                self._move(self._larger)
+            if not is_overfull:
+                break
+        return self._table is not before
 
-    def _contains(self, hashes: Words, first: Words, second: Words) -> NDArray[np.bool_]:
-        contained = np.zeros(len(first), dtype=np.bool_)
-        waiting = np.arange(len(first))
-        slots, steps = self._slots(hashes)
-        last = (1 << self._bits) - 1
-        while len(waiting):
-            resting = self._first[slots]
-            on = resting != 0
-            equal = np.flatnonzero(on & (resting == first))
-            if len(equal):
-                equal = equal[self._second[slots[equal]] == second[equal]]
-                contained[waiting[equal]] = True
-                on[equal] = False
-            waiting, first, second, steps = waiting[on], first[on], second[on], steps[on]
-            slots = (slots[on] + steps) & last
-        return contained
-
-    def _insert(self, hashes: Words, first: Words, second: Words) -> None:
-        """Ids that are not in the table and differ from each other; of those after one slot, one gets it."""
-        slots, steps = self._slots(hashes)
-        last = (1 << self._bits) - 1
-        while len(first):
-            free = self._first[slots] == 0
-            self._first[slots[free]] = first[free]
-            won = free & (self._first[slots] == first)
-            self._second[slots[won]] = second[won]
-            on = ~won | (self._second[slots] != second)
-            first, second, steps = first[on], second[on], steps[on]
-            slots = (slots[on] + steps) & last
-
-    def _reserve(self, count: int) -> None:
-        bits = self._bits
-        while count > (1 << bits) * _FULLEST:
-            bits += 1
-        if bits == self._bits:
-            return
-        old_first, old_second = self._first, self._second
-        self._make(bits)
-        for start in range(0, len(old_first), _STEP):
-            part = slice(start, start + _STEP)
-            used = old_first[part] != 0
-            first, second = old_first[part][used], old_second[part][used]
-            ids = np.column_stack((first ^ self._mask, second)).view(np.uint8)
-            self._insert(self._hashes(ids), first, second)
+    def _move(self, larger: _Table) -> None:
+        """Move the ids of the next buckets."""
+        for place in range(
+            _ROOM
+        ):  # one of each bucket at a time: hardly any two of them want the same bucket
+            first, second = self._table.used(self._moved, self._moved + _STEP, place)
+            words = np.column_stack((first ^ self._mask, second)).view(np.uint32)
+            larger.insert(Ids(self._hashes(words), first, second))
+        self._moved += _STEP
+        self._owed -= _STEP * _ROOM
+        if self._moved >= 1 << self._table.bits:
+            self._table, self._larger = larger, None
 
 
-def _first_of_equals(hashes: Words, first: Words, second: Words) -> NDArray[np.bool_]:
-    ordered = np.sort(hashes)
-    if not (ordered[1:] == ordered[:-1]).any():
-        return np.ones(len(first), dtype=np.bool_)
+class _Table:
+    """Buckets of ids, each filled from its first place on; what does not fit into one goes to the next."""
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+        self.capacity, self.limit = (int((_ROOM << bits) * share) for share in (_FULLEST, _OVERFULL))
+        self._first = np.zeros(_ROOM << bits, dtype=np.uint64)
+        self._second = np.zeros(_ROOM << bits, dtype=np.uint64)
+        self._buckets = self._first.view(f"V{8 * _ROOM}")
+
+    @property
+    def nbytes(self) -> int:
+        return self._first.nbytes + self._second.nbytes
+
+    def look_up(self, ids: Ids) -> tuple[Mask, Places]:
+        """Which of these ids are here; and for those that are not, the place where each would be put."""
+        buckets = (ids.hashes >> np.uint64(64 - self.bits)).view(np.intp)
+        contained, places, full = self._look_at(buckets, ids)
+        while np.count_nonzero(full):
+            buckets = (buckets + 1) & ((1 << self.bits) - 1)
+            contained[full], places[full], full[full] = self._look_at(buckets[full], ids.chosen(full))
+        return contained, places
+
+    def _look_at(self, buckets: Places, ids: Ids) -> tuple[Mask, Places, Mask]:
+        """Of a bucket for each id: whether it holds it, its first free place, or that it is full without it."""
+        firsts = self._buckets.take(buckets).view(np.uint64).reshape(-1, _ROOM)
+        starts = buckets * _ROOM
+        equal = firsts == ids.first[:, None]
+        contained: Mask = equal.view(np.uint64).ravel() != 0
+        if np.count_nonzero(contained):
+            alike = np.flatnonzero(contained)
+            seconds = self._second[starts[alike, None] + np.arange(_ROOM)]
+            equal = equal[alike] & (seconds == ids.second[alike, None])
+            contained[alike] = equal.any(axis=1)
+        full = firsts[:, -1] != 0
+        full &= ~contained
+        return contained, starts + (firsts == 0).argmax(axis=1), full
+
+    def insert(self, ids: Ids) -> None:
+        """Put ids here that are not, and differ from each other."""
+        while len(ids.first):
+            ids = ids.chosen(self.put(ids, self.look_up(ids)[1]))
+
+    def put(self, ids: Ids, places: Places) -> Mask:
+        """Put ids into places that are free; of those that have the same, one gets it. Which are left over?"""
+        self._first[places] = ids.first
+        won = self._first.take(places) == ids.first
+        self._second[places[won]] = ids.second[won]
+        left: Mask = ~won | (self._second.take(places) != ids.second)
+        return left
+
+    def used(self, first: int, last: int, place: int) -> tuple[Words, Words]:
+        """The halves of the ids in one place of some buckets."""
+        some = slice(first * _ROOM + place, last * _ROOM, _ROOM)
+        used = self._first[some] != 0
+        return self._first[some][used], self._second[some][used]
+
+
+def _first_of_equals(first: Words, second: Words) -> Mask:
     order = np.lexsort((second, first))
     a, b = first[order], second[order]
     result = np.zeros(len(first), dtype=np.bool_)

@@ -60,6 +60,8 @@ RECORDS_TABLE = (
 _MAKING = 0x2E71CE01
 """The advisory lock that one collector holds while it makes the tables."""
 _READERS = 8
+_LOCK_MILLISECONDS = 100
+"""To wait for those who read the table of a sealed round before it is dropped later."""
 _CONNECT_SECONDS = 5
 """To connect; libpq's own limit."""
 _MARGIN_SECONDS = 1.0
@@ -105,8 +107,8 @@ class PostgresBackend(SqlBackend):
         self._row_lock = "" if readonly else " FOR SHARE"
         self._failed_at = -math.inf
         begin = "BEGIN READ ONLY" if readonly else "BEGIN"
-        self._writer, self._readers = (
-            _PostgresConnections(url, begin, most, self.statement_seconds) for most in (1, _READERS)
+        self._writer, self._sealer, self._readers = (
+            _PostgresConnections(url, begin, most, self.statement_seconds) for most in (1, 1, _READERS)
         )
         try:
             with self._errors("cannot be opened: "), self._writer.transaction() as transaction:
@@ -186,6 +188,31 @@ class PostgresBackend(SqlBackend):
             )
         return not standby and preferred == "off" and bool(granted)
 
+    @contextmanager
+    def sealing(self) -> Iterator[Transaction]:
+        """A transaction that closes or seals a round, on a connection of its own: it may wait for another's."""
+        if self._readonly:
+            raise StoreError(f"{self.url}: was opened to be read only")
+        with self._errors(), self._sealer.transaction() as transaction:
+            yield transaction
+
+    def is_damage(self, error: Exception) -> bool:
+        """Whether an error says that a table is not there, or cannot be read."""
+        return isinstance(
+            error,
+            psycopg.errors.UndefinedTable | psycopg.errors.DataCorrupted | psycopg.errors.IndexCorrupted,
+        )
+
+    def drop_records(self, number: int) -> None:
+        """
+        Drop the table of a sealed round, unless somebody reads it just now, as pg_dump does for minutes.
+
+        Nobody appends to it any more, and `lock_timeout` lets those who come to read it wait no longer.
+        """
+        with self.sealing() as transaction:
+            transaction.execute(f"SET LOCAL lock_timeout TO '{_LOCK_MILLISECONDS}ms'")
+            transaction.execute(f"DROP TABLE IF EXISTS records_{number}")
+
     def record_tables(self, transaction: Transaction) -> set[int]:
         """The numbers of all tables of records."""
         rows = transaction.execute(
@@ -196,8 +223,8 @@ class PostgresBackend(SqlBackend):
 
     def close(self) -> None:
         """Let go of the connections."""
-        self._readers.close()
-        self._writer.close()
+        for connections in (self._readers, self._sealer, self._writer):
+            connections.close()
 
 
 class _SilentError(psycopg.OperationalError):

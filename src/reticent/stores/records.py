@@ -75,13 +75,27 @@ class Layout:
             raise ParameterError("records", f"whole records of {self.width} bytes", f"{len(records)} bytes")
         return np.frombuffer(records, dtype=np.uint8).reshape(-1, self.width)
 
+    def readable(self, records: bytes) -> Records:
+        """
+        The whole records at the start of a group that was cut off, up to the first that no device could send.
+
+        Where a group lacks something before its end, what follows is shifted: it shows in tags that the plan
+        does not have, and in padding that is not 0.
+        """
+        whole = self.array(records[: len(records) // self.width * self.width])
+        padding = (1 << (-self.plan.bits % 8)) - 1
+        possible = whole[:, -1] & padding == 0
+        for place, segment in enumerate(self.plan.segments, ID_BYTES + self._tags):
+            possible &= whole[:, place] < len(segment.tags)
+        return whole if possible.all() else whole[: int(np.argmin(possible))]
+
     def ids(self, records: Records) -> NDArray[np.uint8]:
         """The ids of records."""
         return records[:, :ID_BYTES]
 
-    def answers(self, records: Records) -> Answers:
-        """Records without their ids, copied."""
-        return records[:, ID_BYTES:].copy()
+    def answers(self, records: Records) -> bytes:
+        """Records without their ids, end to end."""
+        return records[:, ID_BYTES:].tobytes()
 
     def counts(self, records: Records) -> CountsByTags:
         """The counts of distinct records, apart by tags."""

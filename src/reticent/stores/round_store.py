@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
@@ -18,19 +18,34 @@ import numpy as np
 
 from reticent.errors import PlanError, StoreError
 from reticent.plan import Plan
-from reticent.stores.id_set import IdSet
-from reticent.stores.records import Answers, CountsByTags, Layout, Records, RoundKey, add_counts, batches
+from reticent.stores.id_set import ID_BYTES, IdSet, Missing
+from reticent.stores.records import CountsByTags, Layout, Records, RoundKey, add_counts, batches
 from reticent.stores.shown import Step
-from reticent.stores.store import Appended, Backend, Key, RoundInfo, State, Steps
+from reticent.stores.store import Appended, Backend, Key, Repair, RoundInfo, State, Steps
 
-_COUNT_AT = 1 << 25
-"""Bytes of answers that may wait to be counted until somebody asks."""
-_COUNTED_AT_ONCE = 1 << 20
-"""Answers counted in one step: few steps, and little memory for each."""
+_COUNT_AT = 1 << 20
+"""Bytes of answers that wait to be counted: enough that counting is quick, few enough that no commit is slow."""
 
 
 class DamagedError(StoreError):
-    """Some records of a round cannot be read: counting is refused, taking reports goes on."""
+    """
+    Some records of a round, or its counts, cannot be read.
+
+    The round is set aside: it has no figures and is not sealed until it is repaired. Reports are still taken,
+    and every other round is served.
+    """
+
+    def __init__(self, message: str, key: RoundKey) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+class StoreGoneError(StoreError):
+    """
+    What was written is no longer where the store is opened from: files were removed, replaced or overwritten.
+
+    Nothing can be acknowledged until the process is started again, and somebody has looked.
+    """
 
 
 class RoundGoneError(Exception):
@@ -83,9 +98,16 @@ class Seen:
         return self._runs.get(writer, [(0, 0)])[0][1]
 
 
+class Fresh(NamedTuple):
+    """Records that an open round does not hold yet."""
+
+    records: Records
+    ids: Missing
+
+
 class OpenRound:
     """
-    The ids of an open round and, counted when somebody asks, its counts so far.
+    The ids of an open round, and its counts so far.
 
     It is an aid: it is rebuilt from what is stored when a collector starts, and nothing is lost with it.
     `missing`, `add`, `take` and `release` are for one thread at a time; `counts` may be asked by another
@@ -100,8 +122,8 @@ class OpenRound:
         """Whether ids were let go of, because the round is closing and takes nothing more."""
         self._ids = IdSet()
         self._length = 0
-        self._waiting: list[Answers] = []
-        self._waiting_bytes = 0
+        self._waiting = bytearray()
+        """Answers end to end that are not counted yet."""
         self._counted: CountsByTags = {}
         self._swapping, self._counting = threading.Lock(), threading.Lock()
 
@@ -111,22 +133,22 @@ class OpenRound:
     @property
     def nbytes(self) -> int:
         """Memory held, but for small change."""
-        return self._ids.nbytes + self._waiting_bytes
+        return self._ids.nbytes + len(self._waiting)
 
-    def missing(self, records: Records) -> Records:
+    def missing(self, records: Records) -> Fresh:
         """Those records whose id is not in the round yet, each once."""
-        fresh = self._ids.missing(self.layout.ids(records))
-        return records if fresh.all() else records[fresh]
+        missing = self._ids.missing(self.layout.ids(records))
+        all_are = np.count_nonzero(missing.fresh) == len(records)
+        return Fresh(records if all_are else records[missing.fresh], missing)
 
-    def add(self, records: Records) -> None:
+    def add(self, fresh: Fresh) -> None:
         """Take in records that were `missing` and are durable now."""
-        self._ids.add(self.layout.ids(records))
-        self._length += len(records)
-        answers = self.layout.answers(records)
+        self._ids.add(fresh.ids)
+        self._length += len(fresh.records)
+        answers = self.layout.answers(fresh.records)
         with self._swapping:
-            self._waiting.append(answers)
-            self._waiting_bytes += answers.nbytes
-        if self._waiting_bytes >= _COUNT_AT:
+            self._waiting += answers
+        if len(self._waiting) >= _COUNT_AT:
             self.counts()
 
     def take(self, groups: Iterable[tuple[Span, Records]]) -> None:
@@ -143,11 +165,10 @@ class OpenRound:
         # `_counting` lets one thread count at a time; `_swapping` alone is what `add` ever waits for.
         with self._counting:
             with self._swapping:
-                waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-            answers = np.concatenate(waiting) if waiting else np.empty((0, 0), dtype=np.uint8)
-            for start in range(0, len(answers), _COUNTED_AT_ONCE):
-                counts = self.layout.count(answers[start : start + _COUNTED_AT_ONCE])
-                self._counted = add_counts(self._counted, counts)
+                waiting, self._waiting = self._waiting, bytearray()
+            if waiting:
+                answers = np.frombuffer(waiting, dtype=np.uint8).reshape(-1, self.layout.width - ID_BYTES)
+                self._counted = add_counts(self._counted, self.layout.count(answers))
             return dict(self._counted)
 
     def release(self) -> None:
@@ -179,6 +200,9 @@ class RoundStore(Generic[Kind]):
         self._steps: dict[RoundKey, Step] = {}
         """By round: the last step that was read, of which there may be later ones by now."""
         self._memory = threading.Lock()
+        self._damaged: dict[RoundKey, str] = {}
+        """Rounds that could not be read whole at the last look, and why."""
+        self._gone: StoreGoneError | None = None
 
     @property
     def url(self) -> str:
@@ -232,7 +256,7 @@ class RoundStore(Generic[Kind]):
         with self._memory:
             rounds = {key: self._open.get(key) or OpenRound(self.layout(key)) for key in groups}
             fresh = {key: rounds[key].missing(group) for key, group in groups.items()}
-            stored = self.backend.put(fresh) if groups else {}
+            stored, refused = self._put({key: new.records for key, new in fresh.items()})
             # Only now that all is durable does memory change: an append that failed can be tried again.
             for key, span in stored.items():
                 self._open[key] = rounds[key]
@@ -241,11 +265,36 @@ class RoundStore(Generic[Kind]):
                     rounds[key].seen.add(span)
         answers = {}
         for key in records:
-            given, new = len(groups.get(key, ())), len(fresh.get(key, ()))
-            answers[key] = (
-                Appended(accepted=new, duplicate=given - new) if key in stored else Appended(late=given)
-            )
+            given, new = len(groups.get(key, ())), len(fresh[key].records) if key in fresh else 0
+            if key in stored:
+                answers[key] = Appended(accepted=new, duplicate=given - new)
+            else:
+                answers[key] = Appended(refused=given) if key in refused else Appended(late=given)
         return answers
+
+    def _put(self, fresh: dict[RoundKey, Records]) -> tuple[dict[RoundKey, Span | None], set[RoundKey]]:
+        """What was stored, and the damaged rounds that take nothing: they do not keep others from it."""
+        refused: set[RoundKey] = set()
+        while fresh:
+            try:
+                with self._unless_gone():
+                    return self.backend.put(fresh), refused
+            except DamagedError as error:
+                self._damaged[error.key] = str(error)
+                refused.add(error.key)
+                del fresh[error.key]
+        return {}, refused
+
+    @contextmanager
+    def _unless_gone(self) -> Iterator[None]:
+        """Once what was written was not there, nothing is promised any more, also when it seems to be back."""
+        if self._gone is not None:
+            raise self._gone
+        try:
+            yield
+        except StoreGoneError as error:
+            self._gone = error
+            raise
 
     def unsealed(self) -> list[RoundKey]:
         """The rounds that are open or closing."""
@@ -275,8 +324,9 @@ class RoundStore(Generic[Kind]):
         if known is None and self.backend.state(key) in states:
             loaded = OpenRound(self.layout(key))
             try:
-                with suppress(DamagedError):  # reports are taken all the same; who counts is told
-                    self._catch_up(key, loaded, nullcontext())
+                self._catch_up(key, loaded, nullcontext())
+            except DamagedError as error:  # reports are taken all the same; whoever counts is refused
+                self._damaged[key] = str(error)
             except RoundGoneError:
                 return None
             with self._memory:
@@ -285,14 +335,41 @@ class RoundStore(Generic[Kind]):
 
     def _refresh(self, key: RoundKey) -> OpenRound | None:
         """A round that is not sealed, with what other collectors have added to it since the last look."""
+        self._check_whole(key)
         known = self._load(key, "open", "closing")
         if known is not None and not known.released:
             try:
                 self._catch_up(key, known, self._memory)
+            except DamagedError as error:
+                self._damaged[key] = str(error)
+                raise
             except RoundGoneError:
                 self._forget(key)
                 return None
         return known
+
+    def _check_whole(self, key: RoundKey) -> None:
+        """
+        Raise `DamagedError` when a round that was damaged at the last look still is.
+
+        When it was repaired meanwhile, perhaps by another process, it is read from the start: what is in
+        memory lacks what could not be read.
+        """
+        if key not in self._damaged:
+            return
+        repair = self.backend.repair(key, dry=True)
+        if repair is not None:
+            self._damaged[key] = repair.damage
+            raise DamagedError(repair.damage, key)
+        del self._damaged[key]
+        old = self._open.get(key)
+        if old is not None and not old.released:
+            again = OpenRound(self.layout(key))
+            with suppress(RoundGoneError):
+                self._catch_up(key, again, nullcontext())
+                with self._memory:  # held for the rest, so that nothing is appended to the old one meanwhile
+                    self._catch_up(key, again, nullcontext())
+                    self._open[key] = again
 
     def _catch_up(self, key: RoundKey, known: OpenRound, lock: AbstractContextManager[object]) -> None:
         """Take in the groups that are stored and not in memory; the lock is let go of between reads."""
@@ -318,13 +395,17 @@ class RoundStore(Generic[Kind]):
         """
         rounds = []
         for info in self.backend.rounds(plan, last):
-            known = None
+            if info.damage:
+                self._damaged[info.key] = info.damage
             if info.state == "sealed":
                 self._forget(info.key)
-            elif info.key in self._open:
-                with suppress(DamagedError):
-                    known = self._refresh(info.key)
-            rounds.append(info if known is None else RoundInfo(info.key, info.state, len(known)))
+            try:
+                self._check_whole(info.key)
+                known = self._refresh(info.key) if info.key in self._open else None
+            except DamagedError as error:
+                rounds.append(info._replace(damage=str(error)))
+            else:
+                rounds.append(info if known is None else info._replace(reports=len(known), damage=""))
         return rounds
 
     def counts(self, key: RoundKey) -> CountsByTags:
@@ -334,7 +415,11 @@ class RoundStore(Generic[Kind]):
         Provisional counts have each id once. Of different reports with one id, which only forgery makes, they
         have the one that this process saw first.
         """
-        final = self.backend.final(key)
+        try:
+            final = self.backend.final(key)
+        except DamagedError as error:
+            self._damaged[key] = str(error)
+            raise
         if final is None:
             known = self._refresh(key)
             if known is not None:
@@ -377,8 +462,12 @@ class RoundStore(Generic[Kind]):
         It can be done again from the start at any time, by anybody. What counts is what is durable, not what
         is in memory; `skip_bad` leaves out files that cannot be read, which otherwise stop it.
         """
+        if not skip_bad:
+            self._check_whole(key)
         sealed = False
-        if self.backend.close_round(key):
+        with self._unless_gone():
+            is_closing = self.backend.close_round(key)
+        if is_closing:
             known = self._open.get(key)
             if (
                 known is not None
@@ -386,10 +475,19 @@ class RoundStore(Generic[Kind]):
                 known.counts()
                 with self._memory:
                     known.release()
-            with suppress(RoundGoneError):
+            try:
                 sealed = self.backend.publish(key, self.backend.count(key, skip_bad=skip_bad))
+            except DamagedError as error:
+                self._damaged[key] = str(error)
+                raise
+            except RoundGoneError:
+                pass
         self._forget(key)
         return sealed
+
+    def sweep(self) -> None:
+        """Drop the records of sealed rounds that could not be dropped at once."""
+        self.backend.sweep()
 
     # Upkeep
 
@@ -397,9 +495,18 @@ class RoundStore(Generic[Kind]):
         """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""
         return self.backend.verify()
 
+    def repair(self, key: RoundKey, *, dry: bool = True) -> Repair | None:
+        """What can be done about a damaged round, and without `dry` do it; None when nothing is wrong."""
+        return self.backend.repair(key, dry=dry)
+
+    def prune(self, key: RoundKey) -> bool:
+        """Remove the counts of a sealed round for ever; it stays closed. False when it is not sealed."""
+        return self.backend.prune(key)
+
     def ping(self) -> None:
         """Raise `StoreError` when the store cannot be written just now."""
-        self.backend.ping()
+        with self._unless_gone():
+            self.backend.ping()
 
     def close(self) -> None:
         """Let go of files and connections."""

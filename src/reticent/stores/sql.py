@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Container, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import ClassVar
 
-from reticent.errors import ParameterError, PlanError, StoreError
+from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
 from reticent.stores.pool import Row, Transaction
 from reticent.stores.records import (
     Count,
-    CountsByTags,
     Layout,
     Records,
     RoundKey,
     counts_in_rows,
     counts_of_rows,
-    misfits,
 )
-from reticent.stores.round_store import OpenRound, RoundGoneError, Seen, Span, not_registered, read_plan
-from reticent.stores.store import Key, RoundInfo, State
+from reticent.stores.round_store import (
+    DamagedError,
+    OpenRound,
+    RoundGoneError,
+    Seen,
+    Span,
+    not_registered,
+    read_plan,
+)
+from reticent.stores.sql_upkeep import cut_to_readable, lost, problems_of, problems_of_counts, repair_of
+from reticent.stores.store import Key, Repair, RoundInfo, State
 
 SCHEMA_VERSION = 2
 SCHEMA = """
@@ -37,8 +44,8 @@ CREATE TABLE round (               -- rounds that got at least one report
     plan    TEXT NOT NULL,         -- plan.name
     version INTEGER NOT NULL,      -- plan.version
     round   INTEGER NOT NULL,      -- unix seconds / round length
-    state   TEXT NOT NULL,         -- open, closing (being counted), sealed
-    reports INTEGER NOT NULL,      -- distinct reports, once sealed; 0 before
+    state   TEXT NOT NULL,         -- open, closing (being counted), sealed, pruned (its counts were removed)
+    reports INTEGER NOT NULL,      -- distinct reports, once sealed; 0 before, and when pruned
     UNIQUE (plan, version, round)
 );
 CREATE TABLE counts (              -- sealed rounds; never changed
@@ -75,10 +82,12 @@ CREATE TABLE records_{number} (          -- the reports of one open round
 LATEST_ROUNDS = """
 SELECT plan, version, round, state, reports FROM (
     SELECT *, row_number() OVER (PARTITION BY plan ORDER BY round DESC, version DESC) AS place FROM round
+    WHERE state <> 'pruned'
 ) AS ranked
 WHERE (? = '' OR plan = ?) AND place <= ?
 ORDER BY plan, round DESC, version DESC
 """
+UNSEALED = ("open", "closing")
 _BYTES_AT_ONCE, _GROUPS_AT_ONCE = 1 << 24, 20_000
 """How much of a round is read in one transaction."""
 
@@ -111,6 +120,18 @@ class SqlBackend(ABC):
     @abstractmethod
     def reading(self) -> AbstractContextManager[Transaction]:
         """A transaction that changes nothing, beside which others read and write."""
+
+    def sealing(self) -> AbstractContextManager[Transaction]:
+        """A transaction that closes or seals a round; where it may have to wait, appends do not wait with it."""
+        return self.writing()
+
+    @abstractmethod
+    def is_damage(self, error: Exception) -> bool:
+        """Whether an error says that a table is not there, or cannot be read."""
+
+    @abstractmethod
+    def drop_records(self, number: int) -> None:
+        """Drop the table of a sealed round, unless that would make others wait; raises `StoreError` then."""
 
     @abstractmethod
     def record_tables(self, transaction: Transaction) -> set[int]:
@@ -191,12 +212,31 @@ class SqlBackend(ABC):
                     continue
                 stored[key] = None
                 if len(records):
-                    ((place,),) = transaction.execute(
-                        f"INSERT INTO records_{number} (records) VALUES (?) RETURNING number",  # noqa: S608
-                        records.tobytes(),
-                    )
+                    with self._damage_of(key):
+                        ((place,),) = transaction.execute(
+                            f"INSERT INTO records_{number} (records) VALUES (?) RETURNING number",  # noqa: S608
+                            records.tobytes(),
+                        )
                     stored[key] = Span("", place, place)
         return stored
+
+    @contextmanager
+    def _damage_of(self, key: RoundKey) -> Iterator[None]:
+        """Errors about the tables of one round are that round's damage, and do not concern others."""
+        try:
+            yield
+        except Exception as error:
+            if not self.is_damage(error):
+                raise
+            raise self.damaged(key, str(error).splitlines()[0]) from None
+
+    def damaged(self, key: RoundKey, reason: str) -> DamagedError:
+        """The error about a round that cannot be read."""
+        return DamagedError(
+            f"{self.url}: round {key.round} of {key.plan} version {key.version} is damaged: {reason}\n"
+            "  Hint: reticent store repair says what can be saved",
+            key,
+        )
 
     def _open_number(self, transaction: Transaction, key: RoundKey) -> int | None:
         """The number of an open round, made if there is none; None when it is closed."""
@@ -226,21 +266,25 @@ class SqlBackend(ABC):
     def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[Span, Records]]]:
         """The groups of a round that were not seen, in order of arrival, some megabytes at a time."""
         layout = self.layout(key)
+        bad: dict[int, str] = {}
         while True:
             with self.reading() as transaction:
                 row = self._row(transaction, key)
-                if row is None or row[1] == "sealed":
+                if row is None or row[1] not in UNSEALED:
                     raise RoundGoneError
-                rows = _unseen(transaction, f"records_{row[0]}", seen)
+                with self._damage_of(key):
+                    rows = _unseen(transaction, f"records_{row[0]}", seen, bad)
             if not rows:
-                return
-            try:
-                yield [(Span("", place, place), layout.array(records)) for place, records in rows]
-            except ParameterError as error:
-                raise StoreError(
-                    f"{self.url}: round {key.round} of {key.plan} {key.version} is damaged: {error}\n"
-                    "  Hint: reticent store check lists what is wrong"
-                ) from error
+                break
+            groups = []
+            for place, records in rows:
+                try:
+                    groups.append((Span("", place, place), layout.array(records)))
+                except ParameterError as error:
+                    bad[place] = str(error)
+            yield groups
+        for place, reason in bad.items():
+            raise self.damaged(key, f"group {place}: {reason}")
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
         """The rounds of a plan, latest first, at most `last` of each plan; while open with reports stored."""
@@ -249,25 +293,42 @@ class SqlBackend(ABC):
         infos = []
         for *key_parts, state, reports in rows:
             info = RoundInfo(RoundKey(*key_parts), state, reports)
-            if state != "sealed":
-                width = self.layout(info.key).width
-                # In a transaction of its own, which holds its row: by now it may be sealed, and its table gone.
-                with self.reading() as transaction:
-                    number, *now = self._row(transaction, info.key) or (0, "sealed", 0)
-                    if now[0] != "sealed":
-                        ((stored,),) = transaction.execute(
-                            f"SELECT COALESCE(SUM(length(records)), 0) FROM records_{number}"  # noqa: S608
-                        )
-                        now[1] = int(stored) // width
-                info = RoundInfo(info.key, *now)
+            if state in UNSEALED:
+                info = self._stored(info)
             infos.append(info)
         return infos
+
+    def _stored(self, info: RoundInfo) -> RoundInfo:
+        """
+        A round with the reports stored in its table.
+
+        In a transaction of its own, which holds its row: by now it may be sealed, and its table gone.
+        """
+        width, groups, whole, stored = self.layout(info.key).width, 0, 0, 0
+        try:
+            with self.reading() as transaction:
+                number, state, reports = self._row(transaction, info.key) or (0, "sealed", 0)
+                if state not in UNSEALED:
+                    return RoundInfo(info.key, state, reports)
+                with self._damage_of(info.key):
+                    ((groups, whole, stored),) = transaction.execute(
+                        "SELECT count(*), count(CASE WHEN length(records) % ? = 0 THEN 1 END),"  # noqa: S608
+                        f" COALESCE(SUM(length(records)), 0) FROM records_{number}",
+                        width,
+                    )
+        except DamagedError as error:
+            return info._replace(damage=str(error))
+        damage = (
+            "" if groups == whole else str(self.damaged(info.key, f"{groups - whole} groups are cut off"))
+        )
+        return RoundInfo(info.key, state, int(stored) // width, damage)
 
     def unsealed(self) -> list[RoundKey]:
         """The rounds that are open or closing."""
         with self.reading() as transaction:
             rows = transaction.execute(
-                "SELECT plan, version, round FROM round WHERE state <> 'sealed' ORDER BY plan, version, round"
+                "SELECT plan, version, round FROM round WHERE state IN ('open', 'closing')"
+                " ORDER BY plan, version, round"
             )
         return [RoundKey(*row) for row in rows]
 
@@ -275,7 +336,7 @@ class SqlBackend(ABC):
         """The state of a round; None when there is none."""
         with self.reading() as transaction:
             row = self._row(transaction, key)
-        return row[1] if row else None
+        return None if row is None else "sealed" if row[1] == "pruned" else row[1]
 
     # What readers are shown of open rounds
 
@@ -293,7 +354,7 @@ class SqlBackend(ABC):
         """Keep a step, unless another collector took it first, or the round is sealed."""
         with self.writing() as transaction:
             row = self._row(transaction, key)
-            if row is not None and row[1] != "sealed":
+            if row is not None and row[1] in ("open", "closing"):
                 transaction.execute(
                     "INSERT INTO step (round_id, number, document) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                     *(row[0], number, document),
@@ -304,11 +365,11 @@ class SqlBackend(ABC):
 
     def close_round(self, key: RoundKey) -> bool:
         """Begin to seal: waits for appends that are under way, and makes those that come later late."""
-        with self.writing() as transaction:
+        with self.sealing() as transaction:
             return bool(
                 transaction.execute(
                     "UPDATE round SET state = 'closing' WHERE plan = ? AND version = ? AND round = ?"
-                    " AND state <> 'sealed' RETURNING id",
+                    " AND state IN ('open', 'closing') RETURNING id",
                     *key,
                 )
             )
@@ -321,8 +382,12 @@ class SqlBackend(ABC):
         return Count(len(whole), whole.counts())
 
     def publish(self, key: RoundKey, count: Count) -> bool:
-        """Write the counts and drop the table, in one transaction; False when another was quicker."""
-        with self.writing() as transaction:
+        """
+        Write the counts, in one transaction, then drop the table; False when another was quicker.
+
+        Somebody may be reading the table, or it is large: so it is dropped on its own, or by a later `sweep`.
+        """
+        with self.sealing() as transaction:
             changed = transaction.execute(
                 "UPDATE round SET state = 'sealed', reports = ? WHERE plan = ? AND version = ? AND round = ?"
                 " AND state = 'closing' RETURNING id",
@@ -337,8 +402,19 @@ class SqlBackend(ABC):
                     *(number, json.dumps(tags), metric, json.dumps(reports), json.dumps(ones)),
                 )
             transaction.execute("DELETE FROM step WHERE round_id = ?", number)
-            transaction.execute(f"DROP TABLE records_{number}")
+        with suppress(StoreError):
+            self.drop_records(number)
         return True
+
+    def sweep(self) -> None:
+        """Drop the tables of sealed rounds that could not be dropped when they were sealed."""
+        with self.reading() as transaction:
+            tables = self.record_tables(transaction)
+            unsealed = transaction.execute("SELECT id FROM round WHERE state IN ('open', 'closing')")
+            known = transaction.execute("SELECT id FROM round")
+        for number in sorted(tables & ({number for (number,) in known} - {number for (number,) in unsealed})):
+            with suppress(StoreError):
+                self.drop_records(number)
 
     def final(self, key: RoundKey) -> Count | None:
         """What a sealed round comes to; None when it is not sealed."""
@@ -355,38 +431,47 @@ class SqlBackend(ABC):
             (json.loads(tags), metric, json.loads(reports), json.loads(ones))
             for _, tags, metric, reports, ones in rows
         )
-        return Count(rows[0][0], counts_of_rows(self.layout(key).plan, kept))
+        try:
+            return Count(rows[0][0], counts_of_rows(self.layout(key).plan, kept))
+        except (ParameterError, ValueError, TypeError, KeyError) as error:
+            raise self.damaged(key, f"its counts cannot be read: {type(error).__name__}") from error
 
     def verify(self) -> list[str]:
         """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""
         with self.reading() as transaction:
-            return list(self._problems(transaction))
+            return list(problems_of(transaction, self.record_tables(transaction)))
 
-    def _problems(self, transaction: Transaction) -> Iterator[str]:
-        plans: dict[tuple[str, int], Plan] = {}
-        for name, version, text in transaction.execute("SELECT name, version, text FROM plan"):
-            try:
-                plan = plans[name, version] = Plan.from_toml(text)
-            except PlanError as error:
-                yield f"plan {name} version {version} cannot be read: {str(error).splitlines()[0]}"
-                continue
-            if (plan.name, plan.version) != (name, version):
-                yield f"plan {name} version {version} holds the text of {plan.name} {plan.version}"
-        rows = transaction.execute("SELECT id, plan, version, round, state, reports FROM round ORDER BY id")
-        tables = self.record_tables(transaction)
-        for number in sorted(tables - {number for number, *_ in rows}):
-            yield f"records_{number} belongs to no round"
-        for number, name, version, place, state, reports in rows:
-            where = f"round {place} of {name} version {version}: "
-            known = plans.get((name, version))
-            if known is None:
-                yield f"{where}its plan is not registered"
-            elif state not in ("open", "closing", "sealed"):
-                yield f"{where}state: expected open, closing or sealed, got {state}"
-            else:
-                there = number in tables
-                for problem in _problems_of_round(transaction, number, known, state, reports, there):
-                    yield where + problem
+    def repair(self, key: RoundKey, *, dry: bool) -> Repair | None:
+        """Cut what is no whole record off a round's groups, and keep what it was in a table beside it."""
+        layout = self.layout(key)
+        with self.reading() if dry else self.writing() as transaction:
+            row = self._row(transaction, key)
+            if row is None or row[1] == "pruned":
+                return None
+            if row[1] == "sealed":
+                problems = list(problems_of_counts(transaction, layout.plan, row[0], row[2]))
+                return Repair("; ".join(problems), 0, "") if problems else None
+            number, there = row[0], row[0] in self.record_tables(transaction)
+            repair = repair_of(transaction, number, layout) if there else lost(number)
+            if repair is not None and not dry:
+                if there:
+                    cut_to_readable(transaction, number, layout)
+                else:
+                    transaction.execute(self.records_table.format(number=number))
+            return repair
+
+    def prune(self, key: RoundKey) -> bool:
+        """Remove a sealed round's counts, and what a repair kept; its row stays, so that it never opens again."""
+        with self.writing() as transaction:
+            rows = transaction.execute(
+                "UPDATE round SET state = 'pruned', reports = 0 WHERE plan = ? AND version = ? AND round = ?"
+                " AND state = 'sealed' RETURNING id",
+                *key,
+            )
+            for (number,) in rows:
+                transaction.execute("DELETE FROM counts WHERE round_id = ?", number)
+                transaction.execute(f"DROP TABLE IF EXISTS damaged_{number}")
+        return bool(rows)
 
 
 def other_version(url: str, expected: int, version: int) -> str:
@@ -397,42 +482,7 @@ def other_version(url: str, expected: int, version: int) -> str:
     )
 
 
-def _problems_of_round(
-    transaction: Transaction, number: int, plan: Plan, state: State, reports: int, has_table: bool
-) -> Iterator[str]:
-    """Of a sealed one: its table is gone, its counts fit together. Of others: its table has whole records."""
-    if state != "sealed":
-        if not has_table:
-            yield f"records_{number} is missing, and the reports with it"
-            return
-        width = Layout(plan).width
-        ((groups, broken),) = transaction.execute(
-            "SELECT count(*), sum(CASE WHEN length(records) = 0 OR length(records) % ? <> 0 THEN 1 ELSE 0 END)"  # noqa: S608
-            f" FROM records_{number}",
-            width,
-        )
-        if not groups:
-            yield f"records_{number} is empty"
-        if broken:
-            yield f"{broken} of {groups} groups are not whole records of {width} bytes"
-        return
-    if has_table:
-        yield f"records_{number} is still there"
-    counts: CountsByTags = {}
-    for tags, metric, row_reports, row_ones in transaction.execute(
-        "SELECT tags, metric, reports, ones FROM counts WHERE round_id = ? ORDER BY tags, metric", number
-    ):
-        try:
-            row = json.loads(tags), metric, json.loads(row_reports), json.loads(row_ones)
-            for names, kept in counts_of_rows(plan, [row]).items():
-                counts.setdefault(names, {}).update(kept)
-        except (ParameterError, ValueError, TypeError, KeyError) as error:
-            yield f"the counts of {metric} cannot be read: {str(error).splitlines()[0]}"
-            return
-    yield from misfits(plan, Count(reports, counts))
-
-
-def _unseen(transaction: Transaction, table: str, seen: Seen) -> list[Row]:
+def _unseen(transaction: Transaction, table: str, seen: Seen, bad: Container[int]) -> list[Row]:
     """The next groups of a round that were not seen, up to some megabytes, with their numbers."""
     listed = transaction.execute(
         f"SELECT number, length(records) FROM {table} WHERE number > ? ORDER BY number LIMIT ?",  # noqa: S608
@@ -440,7 +490,7 @@ def _unseen(transaction: Transaction, table: str, seen: Seen) -> list[Row]:
     )
     chosen, size = [], 0
     for number, length in listed:
-        if Span("", number, number) not in seen:
+        if number not in bad and Span("", number, number) not in seen:
             chosen.append(number)
             size += length
             if size >= _BYTES_AT_ONCE:

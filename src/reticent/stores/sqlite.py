@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 import time
@@ -13,6 +14,7 @@ from urllib.parse import quote
 from reticent.errors import StoreError
 from reticent.stores.pool import Connections, Row, Transaction
 from reticent.stores.sql import RECORDS, SCHEMA, SCHEMA_VERSION, SqlBackend, other_version
+from reticent.stores.sqlite_files import DatabaseFiles
 
 APPLICATION_ID = 0x2E71CE01
 OLDEST_SQLITE = (3, 35, 0)
@@ -29,6 +31,10 @@ _SHORT_LOG = "PRAGMA wal_autocheckpoint = 250"
 _PATIENCE = 10.0
 """Seconds to wait for another process that writes."""
 _READERS = 8
+_DROPPED_GROUPS, _DROPPED_BYTES = 1000, 1 << 22
+"""How much of a sealed round is dropped at a time."""
+_TURN_SECONDS = 0.002
+"""Between two such times: whoever waits to append is next."""
 
 
 class SqliteBackend(SqlBackend):
@@ -49,7 +55,7 @@ class SqliteBackend(SqlBackend):
         self._path = path
         self._readonly = readonly
         self._is_full = False
-        self._file = None
+        self._files: DatabaseFiles | None = None
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreError(
                 f"{self.url}: expected SQLite 3.35 or newer, got {sqlite3.sqlite_version}.\n"
@@ -72,7 +78,8 @@ class SqliteBackend(SqlBackend):
                     raise StoreError(f"{self.url}: is another program's database; it was left as it is")
                 if tables and version != SCHEMA_VERSION:
                     raise StoreError(other_version(self.url, SCHEMA_VERSION, version))
-            self._writer = _SqliteConnections(lambda: _connected(path), "BEGIN IMMEDIATE", most=1)
+            writer = _Writer(lambda: _connected(path), "BEGIN IMMEDIATE", most=1)
+            self._writer: _SqliteConnections = writer
             self._readers = (
                 self._writer if in_memory else _SqliteConnections(lambda: _connected(path), "BEGIN", _READERS)
             )
@@ -83,7 +90,8 @@ class SqliteBackend(SqlBackend):
                         transaction.execute(statement)
                     transaction.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                     transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            self._file = None if in_memory else _identity(path)
+            if not in_memory:
+                self._files = writer.files = DatabaseFiles(self.url, path, lambda: _connected(path))
 
     def _open_readonly(self) -> None:
         """Look at a file that is there, and refuse what is not a store; nothing is made or changed."""
@@ -131,6 +139,8 @@ class SqliteBackend(SqlBackend):
             with suppress(sqlite3.Error), closing(_connected(self._path)) as connection:
                 connection.execute("PRAGMA busy_timeout = 100")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                if self._files is not None:
+                    self._files.accept()
         with self._errors(), self._writer.transaction() as transaction:
             if was_full:
                 transaction.execute(_SHORT_LOG)
@@ -144,9 +154,6 @@ class SqliteBackend(SqlBackend):
 
     def ping(self) -> None:
         """Raise `StoreError` when the file cannot be written just now, or is not where it was."""
-        with self._errors():
-            if self._file is not None and _identity(self._path) != self._file:
-                raise StoreError(f"{self.url}: was replaced by another file while it was open")
         with self.writing() as transaction:
             transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -164,6 +171,36 @@ class SqliteBackend(SqlBackend):
         except (sqlite3.Error, OSError) as error:
             copy.unlink(missing_ok=True)
             raise StoreError(f"{copy}: backup failed: {error}") from error
+
+    def is_damage(self, error: Exception) -> bool:
+        """Whether an error says that a table is not there, or cannot be read."""
+        code = getattr(error, "sqlite_errorcode", None)
+        return code == sqlite3.SQLITE_CORRUPT or (
+            isinstance(error, sqlite3.OperationalError) and "no such table" in str(error)
+        )
+
+    def drop_records(self, number: int) -> None:
+        """
+        Drop the table of a sealed round, a few megabytes at a time.
+
+        Only one may write at a time, and to drop a large table takes seconds: so others get in between.
+        """
+        is_empty = False
+        while not is_empty:
+            with self.writing() as transaction:
+                groups = transaction.execute(
+                    f"SELECT number, length(records) FROM records_{number} ORDER BY number LIMIT ?",  # noqa: S608
+                    _DROPPED_GROUPS,
+                )
+                ends = itertools.accumulate(length for _, length in groups)
+                some = [place for (place, _), end in zip(groups, ends, strict=True) if end <= _DROPPED_BYTES]
+                is_empty = not groups
+                if is_empty:
+                    transaction.execute(f"DROP TABLE records_{number}")
+                else:
+                    last = max(some, default=groups[0][0])
+                    transaction.execute(f"DELETE FROM records_{number} WHERE number <= ?", last)  # noqa: S608
+            time.sleep(_TURN_SECONDS)
 
     def record_tables(self, transaction: Transaction) -> set[int]:
         """The numbers of all tables of records."""
@@ -187,6 +224,8 @@ class SqliteBackend(SqlBackend):
         """Let go of the file."""
         self._readers.close()
         self._writer.close()
+        if self._files is not None:
+            self._files.close()
 
 
 class _SqliteConnections(Connections[sqlite3.Connection]):
@@ -214,6 +253,28 @@ class _SqliteConnections(Connections[sqlite3.Connection]):
 
     def disconnect(self, connection: sqlite3.Connection) -> None:
         connection.close()
+
+
+class _Writer(_SqliteConnections):
+    """The connection to write with: nothing that it commits is acknowledged unless the files are in place."""
+
+    files: DatabaseFiles | None = None
+
+    def begin(self, connection: sqlite3.Connection) -> Transaction:
+        transaction = super().begin(connection)
+        if self.files is not None:
+            try:
+                self.files.check_unchanged(connection)
+            except BaseException:
+                self.roll_back(connection)
+                raise
+        return transaction
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        super().commit(connection)
+        if self.files is not None:
+            self.files.check_named()
+            self.files.accept()
 
 
 class _SqliteTransaction(Transaction):
@@ -278,8 +339,3 @@ def _make_file(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-
-
-def _identity(path: str) -> tuple[int, int]:
-    status = os.stat(path)
-    return status.st_dev, status.st_ino

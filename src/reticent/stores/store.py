@@ -72,11 +72,17 @@ def matches(text: str, key: Key) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What became of the records of one round in a commit: new, already there, or too late because sealed."""
+    """
+    What became of the records of one round in a commit.
+
+    They are new, already there, too late because the round is sealed, or refused: the round is damaged in such
+    a way that nothing can be put into it before it is repaired.
+    """
 
     accepted: int = 0
     duplicate: int = 0
     late: int = 0
+    refused: int = 0
 
 
 class RoundInfo(NamedTuple):
@@ -89,6 +95,19 @@ class RoundInfo(NamedTuple):
     Distinct reports, all segments together. Of an open round that this process has not loaded: reports
     stored, which has one twice that two collectors took.
     """
+    damage: str = ""
+    """Why it has no figures, as far as is known without reading it; empty when nothing is wrong."""
+
+
+class Repair(NamedTuple):
+    """What can be done about a damaged round."""
+
+    damage: str
+    """What is wrong."""
+    readable: int
+    """Reports that can be read, stored twice or not; all of them are kept."""
+    action: str
+    """What a repair does, and where the copy of what it replaces is; empty when nothing can be done."""
 
 
 class Rounds(Protocol):
@@ -101,7 +120,11 @@ class Rounds(Protocol):
         """The rounds of a plan, latest first; at most the `last` ones of each plan."""
 
     def counts(self, key: RoundKey) -> CountsByTags:
-        """The counts of a round: final when it is sealed, provisional while it is open."""
+        """
+        The counts of a round: final when it is sealed, provisional while it is open.
+
+        Raises `DamagedError` when they cannot be read.
+        """
 
     def shown(self, key: RoundKey) -> CountsByTags:
         """Those counts of a round that is not sealed which readers may be shown; see `reticent.stores.shown`."""
@@ -135,6 +158,9 @@ class RoundWriter(Protocol):
     def seal(self, key: RoundKey) -> bool:
         """Seal a round; False when it was sealed already, or never opened."""
 
+    def sweep(self) -> None:
+        """Drop the records of sealed rounds that could not be dropped at once; done again until none is left."""
+
     def take_step(self, key: RoundKey) -> None:
         """Show readers more of an open round, if enough has come; see `reticent.stores.shown`."""
 
@@ -159,8 +185,9 @@ class Store(Rounds, Keys, RoundWriter, Protocol):
     - when `append` returns, its records are durable; when it raises `StoreError`, all of them are or none,
       and to append them again changes nothing but that;
     - a record whose id is in its round already is not counted again;
-    - `seal` turns a round into counts and drops its records in one transaction; afterwards `append` says
-      `late`, and the counts never change, whoever seals and however often.
+    - `seal` turns a round into counts in one transaction, and drops its records after it; from then on
+      `append` says `late`, and the counts never change, whoever seals and however often;
+    - a round that cannot be read is refused with `DamagedError` and keeps no other one from being served.
 
     Methods block; a collector calls them from threads of its own. `append` is called by one thread at a time.
     """
@@ -171,6 +198,12 @@ class Store(Rounds, Keys, RoundWriter, Protocol):
 
     def verify(self) -> list[str]:
         """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""
+
+    def repair(self, key: RoundKey, *, dry: bool = True) -> Repair | None:
+        """What can be done about a damaged round, and without `dry` do it; None when nothing is wrong."""
+
+    def prune(self, key: RoundKey) -> bool:
+        """Remove the counts of a sealed round for ever; it stays closed. False when it is not sealed."""
 
     def ping(self) -> None:
         """Raise `StoreError` when the store cannot be written just now."""
@@ -206,6 +239,9 @@ class Backend(Keys, Protocol):
 
         Rounds that are closed are left out of the answer, also when there was nothing new to put. When it
         raises, each group is there or not, as a whole. Called by one thread at a time.
+
+        Raises `DamagedError` when nothing can be put into one of the rounds, and `StoreGoneError` when what it
+        wrote is not where the store is.
         """
 
     def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[Span, Records]]]:
@@ -237,10 +273,28 @@ class Backend(Keys, Protocol):
         """
 
     def publish(self, key: RoundKey, count: Count) -> bool:
-        """Seal a closing round: keep its counts for ever, drop its records. False when one was quicker."""
+        """
+        Seal a closing round: keep its counts for ever. False when another was quicker.
+
+        Its records are dropped after that, now or by a later `sweep`, and never while anybody else waits.
+        """
+
+    def sweep(self) -> None:
+        """Drop the records of sealed rounds that are still there."""
+
+    def repair(self, key: RoundKey, *, dry: bool) -> Repair | None:
+        """
+        What can be done about a damaged round, and without `dry` do it; None when nothing is wrong.
+
+        No report that can be read is lost, and what is replaced is kept. While `dry` it is asked whenever a
+        damaged round is looked at, so it should not read more than it must.
+        """
+
+    def prune(self, key: RoundKey) -> bool:
+        """Remove the counts of a sealed round; what is put later is late. False when it is not sealed."""
 
     def final(self, key: RoundKey) -> Count | None:
-        """What a sealed round comes to; None when it is not sealed."""
+        """What a sealed round comes to; None when it is not sealed, `DamagedError` when it cannot be read."""
 
     def verify(self) -> list[str]:
         """What is wrong, a sentence each; empty when all is well. Changes nothing."""

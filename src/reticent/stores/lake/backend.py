@@ -30,7 +30,7 @@ from reticent.stores.lake.layout import (
 from reticent.stores.lake.seals import Seals
 from reticent.stores.records import Count, Layout, Records, RoundKey, latest
 from reticent.stores.round_store import DamagedError, RoundGoneError, Seen, Span, not_registered, read_plan
-from reticent.stores.store import Key, RoundInfo, State
+from reticent.stores.store import Key, Repair, RoundInfo, State
 
 _PARTS_AT_ONCE, _ROWS_AT_ONCE = 256, 1 << 20
 _PAGE = bytes(4096)
@@ -123,6 +123,8 @@ class LakeBackend:
         path = plan_path(plan.name, plan.version)
         if self.files.read(path) is None:
             self.files.put_new(path, plan.text.encode())
+        else:  # reports on it are acknowledged from now on
+            self.files.settle(f"{PLANS}/{plan.name}")
         return self.plan_at(path)
 
     def plans(self) -> list[Plan]:
@@ -374,8 +376,27 @@ class LakeBackend:
         for name, reason in bad.items():
             raise DamagedError(
                 f"{self.url}: {folder_of(key)}/{name}: {reason}\n"
-                "  Hint: reticent store check lists all such files; count and seal leave them out with skip_bad"
+                "  Hint: reticent store check lists all such files; count and seal leave them out with skip_bad",
+                key,
             )
+
+    def sweep(self) -> None:
+        """Nothing is left: whoever opens the lake sweeps what is sealed."""
+
+    def repair(self, key: RoundKey, *, dry: bool) -> Repair | None:
+        """What can be done about a damaged round."""
+        try:
+            for _ in self.groups(key, Seen()):
+                pass
+        except DamagedError as error:
+            return Repair(str(error), 0, "")
+        except RoundGoneError:
+            pass
+        return None
+
+    def prune(self, key: RoundKey) -> bool:
+        """Remove the counts of a sealed round."""
+        raise StoreError(f"{self.url}: the results of a lake cannot be pruned yet")
 
     def final(self, key: RoundKey) -> Count | None:
         """What a sealed round comes to; None when it is not sealed."""

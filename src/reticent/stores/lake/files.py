@@ -7,7 +7,7 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -103,6 +103,8 @@ class LocalFiles(Files):
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._root = Path(folder)
         self._mode = 0o700
+        self._durable: set[Path] = set()
+        """Folders below the lake's own whose names are synced."""
 
     @property
     def url(self) -> str:
@@ -112,7 +114,13 @@ class LocalFiles(Files):
     def open(self) -> None:
         """Make the folder if there is none, and throw away what died in the middle of a write long ago."""
         with self._errors("cannot be opened"):
+            above = self._root.absolute().parents
+            made = [folder for folder in above if not folder.is_dir()]
             _make_folder(self._root, 0o700)
+            for folder in above:
+                # Others may have made one just now, and not synced its name; or long ago, with other rights.
+                with nullcontext() if folder in made else suppress(OSError):
+                    _sync_folder(folder)
             self._mode = 0o700 | self._root.stat().st_mode & 0o077
             temporary = self._root / TEMPORARY
             _make_folder(temporary, self._mode)
@@ -153,7 +161,7 @@ class LocalFiles(Files):
             finally:
                 with suppress(FileNotFoundError):
                     os.unlink(temporary)
-            _sync_folder(target.parent)
+            self._sync(target.parent)
         return made
 
     def _link(self, temporary: Path, target: Path) -> bool:
@@ -194,12 +202,23 @@ class LocalFiles(Files):
     def settle(self, folder: str) -> None:
         """Sync a folder: a name that another process linked, but has not synced yet, is durable then."""
         with self._errors(folder), suppress(FileNotFoundError):
-            _sync_folder(self._root / folder)
+            self._sync(self._root / folder)
+
+    def _sync(self, folder: Path) -> None:
+        """Sync a folder and, once, those above it: another process may have made them and not synced yet."""
+        _sync_folder(folder)
+        named = []
+        while folder not in (self._root, *self._durable):
+            named.append(folder)
+            folder = folder.parent
+            _sync_folder(folder)
+        self._durable.update(named)
 
     def clear(self, folder: str) -> None:
         """Remove a folder if it is empty."""
         with suppress(OSError):
             os.rmdir(self._root / folder)
+            self._durable.discard(self._root / folder)
 
     @contextmanager
     def _errors(self, path: str) -> Iterator[None]:
@@ -210,13 +229,12 @@ class LocalFiles(Files):
 
 
 def _make_folder(folder: Path, mode: int) -> None:
-    """Make a folder and those above it; durable on return."""
+    """Make a folder and those above it; their names are not synced."""
     if not folder.is_dir():
         _make_folder(folder.parent, mode)
         with suppress(FileExistsError):
             os.mkdir(folder)
             os.chmod(folder, mode)
-        _sync_folder(folder.parent)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -9,6 +9,7 @@ from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
 from reticent.stores.lake.files import Files
 from reticent.stores.lake.layout import (
+    SEALS,
     Part,
     closing_path,
     counts_path,
@@ -96,8 +97,11 @@ class Seals:
         if kept is None:
             parts, others = self.listed(key)
             names = sorted([part.name for part in parts] + others)
+            self._files.settle(folder_of(key))  # after a power cut, all that the list names is there
             self._files.put_new(frozen_path(key), json.dumps({"parts": names}).encode())
             kept = self.kept(key)
+        else:  # who made it may not have synced it: what is late or counted by it must stay so
+            self._files.settle(folder_of(key, SEALS))
         if kept is None:
             raise StoreError(f"{self._files.url}: {frozen_path(key)}: is gone")
         return kept

@@ -1,0 +1,293 @@
+"""`reticent ingest`: reports from a file or a pipe, into a store or a running collector."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+
+from reticent.cli.options import (
+    either_store_option,
+    key_file_option,
+    one_source,
+    opened_client,
+    opened_store,
+    url_option,
+)
+from reticent.cli.output import as_json, found_problems, plan_file, print_json
+from reticent.plan import Plan
+from reticent.reports import MAGIC, MAX_JSON, Verdict, packed_header
+
+BLOCK_BYTES = 1 << 20
+"""What is taken at once: few commits for a long file, and little memory for an endless pipe."""
+BLOCK_SECONDS = 0.5
+"""How long what was read waits for more."""
+PROGRESS_SECONDS = 2.0
+SHOWN = 10
+"""How many of the refused are named."""
+NDJSON, PACKED = "application/x-ndjson", "application/vnd.reticent.packed"
+
+
+@dataclass(slots=True)
+class Block:
+    """Reports that are taken at once: whole lines, or a packed batch."""
+
+    body: bytes
+    kind: str
+    first: int
+    """The number of its first line or record, from 1."""
+
+    @property
+    def numbers(self) -> list[int]:
+        """The number of each report in it: empty lines are none."""
+        if self.kind == PACKED:
+            return list(range(self.first, self.first + packed_header(self.body).reports))
+        lines = self.body.removesuffix(b"\n").split(b"\n")
+        return [number for number, line in enumerate(lines, self.first) if line.strip()]
+
+    def halves(self) -> tuple[Block, Block]:
+        """Two blocks that hold the same reports."""
+        if self.kind == PACKED:
+            header = packed_header(self.body)
+            head, records = self.body[: header.start], self.body[header.start :]
+            middle = header.reports // 2
+            parts = head + records[: middle * header.width], head + records[middle * header.width :]
+        else:
+            lines = self.body.split(b"\n")
+            middle = len(lines) // 2
+            parts = b"\n".join(lines[:middle]) + b"\n", b"\n".join(lines[middle:])
+        return Block(parts[0], self.kind, self.first), Block(parts[1], self.kind, self.first + middle)
+
+
+@dataclass(slots=True)
+class Summary:
+    """What became of the reports so far, all of it durable."""
+
+    accepted: int = 0
+    duplicates: int | None = 0
+    """Reports that were there already; None where they are among the accepted."""
+    refused: Counter[str] = field(default_factory=Counter)
+    first: list[dict[str, str]] = field(default_factory=list)
+    """Where the first of them stand, and why they do not count."""
+
+    def refuse(self, block: Block, rejected: list[tuple[int, Verdict]]) -> None:
+        """Note reports that do not count, by their place in a block."""
+        from reticent.collector import DETAILS
+
+        self.refused.update(verdict.value for _, verdict in rejected)
+        missing = rejected[: SHOWN - len(self.first)]
+        numbers = block.numbers if missing else []
+        word = "report" if block.kind == PACKED else "line"
+        for place, verdict in missing:
+            where = f"{word} {numbers[place]}"
+            self.first.append({"where": where, "code": verdict.value, "reason": DETAILS[verdict.value]})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        others = {code: count for code, count in self.refused.items() if code != Verdict.LATE}
+        return {
+            "accepted": self.accepted,
+            "duplicates": self.duplicates,
+            "late": self.refused[Verdict.LATE],
+            "refused": others,
+            "first": self.first,
+        }
+
+    def __str__(self) -> str:
+        figures = self.to_dict()
+        refused = {"late": figures["late"], "refused": sum(figures["refused"].values())}
+        known = {"accepted": self.accepted, "duplicate": self.duplicates, **refused}
+        return ", ".join(f"{count:,} {word}" for word, count in known.items() if count is not None)
+
+
+Take: TypeAlias = Callable[[Block, Summary], None]
+
+
+@click.command(short_help="Take reports from a file or a pipe.")
+@click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@either_store_option
+@url_option
+@key_file_option
+@click.option("--register", "plans", multiple=True, type=plan_file, metavar="PLAN",
+              help="Keep this plan in the store first; the store is made if there is none.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="Stop soon after the first report that does not count.")
+@click.option("--retry-for", type=click.FloatRange(0.1), default=60.0, show_default=True, metavar="SECONDS",
+              help="How long a collector that does not answer is tried again.")  # fmt: skip
+@as_json
+def ingest(
+    path: str,
+    store: str | None,
+    url: str | None,
+    key: str | None,
+    plans: tuple[Path, ...],
+    strict: bool,
+    retry_for: float,
+    as_json: bool,
+) -> None:
+    """
+    Take the reports in FILE, lines of JSON or a packed batch; - is standard input.
+
+    They are checked as those that devices send. What is said to be accepted is durable; each report counts once,
+    however often it is sent, so a run that was cut short can be repeated. What arrives slowly through a pipe is
+    committed within a second.
+
+    \b
+    Example:
+      reticent ingest reports.ndjson --store sqlite:///reticent.db
+
+    Exit code 3 when some reports did not count.
+    """
+    one_source(store=store, url=url)
+    if url is not None and plans:
+        raise click.UsageError("--register goes with --store.")
+    summary, shown_at = Summary(), time.monotonic()
+    into = _into_collector(url, key, retry_for) if url is not None else _into_store(str(store), plans)
+    with into as take, click.open_file(path, "rb") as file:
+        try:
+            for block in blocks(pieces(file.fileno())):
+                take(block, summary)
+                if strict and summary.refused:
+                    break
+                if time.monotonic() - shown_at > PROGRESS_SECONDS:
+                    shown_at = time.monotonic()
+                    click.echo(f"{summary}; reading on.", err=True)
+        finally:  # what was taken is told also when the rest cannot be, or Ctrl-C ends it
+            if as_json:
+                print_json(summary.to_dict())
+            else:
+                for row in summary.first:
+                    click.echo(f"{row['where']}: {row['code']}: {row['reason']}", err=True)
+                click.echo(f"{summary}.")
+    if summary.refused:
+        found_problems()
+
+
+@contextmanager
+def _into_store(url: str, plans: tuple[Path, ...]) -> Iterator[Take]:
+    """Blocks go into a store, one commit each."""
+    from reticent.collector import SteadyClock, Wire
+    from reticent.stores import open_store
+
+    if plans:
+        with closing(open_store(url)) as made:
+            for plan in plans:
+                made.register(Plan.load(plan))
+    with opened_store(url) as store:
+        wire, clock = Wire(store.plans()), SteadyClock()
+        store.load_open_rounds()
+
+        def take(block: Block, summary: Summary) -> None:
+            read = wire.packed if block.kind == PACKED else wire.lines
+            batch = read(block.body, clock(), sys.maxsize)
+            if isinstance(batch, Verdict) or batch is None:  # of a packed batch as a whole
+                verdict = batch or Verdict.MALFORMED
+                summary.refuse(block, [(place, verdict) for place in range(len(block.numbers))])
+                return
+            appended = store.append({key: b"".join(parts) for key, parts in batch.records.items()})
+            for of_round in appended.values():
+                summary.accepted += of_round.accepted
+                summary.duplicates = (summary.duplicates or 0) + of_round.duplicate
+                if of_round.late:  # sealed since the batch was read
+                    summary.refused[Verdict.LATE] += of_round.late
+            summary.refuse(block, batch.rejected)
+
+        yield take
+
+
+@contextmanager
+def _into_collector(url: str, key: str | None, patience: float) -> Iterator[Take]:
+    """Blocks go to a running collector, a request each."""
+    from reticent.collector import BatchTooLargeError
+
+    with opened_client(url, key) as (client, runner):
+
+        def take(block: Block, summary: Summary) -> None:
+            summary.duplicates = None
+            reports = len(block.numbers)
+            if not reports:
+                return
+            try:
+                rejected = runner.run(client.deliver(block.body, block.kind, reports, patience))
+            except BatchTooLargeError:
+                if reports == 1:
+                    summary.refuse(block, [(0, Verdict.MALFORMED)])
+                    return
+                for half in block.halves():
+                    take(half, summary)
+            else:
+                summary.accepted += reports - len(rejected)
+                summary.refuse(block, rejected)
+
+        yield take
+
+
+def pieces(descriptor: int) -> Iterator[bytes]:
+    """What can be read, in pieces of about `BLOCK_BYTES`, or of what came in `BLOCK_SECONDS`."""
+    parts: list[bytes] = []
+    size, deadline = 0, 0.0
+    while True:
+        wait = max(0.0, deadline - time.monotonic()) if parts else None
+        ready = size < BLOCK_BYTES and select.select([descriptor], [], [], wait)[0]
+        data = os.read(descriptor, BLOCK_BYTES) if ready else b""
+        if data:
+            deadline = deadline if parts else time.monotonic() + BLOCK_SECONDS
+            parts.append(data)
+            size += len(data)
+            continue
+        if parts:
+            yield b"".join(parts)
+            parts, size = [], 0
+        if ready:  # and nothing to read: the end
+            return
+
+
+def blocks(parts: Iterable[bytes]) -> Iterator[Block]:
+    """
+    Whole lines, or whole records behind the header of their packed batch, from pieces of any size.
+
+    Raises `ReportError` for a packed batch that is cut off, after all that is whole.
+
+    >>> [(block.body, block.first) for block in blocks([b"{}\\n{", b"}\\n", b"{"])]
+    [(b'{}\\n', 1), (b'{}\\n', 2), (b'{', 3)]
+    """
+    parts, head = iter(parts), b""
+    for part in parts:
+        head += part
+        name = head[len(MAGIC)] if len(head) > len(MAGIC) else 255
+        start = len(MAGIC) + 1 + name + 6
+        if not MAGIC.startswith(head[: len(MAGIC)]) or len(head) >= start:
+            break
+    parts = chain([head], parts)
+    if not head.startswith(MAGIC):
+        yield from _lines(parts)
+        return
+    width, rest, number = packed_header(head[:start]).width, b"", 1
+    for part in parts:
+        rest += part
+        records, over = divmod(len(rest) - start, width)
+        if records:
+            yield Block(rest[: len(rest) - over], PACKED, number)
+            rest, number = head[:start] + rest[len(rest) - over :], number + records
+    packed_header(rest)
+
+
+def _lines(parts: Iterable[bytes]) -> Iterator[Block]:
+    rest, number = b"", 1
+    for part in parts:
+        lines, newline, rest = (rest + part).rpartition(b"\n")
+        rest = rest[: MAX_JSON + 1]  # of a line without end no more is needed to refuse it
+        if newline:
+            yield Block(lines + newline, NDJSON, number)
+            number += lines.count(b"\n") + 1
+    if rest:
+        yield Block(rest, NDJSON, number)

@@ -1,0 +1,288 @@
+"""A client of a running collector, for the commands and the relay: one request at a time, on one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+import httptools
+
+from reticent.device import HttpTransport
+from reticent.errors import ReticentError
+from reticent.reports import Verdict
+
+_LONGEST_WAIT = 5.0
+_READ_AT_ONCE = 1 << 18
+_LARGEST_HEAD = 1 << 16
+
+
+class UnreachableError(ReticentError):
+    """A collector did not answer, or what answered is none, or it does not take the key."""
+
+
+class BatchTooLargeError(ReticentError):
+    """A collector takes fewer reports, or fewer bytes, in a batch."""
+
+
+class Response(NamedTuple):
+    """What a collector answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    body: bytes
+
+    @property
+    def retry_after(self) -> float | None:
+        """The seconds that it asks to wait; None when it does not say."""
+        text = self.headers.get("retry-after", "")
+        return float(text) if re.fullmatch(r"[0-9]{1,6}", text) else None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The body as a JSON object; empty when it is none."""
+        try:
+            document = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return {}
+        return document if isinstance(document, dict) else {}
+
+    def refused(self, reports: int) -> list[tuple[int, Verdict]] | None:
+        """
+        Which of so many reports were refused, by place, if this answers for each of them; else None.
+
+        A report counts as acknowledged only when a collector said so of a batch of that size.
+
+        >>> Response(202, {}, b'{"accepted":1,"rejected":[{"index":0,"code":"late"}]}').refused(2)
+        [(0, <Verdict.LATE: 'late'>)]
+        >>> Response(202, {}, b'{"accepted":1,"rejected":[]}').refused(2)
+        """
+        try:
+            if self.status == 202:
+                places = [(row["index"], Verdict(row["code"])) for row in self.document["rejected"]]
+                accepted = self.document["accepted"]
+                if Verdict.ACCEPTED in dict(places).values():
+                    return None
+            else:
+                places, accepted = [(place, Verdict(self.document["code"])) for place in range(reports)], 0
+        except (KeyError, TypeError, ValueError):
+            return None
+        distinct = {place for place, _ in places if type(place) is int and 0 <= place < reports}
+        complete = len(distinct) == len(places) and accepted == reports - len(places)
+        return places if complete and type(accepted) is int else None
+
+
+class Client:
+    """
+    Sends requests to one collector, by HTTPS or, on this machine only, by HTTP.
+
+    Certificates are verified. A request ends after `timeout` seconds, connecting and reading included, and an
+    answer has at most `most_bytes`. Every request may be sent twice: where a kept connection turns out to be
+    closed, it is sent again on a new one.
+
+    >>> Client("http://collector.example.org")
+    Traceback (most recent call last):
+    ...
+    reticent.errors.ParameterError: endpoint: expected an https:// address, got http://collector.example.org.
+      Hint: plain http:// is for a collector on this machine only
+    """
+
+    def __init__(
+        self, url: str, key: str | None = None, timeout: float = 30.0, most_bytes: int = 1 << 28
+    ) -> None:
+        HttpTransport(url, key)  # checks both as a device does: the key leaves by TLS, or not at all
+        parts = urlsplit(url)
+        self.url = url.rstrip("/")
+        self._host, self._path = parts.hostname or "", parts.path.rstrip("/")
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._headers = f"host: {parts.netloc}\r\n"
+        if key is not None:
+            self._headers += f"authorization: Bearer {key}\r\n"
+        self._timeout = timeout
+        self._most_bytes = most_bytes
+        self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def post(self, body: bytes, kind: str) -> Response:
+        """`POST /v1/reports`."""
+        headers = f"content-type: {kind}\r\ncontent-length: {len(body)}\r\n"
+        return await self._request(f"POST {self._path}/v1/reports", headers, body)
+
+    async def deliver(
+        self, body: bytes, kind: str, reports: int, patience: float
+    ) -> list[tuple[int, Verdict]]:
+        """
+        Send a batch until the collector has answered for each of its reports; returns those refused, by place.
+
+        What went wrong on the way is tried again for `patience` seconds in all: ids make that safe. Raises
+        `UnreachableError` after that, or at once when trying again is of no use; `BatchTooLargeError`.
+        """
+        reason, wait = "", 0.1
+        try:
+            async with asyncio.timeout(patience):
+                while True:
+                    try:
+                        response = await self.post(body, kind)
+                    except UnreachableError as error:
+                        reason, retry_after = str(error), None
+                    else:
+                        refused = response.refused(reports)
+                        if refused is not None:
+                            return refused
+                        if response.status == 413:
+                            raise BatchTooLargeError(f"{self.url}: the batch is too large.")
+                        reason, retry_after = self.problem(response), response.retry_after
+                        if response.status not in (408, 429) and response.status < 500:
+                            raise UnreachableError(reason)
+                    await asyncio.sleep(wait if retry_after is None else retry_after)
+                    wait = min(2 * wait, _LONGEST_WAIT)
+        except TimeoutError:
+            raise UnreachableError(reason or f"{self.url}: no answer within {patience:g} s.") from None
+
+    def problem(self, response: Response) -> str:
+        """What an answer that is not the one asked for means, in plain words."""
+        code, detail = response.document.get("code"), response.document.get("detail")
+        match response.status, code:
+            case 401, _ if "authorization" not in self._headers:
+                return f"{self.url}: it needs a key.\n  Hint: --key-file FILE holds one"
+            case 401, _:
+                return f"{self.url}: it does not know this key, or the key was revoked."
+            case 403, _:
+                return f"{self.url}: this key may not do that.\n  Hint: reticent keys list shows the role of each"
+            case _, str() if isinstance(detail, str) and code != "not_found":
+                return f"{self.url}: {detail}"
+            case _:
+                return (
+                    f"{self.url}: what answers is not a collector, or one that is too old: "
+                    f"status {response.status}."
+                )
+
+    async def get(self, path: str, query: list[tuple[str, str]] | None = None) -> Response:
+        """`GET` a path."""
+        target = f"{self._path}{path}" + (f"?{urlencode(query)}" if query else "")
+        return await self._request(f"GET {target}", "accept: application/json\r\n", b"")
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._connection is not None:
+            self._connection[1].transport.abort()
+            self._connection = None
+
+    async def _request(self, start: str, headers: str, body: bytes) -> Response:
+        request = f"{start} HTTP/1.1\r\n{self._headers}{headers}\r\n".encode() + body
+        response: Response | None = None
+        try:
+            async with asyncio.timeout(self._timeout):
+                if self._connection is not None:
+                    try:
+                        response = await self._exchange(request)
+                    except (OSError, EOFError):  # closed while nobody looked
+                        self.close()
+                if response is None:
+                    self._connection = await asyncio.open_connection(
+                        self._host, self._port, ssl=self._tls, limit=_READ_AT_ONCE
+                    )
+                    response = await self._exchange(request)
+        except (OSError, EOFError, httptools.HttpParserError) as error:
+            raise UnreachableError(f"{self.url}: {self._reason(error)}") from error
+        finally:
+            if response is None or response.headers.get("connection", "").lower() == "close":
+                self.close()
+        return response
+
+    async def _exchange(self, request: bytes) -> Response:
+        assert self._connection is not None  # noqa: S101  both callers have made one
+        reader, writer = self._connection
+        writer.write(request)
+        await writer.drain()
+        answer = _Answer(self._most_bytes)
+        while not answer.is_complete:
+            data = await reader.read(_READ_AT_ONCE)
+            if data:
+                answer.feed(data)
+            elif answer.ends_with_connection:
+                self.close()
+                break
+            else:
+                raise EOFError
+        return Response(answer.status, answer.headers, b"".join(answer.parts))
+
+    def _reason(self, error: Exception) -> str:
+        match error:
+            case ssl.SSLCertVerificationError():
+                reason = (
+                    f"its certificate is not trusted: {error.verify_message}.\n"
+                    "  Hint: SSL_CERT_FILE names the certificates to trust instead of the system's"
+                )
+            case ssl.SSLError():
+                reason = "it does not speak TLS, or no version that is safe.\n  Hint: check the port"
+            case socket.gaierror():
+                reason = f"there is no address for {self._host}."
+            case TimeoutError():
+                reason = f"no answer within {self._timeout:g} s."
+            case EOFError():
+                reason = "the connection was closed before the answer was complete."
+            case OSError():
+                reason = f"cannot connect: {error.strerror or type(error).__name__}."
+            case _:
+                reason = "what answers is not a collector: it does not speak HTTP/1.1."
+        return reason
+
+
+class _Answer:
+    """An answer as far as it has arrived: what httptools calls back."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.parts: list[bytes] = []
+        self.is_complete = False
+        self._head_complete = False
+        self._size = 0
+        self._most_bytes = most_bytes
+        self._parser: Any = httptools.HttpResponseParser(self)
+
+    def feed(self, data: bytes) -> None:
+        """Read some bytes; raises `HttpParserError` for what is not an answer, or too long."""
+        self._size += len(data)
+        if self._size > (self._most_bytes if self._head_complete else _LARGEST_HEAD + _READ_AT_ONCE):
+            raise httptools.HttpParserError
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            raise httptools.HttpParserError from None
+
+    @property
+    def ends_with_connection(self) -> bool:
+        """Whether the end of the connection is the end of the body."""
+        framed = "content-length" in self.headers or "transfer-encoding" in self.headers
+        return self._head_complete and not framed
+
+    def on_message_begin(self) -> None:
+        """An answer begins; one before it was no more than 100 Continue."""
+        if self.is_complete:  # two answers to one request
+            raise ValueError
+        self.headers, self.parts, self._head_complete = {}, [], False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header came."""
+        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self.status = self._parser.get_status_code()
+        self._head_complete = self.status >= 200
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body came."""
+        self.parts.append(body)
+
+    def on_message_complete(self) -> None:
+        """The answer is whole."""
+        self.is_complete = self._head_complete

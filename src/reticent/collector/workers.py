@@ -1,0 +1,249 @@
+"""
+Several processes that share one port: a supervisor, and what it gives to each worker.
+
+The supervisor holds the listening sockets and nothing else: no store, no thread, no library beyond the standard
+one, so that it can fork at any time. A worker that dies is started again; those who wait to be accepted wait in
+the sockets, which outlive it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from reticent.collector.log import log
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 30.0
+"""Seconds before a worker is started again; twice as many each time that it ended soon."""
+STEADY_SECONDS = 10.0
+"""How long it has to serve for that to be forgotten."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+
+
+@dataclass(frozen=True)
+class Worker:
+    """What a worker process is given."""
+
+    number: int
+    listeners: Sequence[socket.socket]
+    lifeline: int
+    """The end of a pipe that is closed when the supervisor has gone."""
+    secret: bytes
+    """Seals the sessions of the dashboard: a browser comes to any of the workers."""
+    folder: Path
+    """Where each worker leaves its figures for the others."""
+    _tell: int
+
+    def ready(self) -> None:
+        """It takes reports."""
+        os.write(self._tell, b".")
+
+    def publish(self, figures: bytes) -> None:
+        """Leave its figures for the others; a reader sees them as a whole, or those before."""
+        part = self.folder / f"{self.number}.part"
+        with suppress(OSError):  # a full disk: the others see what was published before
+            part.write_bytes(figures)
+            part.replace(self.folder / str(self.number))
+
+    def published(self) -> dict[int, bytes]:
+        """The figures that workers left, by their number."""
+        figures = {}
+        for path in self.folder.iterdir():
+            if path.name.isdecimal():
+                with suppress(OSError):  # it ended just now
+                    figures[int(path.name)] = path.read_bytes()
+        return figures
+
+
+@dataclass
+class _Child:
+    """A worker as its supervisor sees it."""
+
+    process: int = 0
+    """0 while there is none."""
+    told: int = -1
+    """The end of a pipe in which it says that it is ready."""
+    is_ready: bool = False
+    began: float = 0.0
+    failures: int = 0
+    due: float = field(default=float("inf"))
+    """When it is started next."""
+
+
+class Supervisor:
+    """
+    Starts workers, starts them again, hands signals on, and ends with them.
+
+    `work` is called in each worker's process, and returns its exit code. When the first worker ends before it
+    was ready, there is something to correct first: nothing is started again. SIGTERM and SIGINT end all
+    workers in good order, SIGHUP is handed on.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        listeners: Sequence[socket.socket],
+        work: Callable[[Worker], int],
+        started: Callable[[], None],
+    ) -> None:
+        self._children = [_Child() for _ in range(count)]
+        self._listeners = listeners
+        self._work = work
+        self._on_start = started
+        self._secret = secrets.token_bytes(32)
+        self._was_ready = self._is_started = self._is_stopping = False
+        self._code = 0
+
+    def run(self) -> int:
+        """Until a signal ends it; returns the exit code."""
+        self._folder = Path(tempfile.mkdtemp(prefix="reticent-workers-"))
+        self._lifeline = os.pipe()
+        self._woken, self._wake = socket.socketpair()
+        for end in (self._woken, self._wake):
+            end.setblocking(False)
+        before = {number: signal.signal(number, _note) for number in SIGNALS}
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        try:
+            self._children[0].due = 0.0  # the others when it is ready: they would all have the same complaint
+            while self._step():
+                pass
+        finally:
+            signal.set_wakeup_fd(-1)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            for end in (self._woken, self._wake):
+                end.close()
+            for pipe_end in self._lifeline:
+                os.close(pipe_end)
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return self._code
+
+    def _step(self) -> bool:
+        """Wait for something to happen, and see to it; False when all is over."""
+        now = time.monotonic()
+        for number, child in enumerate(self._children):
+            if child.due <= now:
+                self._start(number, child)
+        due = min(child.due for child in self._children)
+        waiting = {child.told: child for child in self._children if child.told >= 0}
+        woken = self._woken.fileno()
+        patience = None if due == float("inf") else max(0.0, due - now)
+        for end in select.select([woken, *waiting], [], [], patience)[0]:
+            if end == woken:
+                for number in self._woken.recv(4096):
+                    self._signalled(number)
+            else:
+                self._heard(waiting[end])
+        for number, child in enumerate(self._children):
+            self._reap(number, child)
+        return not self._is_stopping or any(child.process for child in self._children)
+
+    def _signalled(self, number: int) -> None:
+        if number in (signal.SIGTERM, signal.SIGINT):
+            self._stop()
+        elif number == signal.SIGHUP:
+            self._signal(signal.SIGHUP)
+
+    def _stop(self) -> None:
+        self._is_stopping = True
+        for child in self._children:
+            child.due = float("inf")
+        self._signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> None:
+        for child in self._children:
+            if child.process:
+                os.kill(child.process, number)
+
+    def _heard(self, child: _Child) -> None:
+        """A worker is ready, or has gone."""
+        child.is_ready = os.read(child.told, 1) != b""
+        os.close(child.told)
+        child.told = -1
+        if child.is_ready and not self._was_ready:
+            self._was_ready = True
+            for other in self._children[1:]:
+                other.due = 0.0
+        if all(other.is_ready for other in self._children) and not self._is_started:
+            self._is_started = True
+            self._on_start()
+
+    def _reap(self, number: int, child: _Child) -> None:
+        if not child.process:
+            return
+        process, status = os.waitpid(child.process, os.WNOHANG)
+        if not process:
+            return
+        code, now = os.waitstatus_to_exitcode(status), time.monotonic()
+        was_ready, child.process, child.is_ready = child.is_ready, 0, False
+        if child.told >= 0:
+            os.close(child.told)
+            child.told = -1
+        (self._folder / str(number)).unlink(missing_ok=True)
+        if self._is_stopping:
+            self._code = max(self._code, int(was_ready and code != 0))
+        elif not self._was_ready:
+            self._code = code if code > 0 else 1
+            self._stop()
+        else:
+            child.failures = 0 if now - child.began > STEADY_SECONDS else child.failures + 1
+            pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**child.failures)
+            child.due = now + pause
+            log("worker-ended", worker=number, code=code, again_seconds=round(pause, 1))
+
+    def _start(self, number: int, child: _Child) -> None:
+        told, tell = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # A signal in between would be handled by neither of the two, or by both.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        process = os.fork()
+        if process == 0:
+            code = 1
+            try:
+                os.close(told)
+                self._be_worker()
+                code = self._work(
+                    Worker(number, self._listeners, self._lifeline[0], self._secret, self._folder, tell)
+                )
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)  # what comes after the supervisor's own call is not the worker's
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        os.close(tell)
+        child.process, child.told, child.began, child.due = process, told, time.monotonic(), float("inf")
+
+    def _be_worker(self) -> None:
+        """In the worker's process: let go of what is the supervisor's."""
+        signal.set_wakeup_fd(-1)
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it can do something about it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        self._woken.close()
+        self._wake.close()
+        os.close(self._lifeline[1])
+        for child in self._children:
+            if child.told >= 0:
+                os.close(child.told)
+
+
+def _note(number: int, frame: FrameType | None) -> None:
+    """Python writes the number of a signal to the wake-up socket when it has a handler."""

@@ -1,0 +1,228 @@
+"""What the commands show of a running collector is what they show of its store."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+from tests.cli.conftest import Run
+from tests.shared.collectors import (
+    SAMPLED,
+    Service,
+    in_thread,
+    make_certificate,
+    make_keys,
+    make_reports,
+    usage,
+)
+
+from reticent.collector import Collector
+from reticent.plan import Plan
+from reticent.stores import Layout, RoundKey, open_store
+
+PLANS = [Plan.from_toml(usage()), Plan.from_toml(SAMPLED)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with two sealed rounds and an open one of each of two plans, and keys."""
+    folder = tmp_path_factory.mktemp("url")
+    url = f"sqlite:///{folder / 'store.db'}"
+    store = open_store(url)
+    for plan in PLANS:
+        store.register(plan)
+        now = plan.round_at(time.time())
+        for number in (100, 101, now):
+            key = RoundKey(plan.name, plan.version, number)
+            store.append({key: b"".join(map(Layout(plan).pack, make_reports(plan, number, 400)))})
+            if number != now:
+                store.seal(key)
+    store.close()
+    for role, text in make_keys(url, "reader", "ingest").items():
+        (folder / role).write_text(f"{text}\n")
+    (folder / "unknown").write_text("reticent_reader_unknown")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def store(folder: Path) -> tuple[str, ...]:
+    return "--store", f"sqlite:///{folder / 'store.db'}"
+
+
+@pytest.fixture(scope="module")
+def remote(folder: Path, store: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    with in_thread(Collector(PLANS, open_store(store[1]), seal_every=3600.0)) as service:
+        yield "--url", address(service), "--key-file", str(folder / "reader")
+
+
+def address(service: Service) -> str:
+    return f"http://127.0.0.1:{service.port}"
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("rounds",),
+        ("rounds", "--plan", "sampled", "--last", 2),
+        ("estimate", "--plan", "app-usage"),
+        ("estimate", "--plan", "app-usage", "--metric", "minutes", "--by", "os", "--last", 1),
+        ("estimate", "--plan", "app-usage", "--segment", "os:linux", "--segment", "channel:beta"),
+        ("estimate", "--plan", "app-usage", "--metric", "spread", "--confidence", 0.6800000000000001),
+        ("estimate", "--plan", "sampled"),
+        ("estimate", "--plan", "sampled", "--period", "round", "--by", "os"),
+    ],
+    ids=str,
+)
+def test_the_same_is_shown(
+    run: Run, store: tuple[str, ...], remote: tuple[str, ...], asked: tuple[Any, ...], form: tuple[str, ...]
+) -> None:
+    of_store, of_collector = run(*asked, *store, *form), run(*asked, *remote, *form)
+    assert of_store.exit_code == 0, of_store.output
+    assert of_collector.output == of_store.output
+    assert len(of_store.output.splitlines()) > 2
+
+
+@pytest.mark.parametrize("asked", [(), ("--last", 1, "--by", "os")])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_the_same_is_exported(
+    run: Run, store: Any, remote: Any, tmp_path: Path, suffix: str, asked: tuple[Any, ...]
+) -> None:
+    said = []
+    for name, source in (("store", store), ("remote", remote)):
+        file = tmp_path / f"{name}.{suffix}"
+        result = run("export", file, "--plan", "app-usage", *asked, *source, "--json")
+        assert result.exit_code == 0, result.output
+        said.append(json.loads(result.stdout)["estimates"])
+    one, other = tmp_path / f"store.{suffix}", tmp_path / f"remote.{suffix}"
+    assert said[0] == said[1] == (9 if not asked else 12)
+    if suffix == "csv":
+        assert one.read_bytes() == other.read_bytes()
+    else:
+        assert parquet.read_table(one).equals(parquet.read_table(other))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("estimate",),
+        ("estimate", "--plan", "app-usag"),
+        ("estimate", "--plan", "app-usage", "--metric", "minute"),
+        ("estimate", "--plan", "app-usage", "--by", "o"),
+        ("estimate", "--plan", "app-usage", "--segment", "os:beos"),
+        ("rounds", "--plan", "app-usag"),
+    ],
+)
+def test_names_that_nothing_has_are_told_alike(run: Run, store: Any, remote: Any, asked: Any) -> None:
+    of_store, of_collector = run(*asked, *store), run(*asked, *remote)
+    assert of_store.exit_code == of_collector.exit_code == 1
+    assert of_collector.output == of_store.output
+
+
+def test_what_a_collector_refuses_is_told_in_its_words(run: Run, remote: Any) -> None:
+    refused = run("estimate", "--plan", "app-usage", "--period", "window", *remote)
+    assert refused.exit_code == 1
+    assert "the answers of this plan are remembered" in refused.output
+
+
+# What stands in the way
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """Something that says the same to whoever connects."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def ok(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (ok(b"<html>log in</html>"), "what answers is not a collector."),
+        (ok(b'{"plans": 7}'), "what answers is not a collector."),
+        (ok(b'{"plans": [{"name": "a"}]}'), "the collector is too old to be read by this version."),
+        (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "not a collector, or one that is too old: status 404"),
+        (b"HTTP/1.1 302 Found\r\nlocation: /login\r\ncontent-length: 0\r\n\r\n", "not a collector, or one"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "it does not speak HTTP/1.1"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{", "closed before the answer was complete"),
+        (b"", "closed before the answer was complete"),
+    ],
+    ids=["page", "number", "old", "nothing", "login", "ssh", "cut", "silent"],
+)  # fmt: skip
+def test_what_is_not_a_collector_is_told(run: Run, answer: bytes, words: str) -> None:
+    with answering(answer) as url:
+        result = run("rounds", "--url", url)
+    assert result.exit_code == 1
+    assert words in result.output
+    assert url in result.output
+
+
+def test_a_body_may_end_with_the_connection(run: Run) -> None:
+    with answering(b'HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{"plans": [], "rounds": []}') as url:
+        assert run("rounds", "--url", url).output == "No rounds yet: no report has come in.\n"
+
+
+def test_the_wrong_key_none_and_no_collector(run: Run, folder: Path, remote: Any) -> None:
+    url = remote[1]
+    for options, words in (
+        ((), "it needs a key.\n  Hint: --key-file FILE"),
+        (("--key-file", folder / "unknown"), "does not know this key"),
+        (("--key-file", folder / "ingest"), "this key may not do that"),
+    ):
+        result = run("estimate", "--url", url, *options)
+        assert (result.exit_code, words in result.output) == (1, True), result.output
+    result = run("rounds", "--url", "http://127.0.0.1:1")
+    assert (result.exit_code, "cannot connect" in result.output) == (1, True)
+    result = run("rounds", "--url", "https://no-such-host.invalid")
+    assert (result.exit_code, "no address for no-such-host.invalid" in result.output) == (1, True)
+
+
+def test_tls_is_verified(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate, key = make_certificate(tmp_path)
+    service = Service(tmp_path, usage(), scheme="https")
+    service.start("--tls-cert", str(certificate), "--tls-key", str(key))
+    try:
+        url = f"https://127.0.0.1:{service.port}"
+        untrusted = run("rounds", "--url", url)
+        assert (untrusted.exit_code, "its certificate is not trusted" in untrusted.output) == (1, True)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert run("rounds", "--url", url).exit_code == 0
+    finally:
+        service.stop()
+    with answering(ok(b"{}")) as plain:
+        result = run("rounds", "--url", plain.replace("http:", "https:"))
+        assert (result.exit_code, "does not speak TLS" in result.output) == (1, True)
+
+
+def test_one_source_at_a_time(run: Run, store: Any, remote: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("estimate", *store, *remote).exit_code == 2
+    assert run("rounds", "--seal", *remote).exit_code == 2
+    assert "Give --store URL or --url URL." in run("rounds").output
+    assert "Give one of --store URL or --counts COUNTS or --url URL." in run("estimate").output
+    monkeypatch.setenv("RETICENT_STORE", "sqlite:///nope.db")
+    assert run("rounds", *remote).exit_code == 0

@@ -1,0 +1,240 @@
+"""
+The collector behind real proxies, with the configurations of deploy/proxy.
+
+Whatever bytes a client sends, the proxy and the collector agree where each request ends: the collector answers
+the requests that the proxy forwarded and no others, a request in a body is never carried out, and the answer to
+one request never goes to another.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.shared.collectors import Service, make_certificate, make_reports, usage
+from tests.shared.proxies import PROGRAMS, Front, Link, installed, proxy
+from tests.shared.raw_requests import CHUNKED, DOUBTFUL, END, ROWS, statuses
+
+from reticent.reports import Report, to_json, to_ndjson
+
+MARKER = b"GET /readyz HTTP/1.1\r\nHost: marker\r\nConnection: close\r\n\r\n"
+"""A request whose answer is like no other here."""
+READY = b'{"status":"ready"}'
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_certificate(tmp_path_factory.mktemp("certificate"))
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def front(
+    request: pytest.FixtureRequest,
+    start: Callable[..., Service],
+    certificate: tuple[Path, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Front]:
+    """Each proxy, in front of a collector of its own."""
+    if installed(request.param) is None:
+        pytest.skip(f"{request.param} is not installed")
+    service = start(usage(1), keys=("ingest", "reader"), options=("--behind-proxy",))
+    with proxy(request.param, service.port, certificate, tmp_path_factory.mktemp(request.param)) as running:
+        running.service = service  # type: ignore[attr-defined]
+        yield running
+
+
+def exchange(connection: socket.socket, *parts: bytes, pause: float = 0.0) -> bytes:
+    """All that is answered to bytes, until the other side closes, or is silent for a second."""
+    received = b""
+    with connection:
+        with suppress(OSError):  # it may close before it has everything
+            for place, part in enumerate(parts):
+                if place and pause:
+                    time.sleep(pause)
+                connection.sendall(part)
+        connection.settimeout(1.0)
+        with suppress(OSError):
+            while more := connection.recv(1 << 16):
+                received += more
+    return received
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """What a client sends on one connection; nothing in a body may be carried out."""
+
+    name: str
+    parts: tuple[bytes, ...]
+    pause: float = 0.0
+    hides: bool = False
+    """Whether each reading has the hidden request in a body."""
+
+
+def posted(lines: tuple[str, ...], body: bytes, path: str = "/v1/reports", method: str = "POST") -> bytes:
+    start = f"{method} {path} HTTP/1.1"
+    return "\r\n".join([start, "Host: x", *lines, "", ""]).encode("latin-1") + body
+
+
+def sequences(key: str, report: bytes, added: bytes) -> Iterator[Sequence]:
+    """Every sequence; what some of them hide is a whole request that adds a report."""
+    authority = (f"Authorization: Bearer {key}", "Content-Type: application/json")
+    hidden = posted((*authority, f"Content-Length: {len(added)}"), added)
+    length, chunks = f"Content-Length: {len(hidden)}", b"%x\r\n%s\r\n" % (len(hidden), hidden) + END
+
+    for text, status in ROWS:
+        yield Sequence(f"{text!r} ({status})", (text, MARKER))
+        yield Sequence(f"{text!r} ({status}), byte by byte", (*(bytes([byte]) for byte in text), MARKER))
+
+    for name, case in DOUBTFUL.items():
+        lines, instead = case(len(report))
+        request = posted((*authority, *lines), instead or report)
+        yield Sequence(name, (request + hidden, MARKER))
+
+    def hides(name: str, *parts: bytes, pause: float = 0.0) -> Sequence:
+        return Sequence(name, parts, pause, hides=True)
+
+    for offer in ("h2c", "websocket", "foo"):
+        upgrade = ("Connection: Upgrade, HTTP2-Settings", f"Upgrade: {offer}", "HTTP2-Settings: AAMAAABkAAQ")
+        for path in ("/healthz", "/v1/reports"):
+            for framing, body in ((length, hidden), (CHUNKED, chunks)):
+                offering = posted((*authority, *upgrade, framing), b"", path)
+                yield hides(f"{offer} {path} {framing}, body later", offering, body, MARKER, pause=0.03)
+                yield hides(f"{offer} {path} {framing}, at once", offering + body + MARKER)
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9)
+    yield Sequence("h2c, and speaks it", (posted(upgrade, b"", "/healthz", "GET") + preface, MARKER))
+    for method in ("GET", "HEAD", "POST", "OPTIONS", "DELETE"):
+        for path in ("/healthz", "/v1/reports", "/nowhere"):
+            yield hides(f"{method} {path}, a length", posted((length,), hidden, path, method), MARKER)
+            yield hides(f"{method} {path}, chunks", posted((CHUNKED,), chunks, path, method), MARKER)
+    for expects in ("100-continue", "100-Continue", "y 100-continue", "200-ok"):
+        for path in ("/healthz", "/v1/reports", "/nowhere"):
+            for lines in (authority, ()):
+                expecting = posted((*lines, f"Expect: {expects}", length), b"", path)
+                yield hides(f"Expect: {expects} {path} {len(lines)}, at once", expecting + hidden, MARKER)
+                yield hides(f"Expect: {expects} {path} {len(lines)}", expecting, hidden, MARKER, pause=0.03)
+    # An answer that comes before the body does, which is too large to be read ahead.
+    start = b" " * 200_000
+    early = posted((f"Content-Length: {len(start) + len(hidden)}",), start)
+    yield hides("the answer comes first", early, hidden, MARKER, pause=0.05)
+    early = posted((*authority, f"Content-Length: {len(start) + len(hidden)}"), start, "/nowhere")
+    yield hides("the answer comes first, elsewhere", early, hidden, MARKER, pause=0.05)
+    trailers = (
+        b"0\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\nHost: y\r\nX-Forwarded-For: 1.2.3.4\r\n\r\n"
+    )
+    yield Sequence("trailers that speak of framing", (posted((*authority, CHUNKED), trailers), MARKER))
+    yield Sequence(
+        "a length for the proxy, chunks for the collector (CL.TE)",
+        (posted((*authority, f"Content-Length: {len(END + hidden)}", CHUNKED), END + hidden), MARKER),
+    )
+    smaller = b"%x\r\n%s\r\n" % (len(hidden), hidden) + END
+    yield Sequence(
+        "chunks for the proxy, a length for the collector (TE.CL)",
+        (posted((*authority, "Content-Length: 4", CHUNKED), smaller), MARKER),
+    )
+    for odd in ("Transfer-Encoding:\tchunked", "Transfer-Encoding: chunked ", 'Transfer-Encoding: "chunked"',
+                "Transfer-Encoding: chunked;q=1", "Transfer_Encoding: chunked", "Transfer-Encoding: ,chunked",
+                "Content_Length: 4", "Content-Length: 04", "X: y\x00\r\nTransfer-Encoding: chunked"):  # fmt: skip
+        yield Sequence(f"{odd!r}, chunks", (posted((*authority, odd), END + hidden), MARKER))
+        yield Sequence(f"{odd!r} and a length", (posted((*authority, odd, length), hidden), MARKER))
+    yield hides("a body that breaks off", posted((*authority, length), hidden[:-5]))
+    yield hides("chunks that break off", posted((*authority, CHUNKED), chunks[:-5]))
+
+
+def disagreements(links: list[Link]) -> list[str]:
+    """Connections on which the collector saw other requests than the proxy sent."""
+    return [
+        f"{link.forwarded} sent, {link.answered} answered"
+        for link in links
+        if link.answered > link.forwarded or (link.is_open and link.answered < link.forwarded)
+    ]
+
+
+def test_a_proxy_and_the_collector_agree_on_every_request(front: Any) -> None:
+    """Many at a time: the connections to the collector are shared, and go from one client to the next."""
+    service, plan = front.service, front.service.plans[0]
+    report, hidden = make_reports(plan, service.now(plan), 2, front.name)
+    every = [
+        (sequence, replace(hidden, id=bytes([place // 256, place % 256, *range(14)])))
+        for place, sequence in enumerate(sequences(service.keys["ingest"], to_json(report), to_json(hidden)))
+    ]
+
+    def walk(sequence: Sequence, own: Report) -> tuple[bytes, bytes]:
+        parts = [part.replace(identity(hidden), identity(own)) for part in sequence.parts]
+        received = exchange(front.connect(), *parts, pause=sequence.pause)
+        return received, exchange(front.connect(), MARKER)
+
+    with ThreadPoolExecutor(8) as clients:
+        walked = list(clients.map(walk, *zip(*every, strict=True)))
+    faults = disagreements(front.tap.links)
+    for (sequence, _), (received, beside) in zip(every, walked, strict=True):
+        if statuses(beside) != [200] or not beside.endswith(READY):
+            faults.append(f"{sequence.name}: another client received {beside!r}")
+        if READY in received and not received.endswith(READY):
+            faults.append(f"{sequence.name}: the marker's answer is not the last: {received!r}")
+        if sequence.hides and len(statuses(received.partition(READY)[0])) > 1 + (READY in received):
+            faults.append(f"{sequence.name}: more answers than requests: {received!r}")
+    assert faults == []
+    never = [own for sequence, own in every if sequence.hides]
+    before = repeats(service)
+    answer = service.post(to_ndjson(never), "application/x-ndjson", service.keys["ingest"])
+    assert (answer.json["accepted"], repeats(service)) == (len(never), before), "one was carried out before"
+    assert "internal-error" not in service.log
+
+
+def identity(report: Report) -> bytes:
+    """A report's id as it stands in its JSON."""
+    return json.loads(to_json(report))["id"].encode()  # type: ignore[no-any-return]
+
+
+def repeats(service: Any) -> int:
+    """Reports that were there already when they came."""
+    metrics = service.get("/metrics", service.keys["reader"]).body.decode()
+    return int(float(re.search(r"^reticent_duplicate_total (\S+)$", metrics, re.MULTILINE)[1]))
+
+
+CLIENT, FORGED = "127.0.0.9", "203.0.113.7"
+
+
+def test_no_address_comes_through_or_is_kept_and_none_can_be_forged(front: Any) -> None:
+    """The collector wants none: proxies hand on neither the client's own nor one that it claims."""
+    service, plan = front.service, front.service.plans[0]
+    body = to_json(make_reports(plan, service.now(plan), 1, "address")[0])
+    claims = (
+        *(f"{name}: {FORGED}" for name in ("X-Forwarded-For", "X-Real-IP", "x-forwarded-for")),
+        f"Forwarded: for={FORGED};proto=http",
+        "X-Forwarded-Proto: http",
+        f"X-Forwarded-Host: {FORGED}",
+        f"Authorization: Bearer {service.keys['ingest']}",
+        "Content-Type: application/json",
+        "Connection: close",
+        f"Content-Length: {len(body)}",
+    )
+    assert statuses(exchange(front.connect(CLIENT), posted(claims, body))) == [202]
+    assert statuses(exchange(front.connect(CLIENT), posted(claims[1:], b"no report"))) != [202]
+    spoken = f"PROXY TCP4 {FORGED} 127.0.0.1 1234 443\r\n".encode()
+    assert statuses(exchange(front.connect(CLIENT), spoken + MARKER)) in ([400], [])
+    front.tap.is_cut = True  # what a proxy says when there is no collector
+    try:
+        for link in front.tap.links:
+            with suppress(OSError):
+                link.end()
+        assert statuses(exchange(front.connect(CLIENT), MARKER)) in ([502], [503])
+    finally:
+        front.tap.is_cut = False
+
+    passed = b"".join(bytes(link.requests) for link in front.tap.links)
+    assert body in passed
+    assert b"x-forwarded-proto: http\r" not in passed.lower()
+    kept = [file.read_bytes() for folder in (front.folder, service.folder) for file in folder.rglob("*")
+            if file.is_file()]  # fmt: skip
+    for address in (CLIENT, FORGED):
+        assert address.encode() not in b"".join([passed, *kept])

@@ -148,7 +148,8 @@ class Api:
             except MissingExtraError as error:
                 raise ProblemError(406, "not_acceptable", str(error)) from None
             return Response(body, media_type="application/vnd.apache.arrow.stream")
-        return _json(results.to_dict())
+        damaged = await run_in_threadpool(self._results.damaged, query.one("plan"), query.last())
+        return _json({**results.to_dict(), "damaged": damaged})
 
     def _estimates(self, query: Query) -> Estimates:
         plan, rounds = query.one("plan"), query.rounds()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -58,22 +59,16 @@ Single: TypeAlias = tuple[bytes, Key | None, Finish]
 """A report as it came, whose it is, and whom to answer."""
 
 
-class Ingest:
+class Intake(ABC):
     """
-    Takes reports: checks them, queues them, and says so once they are durable.
+    Takes requests with reports: checks them, and answers when it is known what became of the reports.
 
     `admit` looks at the headers before the body is read; `take` starts with the whole body and calls
-    `finish`, at once or after the next commit. Nothing is awaited, so a server needs no task per request.
+    `finish`, at once or later. Nothing is awaited, so a server needs no task per request.
     """
 
-    def __init__(
-        self, wire: Wire, committer: Committer, access: Access, limits: Limits, clock: Callable[[], float]
-    ) -> None:
-        self._wire = wire
-        self._committer = committer
-        committer.read = self._read_singles
+    def __init__(self, access: Access, limits: Limits) -> None:
         self._access = access
-        self._clock = clock
         self.limits = limits
         self.refused: Counter[str] = Counter()
         self.traffic = Traffic()
@@ -118,8 +113,7 @@ class Ingest:
         """Take the reports in a body; `finish` is called once, perhaps later, in the same thread."""
         try:
             if admission.kind == JSON:
-                self._access.spend(admission.key, 1)
-                self._committer.submit_one((body, admission.key, finish))
+                self._take_one(body, admission.key, finish)
             else:
                 self._take_batch(body, admission, finish)
         except ProblemError as problem:
@@ -138,6 +132,35 @@ class Ingest:
         """Count what was refused, and whose it was."""
         self.refused[code] += count
         self.traffic.refused(key, code, count)
+
+    @abstractmethod
+    def _take_one(self, body: bytes, key: Key | None, finish: Finish) -> None:
+        """Take one report in JSON."""
+
+    @abstractmethod
+    def _take_batch(self, body: bytes, admission: Admission, finish: Finish) -> None:
+        """Take lines of JSON, or a packed batch."""
+
+    def _too_many(self) -> ProblemError:
+        """The problem of a batch with more reports than may be."""
+        return ProblemError(413, "too_large", f"A batch holds at most {self.limits.batch:,} reports.")
+
+
+class Ingest(Intake):
+    """Takes reports for a store: `finish` is called once they are durable, after the next commit."""
+
+    def __init__(
+        self, wire: Wire, committer: Committer, access: Access, limits: Limits, clock: Callable[[], float]
+    ) -> None:
+        super().__init__(access, limits)
+        self._wire = wire
+        self._committer = committer
+        committer.read = self._read_singles
+        self._clock = clock
+
+    def _take_one(self, body: bytes, key: Key | None, finish: Finish) -> None:
+        self._access.spend(key, 1)
+        self._committer.submit_one((body, key, finish))
 
     def _read_singles(self, singles: list[Single]) -> list[tuple[Mapping[RoundKey, list[bytes]], Done]]:
         """The records of single reports by round, with whom to answer; in the thread of the commits."""
@@ -183,7 +206,7 @@ class Ingest:
         read = self._wire.lines if admission.kind == NDJSON else self._wire.packed
         batch = read(body, self._clock(), self.limits.batch)
         if batch is None:
-            raise ProblemError(413, "too_large", f"A batch holds at most {self.limits.batch:,} reports.")
+            raise self._too_many()
         if isinstance(batch, Verdict):
             raise of_verdict(batch)
         key, accepted = admission.key, batch.accepted

@@ -12,7 +12,7 @@ _NUMBER = {"type": "number"}
 _TEXT = {"type": "string"}
 _WHOLE = {"type": "integer", "minimum": 0}
 _NAME = {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,63}$"}
-_STATE = {"enum": ["open", "sealed"]}
+_STATE = {"enum": ["open", "sealed", "damaged"]}
 _TAGS = {"type": "object", "additionalProperties": _TEXT}
 
 
@@ -136,6 +136,10 @@ _SCHEMAS: dict[str, Any] = {
             "withheld": _array(
                 _object({**_WHERE, "reports": {"type": "null"}, "reason": _TEXT}),
                 description="What was asked for and has fewer reports than the plan's min_reports",
+            ),
+            "damaged": _array(
+                _object({"plan": _TEXT, "version": _WHOLE, "round": _WHOLE, "reason": _TEXT}),
+                description="Rounds that cannot be read: they have no estimate until they are repaired",
             ),
         }
     ),

@@ -154,6 +154,12 @@ def hints(plan: Plan, rounds: Sequence[dict[str, Any]], now: float) -> list[str]
             f"Nothing came lately: the last round with reports ended {ago} ago, {behind:,} are missing. "
             "Are devices running, and can they reach this collector?"
         )
+    damaged = [str(info["round"]) for info in rounds if info["state"] == "damaged"]
+    if damaged:
+        sentences.append(
+            f"Damaged, without figures: round {', '.join(damaged)}. "
+            "`reticent store repair` says what can be saved."
+        )
     sealed = [info for info in rounds if info["state"] == "sealed"]
     usual = median(info["reports"] or 0 for info in sealed[1:]) if len(sealed) >= 4 else 0
     if usual and (sealed[0]["reports"] or 0) < 0.5 * usual:

@@ -285,7 +285,7 @@ class Results:
             results += self.results(period, metrics, picked, by, confidence)
         return results
 
-    def damaged(self, plan: str, last: int | None = None) -> list[dict[str, Any]]:
+    def damaged(self, plan: str | None, last: int | None = None) -> list[dict[str, Any]]:
         """The rounds of a plan that cannot be read and have no figures, latest first, ready for JSON."""
         return [
             {**info.key._asdict(), "reason": info.damage.partition("\n")[0]}

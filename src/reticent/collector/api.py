@@ -148,7 +148,8 @@ class Api:
             except MissingExtraError as error:
                 raise ProblemError(406, "not_acceptable", str(error)) from None
             return Response(body, media_type="application/vnd.apache.arrow.stream")
-        return _json({"estimates": [result.to_dict() for result in results]})
+        damaged = await run_in_threadpool(self._results.damaged, query.one("plan"), query.last())
+        return _json({"estimates": [result.to_dict() for result in results], "damaged": damaged})
 
     def _estimates(self, query: Query) -> list[Result]:
         plan, rounds = query.one("plan"), query.rounds()

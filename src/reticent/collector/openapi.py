@@ -12,7 +12,7 @@ _NUMBER = {"type": "number"}
 _TEXT = {"type": "string"}
 _WHOLE = {"type": "integer", "minimum": 0}
 _NAME = {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,63}$"}
-_STATE = {"enum": ["open", "sealed"]}
+_STATE = {"enum": ["open", "sealed", "damaged"]}
 _TAGS = {"type": "object", "additionalProperties": _TEXT}
 
 
@@ -130,7 +130,11 @@ _SCHEMAS: dict[str, Any] = {
                     {**_WHERE, **_ESTIMATE, "balance": _BALANCE, "buckets": _array(_BUCKET)},
                     [*_WHERE, "confidence", "reports"],
                 )
-            )
+            ),
+            "damaged": _array(
+                _object({"plan": _TEXT, "version": _WHOLE, "round": _WHOLE, "reason": _TEXT}),
+                description="Rounds that cannot be read: they have no estimate until they are repaired",
+            ),
         }
     ),
     "Rounds": _object({"rounds": _array(_ROUND)}),

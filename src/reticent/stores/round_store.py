@@ -34,9 +34,21 @@ class DamagedError(StoreError):
     and every other round is served.
     """
 
-    def __init__(self, message: str, key: RoundKey) -> None:
+    def __init__(self, message: str, key: RoundKey, reason: str = "") -> None:
         super().__init__(message)
         self.key = key
+        self.reason = reason or message.partition("\n")[0]
+        """In a few words, for lists of rounds."""
+
+
+def damaged(url: str, key: RoundKey, reason: str) -> DamagedError:
+    """The error about a round that cannot be read."""
+    return DamagedError(
+        f"{url}: round {key.round} of {key.plan} version {key.version} is damaged: {reason}\n"
+        "  Hint: reticent store repair says what can be saved",
+        key,
+        reason,
+    )
 
 
 class StoreGoneError(StoreError):
@@ -277,7 +289,7 @@ class RoundStore(Generic[Kind]):
                 with self._unless_gone():
                     return self.backend.put(fresh), refused
             except DamagedError as error:
-                self._damaged[error.key] = str(error)
+                self._damaged[error.key] = error.reason
                 refused.add(error.key)
                 del fresh[error.key]
         return {}, refused
@@ -306,6 +318,11 @@ class RoundStore(Generic[Kind]):
         return self.open_reports
 
     @property
+    def damaged(self) -> Mapping[RoundKey, str]:
+        """The rounds that could not be read whole at the last look, and why."""
+        return dict(self._damaged)
+
+    @property
     def open_reports(self) -> int:
         """Reports of open rounds that this process knows of."""
         return sum(len(known) for known in list(self._open.values()))
@@ -323,7 +340,7 @@ class RoundStore(Generic[Kind]):
             try:
                 self._catch_up(key, loaded, nullcontext())
             except DamagedError as error:  # reports are taken all the same; whoever counts is refused
-                self._damaged[key] = str(error)
+                self._damaged[key] = error.reason
             except RoundGoneError:
                 return None
             with self._memory:
@@ -338,7 +355,7 @@ class RoundStore(Generic[Kind]):
             try:
                 self._catch_up(key, known, self._memory)
             except DamagedError as error:
-                self._damaged[key] = str(error)
+                self._damaged[key] = error.reason
                 raise
             except RoundGoneError:
                 self._forget(key)
@@ -357,10 +374,12 @@ class RoundStore(Generic[Kind]):
         repair = self.backend.repair(key, dry=True)
         if repair is not None:
             self._damaged[key] = repair.damage
-            raise DamagedError(repair.damage, key)
+            raise damaged(self.url, key, repair.damage)
         del self._damaged[key]
         old = self._open.get(key)
-        if old is not None and not old.released:
+        if old is not None and old.released:
+            self._forget(key)
+        elif old is not None:
             again = OpenRound(self.layout(key))
             with suppress(RoundGoneError):
                 self._catch_up(key, again, nullcontext())
@@ -399,7 +418,7 @@ class RoundStore(Generic[Kind]):
                 self._check_whole(info.key)
                 known = self._refresh(info.key) if info.key in self._open else None
             except DamagedError as error:
-                rounds.append(info._replace(damage=str(error)))
+                rounds.append(info._replace(damage=error.reason))
             else:
                 rounds.append(info if known is None else info._replace(reports=len(known), damage=""))
         return rounds
@@ -414,7 +433,7 @@ class RoundStore(Generic[Kind]):
         try:
             final = self.backend.final(key)
         except DamagedError as error:
-            self._damaged[key] = str(error)
+            self._damaged[key] = error.reason
             raise
         if final is None:
             known = self._refresh(key)
@@ -447,7 +466,7 @@ class RoundStore(Generic[Kind]):
             try:
                 sealed = self.backend.publish(key, self.backend.count(key, skip_bad=skip_bad))
             except DamagedError as error:
-                self._damaged[key] = str(error)
+                self._damaged[key] = error.reason
                 raise
             except RoundGoneError:
                 pass

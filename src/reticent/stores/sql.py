@@ -25,6 +25,7 @@ from reticent.stores.round_store import (
     RoundGoneError,
     Seen,
     Span,
+    damaged,
     not_registered,
     read_plan,
 )
@@ -222,15 +223,7 @@ class SqlBackend(ABC):
         except Exception as error:
             if not self.is_damage(error):
                 raise
-            raise self.damaged(key, str(error).splitlines()[0]) from None
-
-    def damaged(self, key: RoundKey, reason: str) -> DamagedError:
-        """The error about a round that cannot be read."""
-        return DamagedError(
-            f"{self.url}: round {key.round} of {key.plan} version {key.version} is damaged: {reason}\n"
-            "  Hint: reticent store repair says what can be saved",
-            key,
-        )
+            raise damaged(self.url, key, str(error).splitlines()[0]) from None
 
     def _open_number(self, transaction: Transaction, key: RoundKey) -> int | None:
         """The number of an open round, made if there is none; None when it is closed."""
@@ -278,7 +271,7 @@ class SqlBackend(ABC):
                     bad[place] = str(error)
             yield groups
         for place, reason in bad.items():
-            raise self.damaged(key, f"group {place}: {reason}")
+            raise damaged(self.url, key, f"group {place}: {reason}")
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
         """The rounds of a plan, latest first, at most `last` of each plan; while open with reports stored."""
@@ -311,10 +304,8 @@ class SqlBackend(ABC):
                         width,
                     )
         except DamagedError as error:
-            return info._replace(damage=str(error))
-        damage = (
-            "" if groups == whole else str(self.damaged(info.key, f"{groups - whole} groups are cut off"))
-        )
+            return info._replace(damage=error.reason)
+        damage = "" if groups == whole else f"{groups - whole} of {groups} groups are cut off"
         return RoundInfo(info.key, state, int(stored) // width, damage)
 
     def unsealed(self) -> list[RoundKey]:
@@ -404,7 +395,7 @@ class SqlBackend(ABC):
         try:
             return Count(rows[0][0], counts_of_rows(self.layout(key).plan, kept))
         except (ParameterError, ValueError, TypeError, KeyError) as error:
-            raise self.damaged(key, f"its counts cannot be read: {type(error).__name__}") from error
+            raise damaged(self.url, key, f"its counts cannot be read: {type(error).__name__}") from error
 
     def verify(self) -> list[str]:
         """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""

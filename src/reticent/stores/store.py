@@ -162,6 +162,10 @@ class RoundWriter(Protocol):
         """Bring all open rounds into memory before the first `append`; returns how many reports they hold."""
 
     @property
+    def damaged(self) -> Mapping[RoundKey, str]:
+        """The rounds that could not be read whole at the last look, and why."""
+
+    @property
     def open_reports(self) -> int:
         """Reports of open rounds that this process knows of."""
 

@@ -149,6 +149,12 @@ def hints(plan: Plan, rounds: Sequence[dict[str, Any]], now: float) -> list[str]
             f"Nothing came lately: the last round with reports ended {ago} ago, {behind:,} are missing. "
             "Are devices running, and can they reach this collector?"
         )
+    damaged = [str(info["round"]) for info in rounds if info["state"] == "damaged"]
+    if damaged:
+        sentences.append(
+            f"Damaged, without figures: round {', '.join(damaged)}. "
+            "`reticent store repair` says what can be saved."
+        )
     sealed = [info["reports"] for info in rounds if info["state"] == "sealed"]
     if len(sealed) >= 4 and sealed[0] < 0.5 * median(sealed[1:]):
         sentences.append(

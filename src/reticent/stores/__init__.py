@@ -37,6 +37,7 @@ from reticent.stores.round_store import (
     StoreAwayError,
     StoreGoneError,
 )
+from reticent.stores.shown import FEW, Step, folded
 from reticent.stores.store import (
     ROLES,
     Appended,
@@ -48,6 +49,7 @@ from reticent.stores.store import (
     Rounds,
     RoundWriter,
     State,
+    Steps,
     Store,
     create_key,
     hash_of,
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from reticent.stores.sqlite import SqliteBackend
 
 __all__ = [
+    "FEW",
     "ROLES",
     "Appended",
     "Backend",
@@ -85,12 +88,15 @@ __all__ = [
     "Span",
     "SqliteBackend",
     "State",
+    "Step",
+    "Steps",
     "Store",
     "StoreAwayError",
     "StoreGoneError",
     "add_counts",
     "batches",
     "create_key",
+    "folded",
     "hash_of",
     "latest",
     "matches",

@@ -20,7 +20,8 @@ from reticent.errors import PlanError, StoreError
 from reticent.plan import Plan
 from reticent.stores.id_set import ID_BYTES, IdSet, Missing
 from reticent.stores.records import CountsByTags, Layout, Records, RoundKey, add_counts, batches
-from reticent.stores.store import Appended, Backend, Key, Repair, RoundInfo, State
+from reticent.stores.shown import Step
+from reticent.stores.store import Appended, Backend, Key, Repair, RoundInfo, State, Steps
 
 _COUNT_AT = 1 << 20
 """Bytes of answers that wait to be counted: enough that counting is quick, few enough that no commit is slow."""
@@ -212,6 +213,8 @@ class RoundStore(Generic[Kind]):
     def __init__(self, backend: Kind) -> None:
         self.backend = backend
         self._open: dict[RoundKey, OpenRound] = {}
+        self._steps: dict[RoundKey, Step] = {}
+        """By round: the last step that was read, of which there may be later ones by now."""
         self._memory = threading.Lock()
         self._damaged: dict[RoundKey, str] = {}
         """Rounds that could not be read whole at the last look, and why."""
@@ -399,6 +402,7 @@ class RoundStore(Generic[Kind]):
 
     def _forget(self, key: RoundKey) -> None:
         """Let go of a round that is sealed."""
+        self._steps.pop(key, None)
         if key in self._open:
             with self._memory:
                 self._open.pop(key, None)
@@ -446,6 +450,33 @@ class RoundStore(Generic[Kind]):
             final = self.backend.final(key)  # it was sealed just now, or never was
         self._forget(key)
         return dict(final.counts) if final else {}
+
+    def shown(self, key: RoundKey) -> CountsByTags:
+        """Those counts of a round that is not sealed which readers may be shown."""
+        if self.layout(key).plan.min_reports == 1:
+            return self.counts(key)
+        return self._step(key).shown
+
+    def take_step(self, key: RoundKey) -> None:
+        """Show readers more of an open round, if enough has come, and the backend keeps what they are shown."""
+        plan = self.layout(key).plan
+        if plan.min_reports == 1 or not isinstance(self.backend, Steps):
+            return
+        known = self._refresh(key)
+        before = self._steps.get(key)
+        if known is None or (before is not None and not before.is_due(plan, len(known))):
+            return
+        step = self._steps[key] = self._step(key)
+        # Only after the step was read: so what is counted here holds all that was counted for the step.
+        known = self._refresh(key)
+        if known is not None and step.is_due(plan, len(known)):
+            step = step.following(plan, known.counts())
+            self.backend.put_step(key, step.number, step.to_json())
+
+    def _step(self, key: RoundKey) -> Step:
+        """The latest step of a round, which another collector may have taken."""
+        kept = self.backend.step(key) if isinstance(self.backend, Steps) else None
+        return Step() if kept is None else Step.from_json(self.layout(key).plan, *kept)
 
     def seal(self, key: RoundKey, *, skip_bad: bool = False) -> bool:
         """

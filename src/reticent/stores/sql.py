@@ -32,7 +32,7 @@ from reticent.stores.round_store import (
 from reticent.stores.sql_upkeep import cut_to_readable, lost, problems_of, problems_of_counts, repair_of
 from reticent.stores.store import Key, Repair, RoundInfo, State
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SCHEMA = """
 CREATE TABLE plan (                -- every plan ever served, as it was written
     name    TEXT NOT NULL,         -- plan.name
@@ -56,6 +56,12 @@ CREATE TABLE counts (              -- sealed rounds; never changed
     reports  TEXT NOT NULL,        -- JSON list per row: reports that speak of it
     ones     TEXT NOT NULL,        -- JSON list per row: how many of them said 1
     PRIMARY KEY (round_id, tags, metric)
+) WITHOUT ROWID;
+CREATE TABLE step (                -- what readers are shown of open rounds; removed when they are sealed
+    round_id INTEGER NOT NULL REFERENCES round (id), -- round.id
+    number   INTEGER NOT NULL,     -- from 1 on, each taken once
+    document TEXT NOT NULL,        -- JSON: reports so far, and counts by tags that are shown and that wait
+    PRIMARY KEY (round_id, number)
 ) WITHOUT ROWID;
 CREATE TABLE key (                 -- who may write, read or administer
     id         TEXT PRIMARY KEY,   -- public part of the key
@@ -323,6 +329,29 @@ class SqlBackend(ABC):
             row = self._row(transaction, key)
         return None if row is None else "sealed" if row[1] == "pruned" else row[1]
 
+    # What readers are shown of open rounds
+
+    def step(self, key: RoundKey) -> tuple[int, str] | None:
+        """The number and document of the latest step of a round that is not sealed; None before the first."""
+        with self.reading() as transaction:
+            rows = transaction.execute(
+                "SELECT number, document FROM step JOIN round ON round.id = round_id"
+                " WHERE plan = ? AND version = ? AND round = ? ORDER BY number DESC LIMIT 1",
+                *key,
+            )
+        return (int(rows[0][0]), str(rows[0][1])) if rows else None
+
+    def put_step(self, key: RoundKey, number: int, document: str) -> None:
+        """Keep a step, unless another collector took it first, or the round is sealed."""
+        with self.writing() as transaction:
+            row = self._row(transaction, key)
+            if row is not None and row[1] in ("open", "closing"):
+                transaction.execute(
+                    "INSERT INTO step (round_id, number, document) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                    *(row[0], number, document),
+                )
+                transaction.execute("DELETE FROM step WHERE round_id = ? AND number < ?", row[0], number)
+
     # Sealing
 
     def close_round(self, key: RoundKey) -> bool:
@@ -363,6 +392,7 @@ class SqlBackend(ABC):
                     "INSERT INTO counts (round_id, tags, metric, reports, ones) VALUES (?, ?, ?, ?, ?)",
                     *(number, json.dumps(tags), metric, json.dumps(reports), json.dumps(ones)),
                 )
+            transaction.execute("DELETE FROM step WHERE round_id = ?", number)
         with suppress(StoreError):
             self.drop_records(number)
         return True

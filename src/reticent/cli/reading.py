@@ -32,6 +32,7 @@ from reticent.cli.options import (
     url_option,
 )
 from reticent.cli.output import as_json, console, date_and_time, figure, print_json, table
+from reticent.counts import ABOUT
 from reticent.errors import ParameterError, ReticentError
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def estimate(
     with _source(key, store=store, counts=counts, url=url) as source:
         rows = source.estimates(**_checked(source, **asked))
     if as_json:
-        print_json({"estimates": rows})
+        print_json({"about": ABOUT, "estimates": rows})
         return
     if not rows:
         click.echo("No estimates: no report has come in for what was asked.")
@@ -159,6 +160,7 @@ def estimate(
                 "" if row["state"] == "sealed" else "provisional",
             )
     console().print(shown)
+    click.echo(ABOUT)
 
 
 @click.command()

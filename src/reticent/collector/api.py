@@ -22,6 +22,7 @@ from reticent.collector.health import Health, Readiness, render_metrics
 from reticent.collector.log import log_fault
 from reticent.collector.openapi import openapi_document
 from reticent.collector.problems import ProblemError
+from reticent.counts import ABOUT
 from reticent.errors import MissingExtraError, ParameterError, StoreError
 from reticent.estimates import arrow_bytes, csv_text
 from reticent.plan import Plan
@@ -148,7 +149,7 @@ class Api:
             except MissingExtraError as error:
                 raise ProblemError(406, "not_acceptable", str(error)) from None
             return Response(body, media_type="application/vnd.apache.arrow.stream")
-        return _json({"estimates": [result.to_dict() for result in results]})
+        return _json({"about": ABOUT, "estimates": [result.to_dict() for result in results]})
 
     def _estimates(self, query: Query) -> list[Result]:
         plan, rounds = query.one("plan"), query.rounds()

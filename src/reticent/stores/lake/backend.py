@@ -177,8 +177,16 @@ class LakeBackend(Registry):
                 return True
         if witness.name in self.seals.left_out(key):
             return True
-        raise StoreGoneError(
-            f"{self.url}: {folder_of(key)}/{witness.name} is gone, and acknowledged reports with it"
+        raise self._gone(f"{folder_of(key)}/{witness.name} was removed, and acknowledged reports with it,")
+
+    def _check_is_same_lake(self) -> None:
+        if self.files.read(LAKE) != self._identity:
+            raise self._gone(f"{LAKE} was removed or replaced")
+
+    def _gone(self, what: str) -> StoreGoneError:
+        return StoreGoneError(
+            f"{self.url}: {what} while it was in use; no more reports are acknowledged.\n"
+            "  Hint: bring back what was there, or accept the loss, then start the collector again"
         )
 
     def _is_late(self, key: RoundKey, part: Part | None) -> bool:
@@ -409,8 +417,7 @@ class LakeBackend(Registry):
     def ping(self) -> None:
         """Raise `StoreError` when the lake cannot be written just now, or is not where it was."""
         self._check_writable()
-        if self.files.read(LAKE) != self._identity:
-            raise StoreError(f"{self.url}: {LAKE} is gone, or another one")
+        self._check_is_same_lake()
         path = f"{TEMPORARY}/{secrets.token_hex(16)}"
         self.files.put(path, _PAGE)
         self.files.remove([path])

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -118,7 +119,7 @@ def test_a_hundred_thousand_wrong_keys_leave_nothing(made: tuple[Access, str, An
 def test_a_hundred_thousand_wrong_keys_have_no_line_and_no_series(made: tuple[Access, str, Any]) -> None:
     """What is counted by key is counted for keys of the store; the others are one number together."""
     access, text, key = made
-    nobody: Any = None
+    nobody: Any = SimpleNamespace()
     ingest = Ingest(nobody, nobody, access, Limits(), lambda: 0.0)
     kind = (b"content-type", b"application/json")
 

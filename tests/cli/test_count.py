@@ -16,7 +16,7 @@ from reticent.reports import Report
 from reticent.stores import Layout, RoundKey, open_store
 
 PLAN = Plan.from_toml(
-    '[plan]\nname = "app-usage"\nversion = 1\nround = "6h"\n'
+    'min_reports = 1\n[plan]\nname = "app-usage"\nversion = 1\nround = "6h"\n'
     '[metrics.minutes]\nkind = "mean"\nunit = "minute"\nmax_value = 360\nepsilon = 1.0\n'
     '[metrics.hours]\nkind = "histogram"\nmax_value = 24\nbuckets = 8\n'
     'mechanism = "hadamard-bit"\nepsilon = 1.0\n'

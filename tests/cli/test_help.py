@@ -24,7 +24,7 @@ def verbs(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tupl
 
 VERBS = dict(verbs(cli.command()))
 EXAMPLE = re.compile(r"Example:\n((?:  .+\n?)+)")
-SLOW = {"agent", "audit", "demo", "serve", "simulate"}
+SLOW = {"agent", "audit", "demo", "relay", "serve", "simulate"}
 """Their examples take longer than a second or two, or do not end: they are parsed, and not run."""
 
 
@@ -41,7 +41,7 @@ def test_every_verb_has_an_example_and_json_and_says_what_options_do(run: Any, p
     shown = run(*path, "--help").output
     assert f"Example:\n    reticent {' '.join(path)}" in shown
     assert ("--json" in shown) == (
-        path not in {("agent",), ("serve",), ("plan", "export")}
+        path not in {("agent",), ("relay",), ("serve",), ("plan", "export")}
     )  # an export is JSON
     options = [option for option in VERBS[path].params if isinstance(option, click.Option)]
     assert [option.name for option in options if not option.help] == []

@@ -52,6 +52,7 @@ class Bench:
         self.loop = asyncio.new_event_loop()
         self.committer = Committer(self.store, self.loop, most)  # type: ignore[arg-type]
         self.answers: list[tuple[str, Any]] = []
+        self.committer.read = self.read  # type: ignore[assignment]
 
     def submit(self, name: str, key: RoundKey = FIRST, reports: int = 1) -> None:
         def done(result: bool | StoreError) -> None:
@@ -59,6 +60,24 @@ class Bench:
             self.answers.append((name, result))
 
         self.committer.submit({key: [name.encode()]}, reports, done)
+
+    def submit_one(self, name: str) -> None:
+        self.committer.submit_one(name)
+
+    def read(self, names: list[str]) -> list[tuple[dict[RoundKey, list[bytes]], Any]]:
+        """Single reports: those in capitals are of another round, and digits cannot be read."""
+        assert threading.current_thread() is not threading.main_thread()
+        parts = []
+        for key, is_of in (FIRST, str.islower), (SECOND, str.isupper), (None, str.isdigit):
+            chosen = [name for name in names if is_of(name)]
+            records = {key: [name.encode() for name in chosen]} if key else {}
+
+            def done(result: object, chosen: list[str] = chosen, key: RoundKey | None = key) -> None:
+                self.answers += [(name, key and result) for name in chosen]
+
+            if chosen:
+                parts.append((records, done))
+        return parts
 
     def until(self, count: int) -> None:
         async def wait() -> None:
@@ -112,6 +131,63 @@ def test_the_next_group_begins_when_the_answers_to_the_last_are_given(make: Call
     assert not bench.store.entered.acquire(timeout=0.1)
     bench.until(4)
     assert bench.store.commits == [{FIRST: b"a"}, {FIRST: b"bcd"}]
+
+
+def test_single_reports_are_read_when_their_commit_begins_in_its_thread(make: Callable[..., Bench]) -> None:
+    bench = make()
+    bench.submit_one("a")
+    bench.store.entered.acquire()
+    for name in ("b", "C", "1", "d"):
+        bench.submit_one(name)
+    bench.submit("e")
+    assert bench.committer.waiting == 5
+    bench.store.go(2)
+    bench.until(6)
+    assert bench.store.commits == [{FIRST: b"a"}, {FIRST: b"ebd", SECOND: b"C"}]
+    assert sorted(bench.answers) == [("1", None), *((name, True) for name in ("C", "a", "b", "d", "e"))]
+
+
+def test_single_reports_of_a_sealed_round_and_of_a_commit_that_fails(make: Callable[..., Bench]) -> None:
+    bench = make()
+    bench.store.sealed, bench.store.failures = {SECOND}, [None, None, StoreError("disk full")]
+    bench.submit_one("a")
+    bench.store.entered.acquire()
+    for name in ("b", "C", "1"):
+        bench.submit_one(name)
+    bench.store.go(2)
+    bench.until(4)
+    assert sorted(bench.answers[1:], key=str) == [("1", None), ("C", False), ("b", True)]
+    for name in ("d", "2"):
+        bench.submit_one(name)
+    bench.store.go()
+    bench.until(6)
+    assert dict(bench.answers)["2"] is None
+    assert isinstance(dict(bench.answers)["d"], StoreError)
+
+
+def test_a_group_that_cannot_be_read_at_all_is_answered_without_a_commit(make: Callable[..., Bench]) -> None:
+    bench = make()
+    bench.submit_one("1")
+    bench.until(1)
+    assert bench.answers == [("1", None)]
+    assert (bench.store.commits, bench.committer.tally.commits) == ([], 0)
+
+
+def test_too_many_single_reports_are_refused_and_stopping_writes_those_that_wait(
+    make: Callable[..., Bench],
+) -> None:
+    bench = make(most=2)
+    bench.submit_one("a")
+    bench.store.entered.acquire()
+    bench.submit_one("b")
+    bench.submit_one("c")
+    with pytest.raises(BusyError):
+        bench.submit_one("d")
+    bench.store.go(2)
+    bench.committer.stop()
+    assert bench.store.commits == [{FIRST: b"a"}, {FIRST: b"bc"}]
+    with pytest.raises(BusyError):
+        bench.submit_one("e")
 
 
 def until_written(bench: Bench, commits: int) -> None:

@@ -28,6 +28,7 @@ from reticent.reports import Report, pack_bits, to_json
 from reticent.stores import create_key, open_store
 
 USAGE = """
+min_reports = 1
 [plan]
 name = "app-usage"
 version = {version}
@@ -64,6 +65,7 @@ channel = ["stable", "beta"]
 """
 
 BARE = """
+min_reports = 1
 [plan]
 name = "bare"
 version = 3
@@ -77,6 +79,7 @@ epsilon = 1.0
 """
 
 SAMPLED = """
+min_reports = 1
 [plan]
 name = "sampled"
 version = 1
@@ -151,6 +154,9 @@ class Answer:
 class Service:
     """`reticent serve`, in a process of its own."""
 
+    verb = "serve"
+    listen_variable = "RETICENT_LISTEN"
+
     def __init__(
         self, folder: Path, *plans: str, store: str | None = None, scheme: str = "http", **env: str
     ) -> None:
@@ -163,18 +169,18 @@ class Service:
             self.plan_files.append(str(path))
         self.plans = [Plan.from_toml(text) for text in plans]
         self.log_file = folder / "log"
-        self.env = {"RETICENT_STORE": self.store, "RETICENT_LISTEN": "127.0.0.1:0", **env}
+        self.env = {"RETICENT_STORE": self.store, self.listen_variable: "127.0.0.1:0", **env}
         self.scheme = scheme
         self.host, self.port = "127.0.0.1", 0
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *options: str, port: int | None = None) -> Service:
         inherited = {name: text for name, text in os.environ.items() if not name.startswith("RETICENT_")}
-        listen = {} if port is None else {"RETICENT_LISTEN": f"127.0.0.1:{port}"}
+        listen = {} if port is None else {self.listen_variable: f"127.0.0.1:{port}"}
         begin = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                [str(Path(sys.executable).with_name("reticent")), "serve", *self.plan_files, *options],
+                [str(Path(sys.executable).with_name("reticent")), self.verb, *self.plan_files, *options],
                 env={**inherited, **self.env, **listen},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
@@ -240,6 +246,13 @@ class Service:
     def now(self, plan: Plan) -> int:
         """The round under way."""
         return plan.round_at(time.time())
+
+
+class RelayService(Service):
+    """`reticent relay`, in a process of its own."""
+
+    verb = "relay"
+    listen_variable = "RETICENT_RELAY_LISTEN"
 
 
 def bearer(key: str | None) -> dict[str, str]:

@@ -105,6 +105,21 @@ def test_no_call_moves_a_whole_table() -> None:
     assert 0 < most <= id_set._STEP + 100 * id_set._MOVED_PER_ID // 8
 
 
+@pytest.mark.parametrize("count", [2, 3, 400, 600, 5000])
+def test_equal_ids_in_one_batch_are_found_wherever_they_are(count: int) -> None:
+    """Two of them, at any places, also where others of the batch have nearly the same hash."""
+    draws = np.random.default_rng(count)
+    for _ in range(40):
+        ids = draws.integers(0, 256, (count, 16), dtype=np.uint8)
+        one, other = sorted(draws.choice(count, 2, replace=False))
+        ids[other] = ids[one]
+        assert np.flatnonzero(~IdSet().missing(ids).fresh).tolist() == [other]
+    shared = bytes(range(1, 25)) + bytes(24)  # without the last factors, whole batches have few hashes
+    ids = np.zeros((count, 16), dtype=np.uint8)
+    ids.view(np.uint64)[:, 0] = np.arange(count) // 2 + 1
+    assert IdSet(shared).missing(ids).fresh.tolist() == [place % 2 == 0 for place in range(count)]
+
+
 def test_a_batch_larger_than_the_table_is_taken_at_once() -> None:
     draws = np.random.default_rng(6)
     seen, ids = IdSet(), draws.integers(0, 256, (100_000, 16), dtype=np.uint8)

@@ -20,6 +20,7 @@ from reticent.cli.ingest import ingest
 from reticent.cli.output import as_json, print_json
 from reticent.cli.plan import plan
 from reticent.cli.reading import estimate, export, rounds
+from reticent.cli.relay import relay
 from reticent.cli.serve import serve
 from reticent.cli.simulate import simulate
 from reticent.cli.store import keys, store
@@ -93,6 +94,7 @@ for command in (
     ingest,
     keys,
     plan,
+    relay,
     rounds,
     serve,
     simulate,

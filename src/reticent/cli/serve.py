@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import socket
 import sys
 import time
@@ -20,9 +21,14 @@ from reticent.plan import Plan
 
 if TYPE_CHECKING:
     from reticent.collector import Worker
+    from reticent.stores import RoundStore
+
+WAIT_LOGGED_SECONDS = 5.0
+"""Between two lines of the log while a database is waited for."""
 
 
-def _listen(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, int]:
+def listening(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, int]:
+    """Of --listen: a host and a port."""
     from reticent.collector import parse_listen
 
     try:
@@ -37,7 +43,10 @@ def _rate(context: click.Context, parameter: click.Parameter, rate: float) -> fl
     return rate
 
 
-def _origins(context: click.Context, parameter: click.Parameter, origins: tuple[str, ...]) -> tuple[str, ...]:
+def page_origins(
+    context: click.Context, parameter: click.Parameter, origins: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Of --allow-origin: origins as browsers write them."""
     for origin in origins:
         if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?", origin):
             raise click.BadParameter(
@@ -46,12 +55,30 @@ def _origins(context: click.Context, parameter: click.Parameter, origins: tuple[
     return origins
 
 
+def tls_files(certificate: str | None, key: str | None) -> tuple[str, str] | None:
+    """The two files, if they were given and fit each other: tried before anything else is begun."""
+    from reticent.collector import tls_context
+
+    if not certificate or not key:
+        if certificate or key:
+            raise click.UsageError("--tls-cert and --tls-key go together.")
+        return None
+    try:
+        tls_context(certificate, key)
+    except (OSError, ValueError):
+        raise ReticentError(
+            f"{certificate}, {key}: expected a certificate and its key in PEM, the key without a "
+            "password.\n  Hint: reticent doctor --tls-cert and --tls-key look at them"
+        ) from None
+    return certificate, key
+
+
 @click.command(short_help="Take reports, seal rounds, show estimates.")
 @click.argument("plans", metavar="PLAN...", nargs=-1, required=True, type=plan_file)
 @store_option
 @click.option(
     "--listen", envvar="RETICENT_LISTEN", default="127.0.0.1:8000", show_default=True, metavar="HOST:PORT",
-    callback=_listen, help="Where to listen; port 0 is any that is free.",
+    callback=listening, help="Where to listen; port 0 is any that is free.",
 )  # fmt: skip
 @click.option("--workers", envvar="RETICENT_WORKERS", type=click.IntRange(1), default=1, show_default=True,
               metavar="N", help="Processes that share the port; several on PostgreSQL or a lake only.")  # fmt: skip
@@ -82,7 +109,11 @@ def _origins(context: click.Context, parameter: click.Parameter, origins: tuple[
               show_default=True, metavar="SECONDS",
               help="Seconds that a device's clock may run fast.")  # fmt: skip
 @click.option("--allow-origin", "origins", envvar="RETICENT_ALLOW_ORIGIN", multiple=True, metavar="ORIGIN",
-              callback=_origins, help="Pages of this origin may send reports; several times for several.")  # fmt: skip
+              callback=page_origins,
+              help="Pages of this origin may send reports; several times for several.")  # fmt: skip
+@click.option("--wait-for-database", envvar="RETICENT_WAIT_FOR_DATABASE", type=click.FloatRange(0),
+              default=60.0, show_default=True, metavar="SECONDS",
+              help="Seconds to wait for a PostgreSQL that cannot be reached yet.")  # fmt: skip
 def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) -> None:
     """
     Take reports, seal rounds, and show estimates: the collector, for each PLAN.
@@ -124,6 +155,34 @@ def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) ->
     sys.exit(Supervisor(workers, listeners, work, started).run())
 
 
+def _opened(url: str, seconds: float) -> RoundStore[Any]:
+    """The store, once its database can be reached; SIGTERM ends the wait, also of a container's first process."""
+    from reticent.collector.log import log
+    from reticent.stores import StoreAwayError, open_store
+
+    def stop(number: int, frame: object) -> None:
+        sys.exit(0)
+
+    begun = logged = time.monotonic()
+    pause, before = 0.1, signal.signal(signal.SIGTERM, stop)
+    try:
+        while True:
+            try:
+                return open_store(url)
+            except StoreAwayError as error:
+                now = time.monotonic()
+                left = begun + seconds - now
+                if left <= 0:
+                    raise
+                if pause == 0.1 or now - logged >= WAIT_LOGGED_SECONDS:
+                    log("waiting-for-database", reason=str(error), seconds_left=round(left))
+                    logged = now
+                time.sleep(min(pause, left))
+                pause = min(2 * pause, 1.0)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _serve(
     store: str,
     listen: tuple[str, int],
@@ -143,26 +202,16 @@ def _serve(
     seals: bool,
     clock_skew: float,
     origins: tuple[str, ...],
+    wait_for_database: float,
 ) -> int:
     """One process of the collector; returns its exit code."""
     from reticent import dashboard
-    from reticent.collector import Collector, Limits, is_local, is_loopback, make_server, shown, tls_context
-    from reticent.stores import open_store
+    from reticent.collector import Collector, Limits, is_local, is_loopback, make_server, shown
 
     host, port = listen
-    if bool(tls_cert) != bool(tls_key):
-        raise click.UsageError("--tls-cert and --tls-key go together.")
-    tls = (tls_cert, tls_key) if tls_cert and tls_key else None
-    if tls is not None:  # the two files are tried before anything else is begun
-        try:
-            tls_context(*tls)
-        except (OSError, ValueError):
-            raise ReticentError(
-                f"{tls_cert}, {tls_key}: expected a certificate and its key in PEM, the key without a "
-                "password.\n  Hint: reticent doctor --tls-cert and --tls-key look at them"
-            ) from None
+    tls = tls_files(tls_cert, tls_key)
     limits = Limits(body=max_body, batch=max_batch, seconds=read_timeout, connections=max_connections)
-    opened = open_store(store)
+    opened = _opened(store, wait_for_database)
     try:
         loaded = [Plan.load(plan) for plan in plans]
         for plan in loaded:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from reticent.collector.openapi import openapi_document
     from reticent.collector.problems import DETAILS, ProblemError
     from reticent.collector.protocol import CollectorProtocol
+    from reticent.collector.relay import KeyFile, Relay, shuffled
     from reticent.collector.server import make_server, tls_context
     from reticent.collector.wire import Batch, Wire
     from reticent.collector.workers import Supervisor, Worker
@@ -51,11 +52,13 @@ __all__ = [
     "Connections",
     "Health",
     "Ingest",
+    "KeyFile",
     "KeyTraffic",
     "Limits",
     "Pages",
     "ProblemError",
     "Readiness",
+    "Relay",
     "Response",
     "Sealer",
     "SteadyClock",
@@ -77,6 +80,7 @@ __all__ = [
     "render_metrics",
     "seal_due",
     "shown",
+    "shuffled",
     "tls_context",
     "together",
 ]
@@ -96,6 +100,7 @@ __getattr__ = imported_when_used(
         "openapi": "openapi_document",
         "problems": "DETAILS ProblemError",
         "protocol": "CollectorProtocol",
+        "relay": "KeyFile Relay shuffled",
         "server": "make_server tls_context",
         "wire": "Batch Wire",
         "workers": "Supervisor Worker",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import re
 import secrets
@@ -17,10 +18,11 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from reticent.collector.health import Health
+from reticent.collector.log import log_fault
 from reticent.collector.problems import ProblemError
 from reticent.errors import StoreError
 from reticent.results import Results
-from reticent.stores import Key, Keys
+from reticent.stores import Key
 
 REFRESH_SECONDS = 5.0
 SESSION_SECONDS = 12 * 3600
@@ -61,6 +63,13 @@ class Allowance:
         return 0
 
 
+class KeySource(Protocol):
+    """Where keys are read."""
+
+    def keys(self) -> list[Key]:
+        """All keys, revoked ones too; `StoreError` when they cannot be read just now."""
+
+
 class Access:
     """
     The keys of a store, looked up by hash and read anew every few seconds.
@@ -75,7 +84,7 @@ class Access:
 
     def __init__(
         self,
-        store: Keys,
+        store: KeySource,
         rate: float = 0.0,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
@@ -122,6 +131,14 @@ class Access:
     def is_stale(self) -> bool:
         """Whether it is time to refresh."""
         return self._steady() - self._read_at > REFRESH_SECONDS
+
+    async def refresh_when_stale(self) -> None:
+        """Refresh if it is time to, on another thread."""
+        if self.is_stale():
+            try:
+                await asyncio.to_thread(self.refresh)
+            except Exception as error:  # those known go on; try again when they are stale once more
+                log_fault("keys-failed", error)
 
     def key_of(self, headers: Iterable[Header]) -> Key | None:
         """The key in the Authorization header; None when there is none or it is not known."""

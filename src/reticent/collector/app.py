@@ -15,9 +15,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from reticent.collector.access import Access, Pages
 from reticent.collector.api import Api
 from reticent.collector.health import Health, decoded, encoded, together
-from reticent.collector.ingest import Accepted, Ingest
+from reticent.collector.ingest import Accepted, Ingest, Intake
 from reticent.collector.limits import Limits
-from reticent.collector.log import log, log_fault
+from reticent.collector.log import log
 from reticent.collector.problems import ProblemError
 from reticent.collector.wire import Wire
 from reticent.collector.workers import Worker
@@ -73,17 +73,7 @@ class Collector:
         self._refreshing: asyncio.Task[None] | None = None
         self._api = Api(self.results, store.ping, self.access, self.health, secure_cookies, pages)
 
-        self.cross_origin: ASGIApp | None = None
-        """The way of requests from pages of other origins, which may send reports and nothing else."""
-        if allowed_origins:
-            self.cross_origin = CORSMiddleware(
-                self._answer,
-                allow_origins=allowed_origins,
-                allow_methods=["POST"],
-                allow_headers=["authorization", "content-type"],
-                expose_headers=["retry-after"],
-                max_age=86_400,
-            )
+        self.cross_origin = for_pages(self._answer, allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or start and stop."""
@@ -97,7 +87,7 @@ class Collector:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/v1/reports" and scope["method"] == "POST" and self.ingest is not None:
-            await _take(self.ingest, scope, receive, send)
+            await take_reports(self.ingest, scope, receive, send)
         else:
             await self._api(scope, receive, send)
 
@@ -112,6 +102,8 @@ class Collector:
             self._refreshing = asyncio.create_task(self._refresh())
             gc.freeze()  # what is here by now stays: the collector of garbage need not look at it again
             log("started", store=self.store.url, open_reports=reports)
+            for key, reason in self.store.damaged.items():
+                log("round-damaged", **key._asdict(), reason=reason)
         except Exception as error:
             await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
             return
@@ -131,11 +123,7 @@ class Collector:
             await asyncio.sleep(1)
             if self._worker is not None:
                 self._worker.publish(encoded(self._own_health()))
-            if self.access.is_stale():
-                try:
-                    await asyncio.to_thread(self.access.refresh)
-                except Exception as error:  # those known go on; try again when they are stale once more
-                    log_fault("keys-failed", error)
+            await self.access.refresh_when_stale()
 
     def health(self) -> Health:
         """How the service is doing: this process, or all workers together."""
@@ -177,7 +165,21 @@ def _quantile(ordered: list[float], level: float) -> float:
     return ordered[min(len(ordered) - 1, int(level * len(ordered)))] if ordered else 0.0
 
 
-async def _take(ingest: Ingest, scope: Scope, receive: Receive, send: Send) -> None:
+def for_pages(app: ASGIApp, origins: Sequence[str]) -> ASGIApp | None:
+    """The way of requests from pages of these origins, which may send reports and nothing else."""
+    if not origins:
+        return None
+    return CORSMiddleware(
+        app,
+        allow_origins=origins,
+        allow_methods=["POST"],
+        allow_headers=["authorization", "content-type"],
+        expose_headers=["retry-after"],
+        max_age=86_400,
+    )
+
+
+async def take_reports(ingest: Intake, scope: Scope, receive: Receive, send: Send) -> None:
     """The ingest path for any ASGI server; reticent's own server goes a shorter way, see `protocol`."""
     waiting: asyncio.Future[Accepted | ProblemError] = asyncio.get_running_loop().create_future()
 

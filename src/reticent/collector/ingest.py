@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -15,10 +16,10 @@ from reticent.collector.limits import Limits
 from reticent.collector.log import log_fault
 from reticent.collector.problems import NO_SNIFFING, ProblemError, of_verdict
 from reticent.collector.wire import Wire
-from reticent.collector.writing import BusyError, Committer
+from reticent.collector.writing import BusyError, Committer, Done
 from reticent.errors import StoreError
 from reticent.reports import Verdict
-from reticent.stores import Key
+from reticent.stores import Key, RoundKey
 
 SENDERS = ("ingest", "admin")
 JSON, NDJSON, PACKED = b"application/json", b"application/x-ndjson", b"application/vnd.reticent.packed"
@@ -54,23 +55,20 @@ class Accepted(NamedTuple):
 ONE_ACCEPTED = Accepted(b'{"accepted":1}')
 
 Finish: TypeAlias = Callable[[Accepted | ProblemError], None]
+Single: TypeAlias = tuple[bytes, Key | None, Finish]
+"""A report as it came, whose it is, and whom to answer."""
 
 
-class Ingest:
+class Intake(ABC):
     """
-    Takes reports: checks them, queues them, and says so once they are durable.
+    Takes requests with reports: checks them, and answers when it is known what became of the reports.
 
     `admit` looks at the headers before the body is read; `take` starts with the whole body and calls
-    `finish`, at once or after the next commit. Nothing is awaited, so a server needs no task per request.
+    `finish`, at once or later. Nothing is awaited, so a server needs no task per request.
     """
 
-    def __init__(
-        self, wire: Wire, committer: Committer, access: Access, limits: Limits, clock: Callable[[], float]
-    ) -> None:
-        self._wire = wire
-        self._committer = committer
+    def __init__(self, access: Access, limits: Limits) -> None:
         self._access = access
-        self._clock = clock
         self.limits = limits
         self.refused: Counter[str] = Counter()
         self.traffic = Traffic()
@@ -135,28 +133,80 @@ class Ingest:
         self.refused[code] += count
         self.traffic.refused(key, code, count)
 
+    @abstractmethod
     def _take_one(self, body: bytes, key: Key | None, finish: Finish) -> None:
-        result = self._wire.one(body, self._clock())
-        if isinstance(result, Verdict):
-            raise of_verdict(result)
-        self._access.spend(key, 1)
-        self._committer.submit_one(*result, partial(self._one_done, key, finish))
+        """Take one report in JSON."""
 
-    def _one_done(self, key: Key | None, finish: Finish, durable: bool | StoreError) -> None:
+    @abstractmethod
+    def _take_batch(self, body: bytes, admission: Admission, finish: Finish) -> None:
+        """Take lines of JSON, or a packed batch."""
+
+    def _too_many(self) -> ProblemError:
+        """The problem of a batch with more reports than may be."""
+        return ProblemError(413, "too_large", f"A batch holds at most {self.limits.batch:,} reports.")
+
+
+class Ingest(Intake):
+    """Takes reports for a store: `finish` is called once they are durable, after the next commit."""
+
+    def __init__(
+        self, wire: Wire, committer: Committer, access: Access, limits: Limits, clock: Callable[[], float]
+    ) -> None:
+        super().__init__(access, limits)
+        self._wire = wire
+        self._committer = committer
+        committer.read = self._read_singles
+        self._clock = clock
+
+    def _take_one(self, body: bytes, key: Key | None, finish: Finish) -> None:
+        self._access.spend(key, 1)
+        self._committer.submit_one((body, key, finish))
+
+    def _read_singles(self, singles: list[Single]) -> list[tuple[Mapping[RoundKey, list[bytes]], Done]]:
+        """The records of single reports by round, with whom to answer; in the thread of the commits."""
+        try:
+            batch = self._wire.singles([body for body, _, _ in singles], self._clock())
+        except Exception as error:  # each client gets an answer; what went wrong may quote a body
+            log_fault("internal-error", error)
+            return [({}, partial(self._answer, singles, ProblemError(500, "internal")))]
+        parts: list[tuple[Mapping[RoundKey, list[bytes]], Done]] = []
+        for key, records in batch.records.items():
+            places = batch.places[key]
+            chosen = singles if len(places) == len(singles) else [singles[place] for place in places]
+            parts.append(({key: records}, partial(self._singles_done, chosen)))
+        for place, verdict in batch.rejected:
+            parts.append(({}, partial(self._answer, [singles[place]], of_verdict(verdict))))
+        return parts
+
+    def _singles_done(self, singles: list[Single], durable: bool | StoreError) -> None:
         if durable is True:
-            self.traffic.reports(key, 1)
-            finish(ONE_ACCEPTED)
+            keys = {key.id: key for _, key, _ in singles if key}
+            for name, count in Counter(key.id for _, key, _ in singles if key).items() if keys else ():
+                self.traffic.reports(keys[name], count)
+            self._answer(singles, ONE_ACCEPTED)
         elif durable is False:
-            self._refuse(of_verdict(Verdict.LATE), key, finish)
+            self._answer(singles, of_verdict(Verdict.LATE))
         else:
-            self._refuse(ProblemError(503, "unavailable", retry_after=5), key, finish)
+            self._answer(singles, ProblemError(503, "unavailable", retry_after=5))
+
+    def _answer(
+        self, singles: list[Single], answer: Accepted | ProblemError, durable: bool | StoreError = True
+    ) -> None:
+        """Give all of these one answer, which does not depend on what became of the commit."""
+        for _, key, finish in singles:
+            try:
+                if isinstance(answer, ProblemError):
+                    self._note(answer.code, key)
+                finish(answer)
+            except Exception as error:  # whoever comes after gets an answer all the same
+                log_fault("answer-failed", error)
 
     def _take_batch(self, body: bytes, admission: Admission, finish: Finish) -> None:
         self._access.spend(admission.key, 0)  # whoever is over its rate does not have its batch read first
         read = self._wire.lines if admission.kind == NDJSON else self._wire.packed
         batch = read(body, self._clock(), self.limits.batch)
         if batch is None:
-            raise ProblemError(413, "too_large", f"A batch holds at most {self.limits.batch:,} reports.")
+            raise self._too_many()
         if isinstance(batch, Verdict):
             raise of_verdict(batch)
         key, accepted = admission.key, batch.accepted

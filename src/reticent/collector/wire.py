@@ -38,6 +38,7 @@ _STANDARD_OR_WRONG = bytes.maketrans(b"-_+/=", b"+/\xff\xff\xff")
 _TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 """A text in JSON, from quote to quote."""
 _NUMBER = rb"(0|[1-9][0-9]{0,%d})"
+_BEFORE_ROUND = b',"round":'
 _COHORTS = {b"%d" % cohort: cohort for cohort in range(COHORTS)}
 
 
@@ -61,6 +62,8 @@ class Batch:
     records: dict[RoundKey, list[bytes]] = field(default_factory=dict)
     accepted: int = 0
     rejected: list[tuple[int, Verdict]] = field(default_factory=list)
+    places: dict[RoundKey, list[int]] = field(default_factory=dict)
+    """Of single reports that were queued together: which of them are in a round."""
 
 
 class Wire:
@@ -68,10 +71,13 @@ class Wire:
 
     block_bytes: ClassVar[int] = 1 << 16
     """How much of a batch of lines is read at once: one odd line costs its block the quick way, not the batch."""
+    few: ClassVar[int] = 6
+    """How many single reports are read one by one: for more it is quicker to read them at once."""
     decode = staticmethod(msgspec.json.Decoder(WireReport).decode)
 
     def __init__(self, plans: Iterable[Plan], skew: float = 300.0) -> None:
         self._plans = {(plan.name, plan.version): _PlanDecoder(plan, skew) for plan in plans}
+        self._by_start = {decoder.start: decoder for decoder in self._plans.values()}
         self._names = {name for name, _ in self._plans}
 
     def one(self, body: bytes, now: float) -> tuple[RoundKey, bytes] | Verdict:
@@ -105,6 +111,32 @@ class Wire:
             texts += 1 + 2 * len(report.segment)
         return report if body.count(b'"') == 2 * texts or len(_TEXT.findall(body)) == texts else None
 
+    def singles(self, bodies: Sequence[bytes], now: float) -> Batch:
+        """Single reports in JSON that were queued together, at once; each as `one` reads it."""
+        batch = Batch()
+        by_start: dict[bytes, list[int]] = {}
+        for place, body in enumerate(bodies):
+            by_start.setdefault(body[: body.find(_BEFORE_ROUND)], []).append(place)
+        for start, places in by_start.items():
+            decoder = self._by_start.get(start)
+            odd = places
+            if decoder is not None and len(places) > self.few:
+                matches = [(place, decoder.match(bodies[place])) for place in places]
+                usual = [match.groups() for _, match in matches if match]
+                odd = [place for place, match in matches if not match]
+                known = [place for place, match in matches if match] if odd else places
+                if usual and not self._add(decoder, known, usual, now, batch):
+                    odd = places
+            for place in odd:
+                result = self.one(bodies[place], now)
+                if isinstance(result, Verdict):
+                    batch.rejected.append((place, result))
+                else:
+                    batch.records.setdefault(result[0], []).append(result[1])
+                    batch.places.setdefault(result[0], []).append(place)
+                    batch.accepted += 1
+        return batch
+
     def lines(self, body: bytes, now: float, most: int) -> Batch | None:
         """Lines of JSON; None when there are more than `most`."""
         if not body.endswith(b"\n"):
@@ -115,7 +147,7 @@ class Wire:
         while start < len(body):
             end = body.find(b"\n", start + self.block_bytes - 1) + 1 or len(body)
             block = body[start:end]
-            # Most blocks are of one round, and as `to_json` writes them; others are read line by line.
+            # Most blocks are of one plan, and as `to_json` writes them; others are read line by line.
             if not self._at_once(block, now, batch):
                 for line in filter(bytes.strip, block.split(b"\n")):
                     result = self.one(line, now)
@@ -125,19 +157,49 @@ class Wire:
                         batch.records.setdefault(result[0], []).append(result[1])
                         batch.accepted += 1
             start = end
+        batch.rejected.sort()
+        batch.places.clear()
         return batch
 
     def _at_once(self, block: bytes, now: float, batch: Batch) -> bool:
-        """Add lines of one round that are all as `to_json` writes them; False when any is not."""
-        first = self.one(block[: block.index(b"\n")], now)
-        if isinstance(first, Verdict):
+        """Add lines that are all on one plan and as `to_json` writes them; False when any is not."""
+        decoder = self._by_start.get(block[: block.find(_BEFORE_ROUND)])
+        lines = decoder.matching_lines(block) if decoder else []
+        if decoder is None or not lines or len(lines) != block.count(b"\n"):
             return False
-        key = first[0]
-        records = self._plans[key.plan, key.version].records(block, block.count(b"\n"), key.round)
-        if records is None:
+        first = batch.accepted + len(batch.rejected)
+        return self._add(decoder, range(first, first + len(lines)), lines, now, batch)
+
+    def _add(
+        self,
+        decoder: _PlanDecoder,
+        places: Sequence[int],
+        lines: Sequence[tuple[bytes, ...]],
+        now: float,
+        batch: Batch,
+    ) -> bool:
+        """Add reports on one plan that its expression matched, sorted by round; False when one is not in order."""
+        rounds, *columns = zip(*lines, strict=True)
+        records = decoder.records(columns)
+        numbers = {text: int(text) for text in set(rounds)}
+        if records is None or max(numbers.values()) >= MAX_ROUND:
             return False
-        batch.records.setdefault(key, []).append(records.tobytes())
-        batch.accepted += len(records)
+        parts = [(numbers[rounds[0]], records, places)]
+        if len(numbers) > 1:
+            column = np.array([numbers[text] for text in rounds], dtype=np.uint64)
+            parts = [
+                (number, records[rows], [places[row] for row in rows.tolist()])
+                for number, rows in _by_number(column, np.arange(len(rounds)))
+            ]
+        for number, of_round, chosen in parts:
+            key = RoundKey(decoder.plan.name, decoder.plan.version, number)
+            verdict = decoder.verdict(number, now)
+            if verdict is _ACCEPTED:
+                batch.records.setdefault(key, []).append(of_round.tobytes())
+                batch.places.setdefault(key, []).extend(chosen)
+                batch.accepted += len(of_round)
+            else:
+                batch.rejected += [(place, verdict) for place in chosen]
         return True
 
     def packed(self, body: bytes, now: float, most: int) -> Batch | Verdict | None:
@@ -161,7 +223,8 @@ class Wire:
             verdict = decoder.verdict(number, now)
             if verdict is _ACCEPTED:
                 key = RoundKey(header.plan, header.version, number)
-                batch.records[key] = [rows[places, ROUND_BYTES:].tobytes()]
+                chosen = rows if len(places) == len(rows) else rows[places]
+                batch.records[key] = [chosen[:, ROUND_BYTES:].tobytes()]
                 batch.accepted += len(places)
             else:
                 batch.rejected += [(place, verdict) for place in places.tolist()]
@@ -174,12 +237,12 @@ class Wire:
 
 class _PlanDecoder:
     """
-    One version of a plan, prepared for reading reports on it: `record` reads one, `records` many lines.
+    One version of a plan, prepared for reading reports on it: `record` reads one, `records` many.
 
-    For many lines one expression matches a line from end to end, exactly as `reticent.reports.to_json` writes
+    For many, one expression matches a report from end to end, exactly as `reticent.reports.to_json` writes
     it. So what it matches is a report and nothing else: each key once and in its place, no spaces, no
-    escapes, only the base64url text that stands for some bytes. Whoever writes JSON in another way is read
-    line by line, with the same result.
+    escapes, only the base64url text that stands for some bytes. Reports that are written in another way are
+    read one by one, with the same result.
     """
 
     def __init__(self, plan: Plan, skew: float) -> None:
@@ -204,10 +267,14 @@ class _PlanDecoder:
             ({tag.encode(): code for code, tag in enumerate(segment.tags)}, other)
             for segment, other in zip(plan.segments, others, strict=True)
         ]
-        self._line = re.compile(rb"^%s\n" % self._pattern(plan), re.MULTILINE)
         names = sum(len(segment.name) + LONGEST_TAG + 6 for segment in plan.segments)
         sizes = 200 + len(plan.name) + (plan.report_bytes + plan.asked_bytes) * 4 // 3 + names
-        self._lines_fit = sizes <= MAX_JSON
+        # What might be too long for a report is matched by nothing, and read one by one.
+        pattern = self._pattern(plan) if sizes <= MAX_JSON else rb"(?!)"
+        self.start = b'{"plan":"%s","version":%d' % (plan.name.encode(), plan.version)
+        """What reports on this plan begin with."""
+        self.match = re.compile(pattern).fullmatch
+        self.matching_lines = re.compile(rb"^%s\n" % pattern, re.MULTILINE).findall
 
     def _pattern(self, plan: Plan) -> bytes:
         """A report as `to_json` writes it; groups are the round, id, cohort and asked if any, bits and tags."""
@@ -269,28 +336,23 @@ class _PlanDecoder:
         places = None if asked is None else asked_places(self.plan, asked)
         return None if places is None or int.from_bytes(bits, "big") & ~places else asked
 
-    def records(self, block: bytes, length: int, number: int) -> NDArray[np.uint8] | None:
-        """The records of so many lines that all answer round `number`, [n, width]; None when one does not."""
-        lines = self._line.findall(block) if self._lines_fit and number < MAX_ROUND else []
-        if not lines or len(lines) != length:
-            return None
-        rounds, ids, *rest = zip(*lines, strict=True)
-        if set(rounds) != {b"%d" % number}:
-            return None
-        columns = [_decoded(ids, ID_BYTES)]
+    def records(self, columns: Sequence[Sequence[bytes]]) -> NDArray[np.uint8] | None:
+        """The records, [n, width], of reports that the expression matched; None when one of them is wrong."""
+        ids, *rest = columns
+        parts = [_decoded(ids, ID_BYTES)]
         if self._uses_cohort:
             cohorts = [_COHORTS.get(cohort) for cohort in rest.pop(0)]
             if None in cohorts:
                 return None
-            columns.append(np.array(cohorts, dtype=np.uint8).reshape(-1, 1))
+            parts.append(np.array(cohorts, dtype=np.uint8).reshape(-1, 1))
         if self._asked_text:
-            columns.append(_decoded(rest.pop(0), self.plan.asked_bytes))
+            parts.append(_decoded(rest.pop(0), self.plan.asked_bytes))
         bits = _decoded(rest.pop(0), self._bits_size)
         if (bits[:, -1] & self._padding).any():
             return None
         for (codes, other), tags in zip(self._tag_columns, rest, strict=True):
-            columns.append(np.array([codes.get(tag, other) for tag in tags], dtype=np.uint8).reshape(-1, 1))
-        records = np.concatenate([*columns, bits], axis=1)
+            parts.append(np.array([codes.get(tag, other) for tag in tags], dtype=np.uint8).reshape(-1, 1))
+        records = np.concatenate([*parts, bits], axis=1)
         return records if self._asked_text is None or self.fits(records).all() else None
 
     def fits(self, records: NDArray[np.uint8]) -> NDArray[np.bool_]:
@@ -365,7 +427,9 @@ def _by_number(
     >>> [(number, places.tolist()) for number, places in _by_number(numbers, np.arange(3))]
     [(5, [1]), (7, [0, 2])]
     """
-    if len(places):
+    if len(places) and (numbers[places] == numbers[places[0]]).all():
+        yield int(numbers[places[0]]), places
+    elif len(places):
         sorted_places = places[np.argsort(numbers[places], kind="stable")]
         distinct, firsts = np.unique(numbers[sorted_places], return_index=True)
         yield from zip(distinct.tolist(), np.split(sorted_places, firsts[1:]), strict=True)

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from reticent.collector.log import log, log_fault
 from reticent.errors import StoreError
@@ -21,6 +21,7 @@ from reticent.stores import Appended, RoundKey, RoundWriter, Store, StoreGoneErr
 
 Records: TypeAlias = Mapping[RoundKey, Sequence[bytes]]
 Done: TypeAlias = Callable[[bool | StoreError], None]
+Read: TypeAlias = Callable[[list[Any]], Iterable[tuple[Records, Done]]]
 
 LATENCIES = 4096
 """How many commits the latency figures look back on."""
@@ -49,7 +50,14 @@ class _Group:
 
     records: dict[RoundKey, list[bytes]] = field(default_factory=dict)
     waiting: list[tuple[Done, Iterable[RoundKey]]] = field(default_factory=list)
+    unread: list[Any] = field(default_factory=list)
+    """Single reports as they came."""
     reports: int = 0
+
+    def add(self, records: Records, done: Done) -> None:
+        for key, parts in records.items():
+            self.records.setdefault(key, []).extend(parts)
+        self.waiting.append((done, records))
 
 
 class Committer:
@@ -58,12 +66,17 @@ class Committer:
 
     Whoever submits is called back, in the loop's thread, once the records are durable: with True, or False
     when one of their rounds was sealed meanwhile, or with the `StoreError` of a commit that failed.
+
+    Single reports are queued as they came, and `read` when the next commit begins: reading those of a group
+    at once takes a third of the time, and the loop is free for the network. It is called in the thread of the
+    commits, and returns records with whom to call back, also for what cannot be read.
     """
 
     def __init__(self, store: RoundWriter, loop: asyncio.AbstractEventLoop, most_waiting: int) -> None:
         self._store = store
         self._loop = loop
         self._most = most_waiting
+        self.read: Read = lambda reports: ()
         self._group = _Group()
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
@@ -83,17 +96,13 @@ class Committer:
         """Reports in the queue."""
         return self._group.reports
 
-    def submit_one(self, key: RoundKey, record: bytes, done: Done) -> None:
-        """Queue one record for the next commit; raises `BusyError` when too much is waiting."""
+    def submit_one(self, report: Any) -> None:
+        """Queue a single report to be read and committed; raises `BusyError` when too much is waiting."""
         with self._lock:
             group = self._group
             if self._stopping or group.reports >= self._most:
                 raise BusyError
-            records = group.records.get(key)
-            if records is None:
-                records = group.records[key] = []
-            records.append(record)
-            group.waiting.append((done, (key,)))
+            group.unread.append(report)
             group.reports += 1
             if group.reports == 1:
                 self._wake.notify()
@@ -104,9 +113,7 @@ class Committer:
             group = self._group
             if self._stopping or (group.reports and group.reports + reports > self._most):
                 raise BusyError
-            for key, parts in records.items():
-                group.records.setdefault(key, []).extend(parts)
-            group.waiting.append((done, records))
+            group.add(records, done)
             group.reports += reports
             self._wake.notify()
 
@@ -122,14 +129,19 @@ class Committer:
             with self._lock:
                 # The next group begins when the answers to the last one are on their way. So it holds all that
                 # the loop read meanwhile, and nobody waits for a clock; who comes alone does not wait at all.
-                while not self._stopping and (self._is_answering or not self._group.waiting):
+                while not self._stopping and (self._is_answering or not self._group.reports):
                     self._wake.wait()
                 group, self._group = self._group, _Group()
-            if not group.waiting:
+            if not group.reports:
                 return
             self._commit(group)
 
     def _commit(self, group: _Group) -> None:
+        for records, done in self.read(group.unread) if group.unread else ():
+            group.add(records, done)
+        if not group.records:  # nothing of it can be read
+            self._answer(group, {})
+            return
         begun = time.perf_counter()
         try:
             appended = self._store.append({key: b"".join(parts) for key, parts in group.records.items()})
@@ -208,7 +220,7 @@ def due(store: Store, now: float, margin: float = MARGIN_SECONDS) -> list[RoundK
 
 
 class Sealer:
-    """A thread that seals what is due, every few seconds."""
+    """A thread that seals what is due, and shows readers more of what is not, every few seconds."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time, every: float = 2.0) -> None:
         self._store = store
@@ -229,7 +241,8 @@ class Sealer:
     def _run(self) -> None:
         while not self._stop.wait(self._every):
             try:
-                keys = due(self._store, self._clock())
+                is_due = set(due(self._store, self._clock()))
+                keys = sorted(self._store.unsealed(), key=lambda key: key not in is_due)
             except Exception as error:  # the thread must live on
                 self._failed(None, error)
                 continue
@@ -238,19 +251,25 @@ class Sealer:
                 if self._stop.is_set():
                     return
                 try:
-                    if self._store.seal(key):
+                    if key not in is_due:
+                        self._store.take_step(key)
+                    elif self._store.seal(key):
                         self.sealed += 1
                         log("sealed", **key._asdict())
                     self._failing.discard(key)
                 except Exception as error:  # one that cannot be sealed does not keep others from it
-                    self._failed(key, error)
+                    self._failed(key, error, sealing=key in is_due)
             try:
                 self._store.sweep()
             except Exception as error:  # what is left is tried again the next time
                 self._failed(None, error)
 
-    def _failed(self, key: RoundKey | None, error: Exception) -> None:
+    def _failed(self, key: RoundKey | None, error: Exception, sealing: bool = True) -> None:
         """One line for each fault that lasts, not one for each try."""
         if key not in self._failing:
             self._failing.add(key)
-            log_fault("seal-failed", error, **(key._asdict() if key else {}))
+            which = key._asdict() if key else {}
+            if sealing:
+                log_fault("seal-failed", error, **which)
+            else:
+                log_fault("step-failed", error, **which)

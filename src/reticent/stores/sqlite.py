@@ -23,7 +23,7 @@ OLDEST_SQLITE = (3, 35, 0)
 PRAGMAS = (
     "synchronous = FULL",
     "foreign_keys = ON",
-    "wal_autocheckpoint = 4000",
+    "wal_autocheckpoint = 1000",
     "journal_size_limit = 67108864",
 )
 _SHORT_LOG = "PRAGMA wal_autocheckpoint = 250"

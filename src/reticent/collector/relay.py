@@ -1,0 +1,397 @@
+"""
+The relay: takes reports for a collector elsewhere, which then never sees who sent them.
+
+Reports wait until there are enough of them, or for long enough; they are put in random order and go on as a packed
+batch. A device is answered when the collector has answered for its report. Nothing is written anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import msgspec
+import numpy as np
+from starlette.types import Receive, Scope, Send
+
+from reticent.collector.access import Access
+from reticent.collector.app import for_pages, take_reports
+from reticent.collector.client import BatchTooLargeError, Client, UnreachableError
+from reticent.collector.ingest import (
+    NDJSON,
+    ONE_ACCEPTED,
+    PACKED,
+    Accepted,
+    Admission,
+    Finish,
+    Intake,
+)
+from reticent.collector.limits import Limits
+from reticent.collector.log import log, log_fault
+from reticent.collector.problems import ProblemError, of_verdict
+from reticent.collector.wire import ROUND_BYTES, Wire
+from reticent.collector.writing import BusyError
+from reticent.errors import StoreError
+from reticent.plan import Plan
+from reticent.reports import Verdict, packed_header, to_packed
+from reticent.stores import Key
+
+MOST_IN_BATCH = 10_000
+"""Reports that go on in one request."""
+
+T = TypeVar("T")
+Outcome: TypeAlias = Verdict | ProblemError
+Waiting: TypeAlias = tuple[bytes, Callable[[Outcome], None]]
+"""A record of a packed batch, and what is called with what became of it."""
+Records: TypeAlias = dict[tuple[str, int], list[tuple[int, bytes]]]
+"""Records of packed batches, with their places in the request they came in, by plan and version."""
+
+NO_ANSWER = ProblemError(
+    503,
+    "unavailable",
+    "The collector behind this relay does not answer just now; send it again.",
+    retry_after=5,
+)
+
+
+def shuffled(things: Sequence[T]) -> list[T]:
+    """
+    The same things in an order that the operating system's generator draws, each as likely as any other.
+
+    Numbers are drawn until all of them differ; given that, every order of them is equally likely.
+    """
+    while True:
+        numbers = np.frombuffer(os.urandom(8 * len(things)), dtype=np.uint64)
+        order = np.argsort(numbers)
+        if len(np.unique(numbers)) == len(things):
+            return [things[place] for place in order.tolist()]
+
+
+class _Queue:
+    """The reports of one version of a plan that wait."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.head = to_packed([], plan)
+        self.waiting: list[Waiting] = []
+        self.since = 0.0
+        """When it began to fill."""
+
+
+class Forwarder:
+    """
+    Sends what waits to the collector, a batch at a time.
+
+    A batch is begun when at least `batch` reports of a version of a plan wait, or when the first of them has
+    waited for `seconds`. Nothing is kept of a report once it is answered.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        client: Client,
+        *,
+        batch: int = 100,
+        seconds: float = 1.0,
+        patience: float = 6.0,
+        most_waiting: int = 100_000,
+    ) -> None:
+        self._queues = {(plan.name, plan.version): _Queue(plan) for plan in plans}
+        self._client = client
+        self._batch = min(batch, MOST_IN_BATCH)
+        self._seconds = seconds
+        self._patience = patience
+        self._most = most_waiting
+        self._waiting = 0
+        """Reports that wait or are on their way."""
+        self._news = asyncio.Event()
+        self.is_failing = False
+        """Whether the collector did not answer for the last batch."""
+
+    def submit(self, reports: Mapping[tuple[str, int], list[Waiting]]) -> None:
+        """Let reports wait for their batch, by plan and version; raises `BusyError` when too many wait."""
+        count = sum(map(len, reports.values()))
+        if self._waiting and self._waiting + count > self._most:
+            raise BusyError
+        self._waiting += count
+        for version, waiting in reports.items():
+            queue = self._queues[version]
+            if not queue.waiting:
+                queue.since = asyncio.get_running_loop().time()
+                self._news.set()
+            queue.waiting += waiting
+            if len(queue.waiting) >= self._batch:
+                self._news.set()
+
+    async def run(self) -> None:
+        """Send what waits, for ever."""
+        while True:
+            queue = await self._due()
+            taken, queue.waiting = queue.waiting[:MOST_IN_BATCH], queue.waiting[MOST_IN_BATCH:]
+            queue.since = asyncio.get_running_loop().time()
+            await self._deliver(queue.head, shuffled(taken))
+
+    async def _due(self) -> _Queue:
+        """The queue whose turn it is, as soon as there is one."""
+        while True:
+            now = asyncio.get_running_loop().time()
+            filled = [queue for queue in self._queues.values() if queue.waiting]
+            due = [
+                queue
+                for queue in filled
+                if len(queue.waiting) >= self._batch or now >= queue.since + self._seconds
+            ]
+            if due:
+                return min(due, key=lambda queue: queue.since)
+            self._news.clear()
+            next_due = min((queue.since + self._seconds for queue in filled), default=None)
+            try:
+                async with asyncio.timeout_at(next_due):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    async def _deliver(self, head: bytes, reports: list[Waiting]) -> None:
+        body = b"".join([head, *(record for record, _ in reports)])
+        try:
+            refused = dict(await self._client.deliver(body, PACKED.decode(), len(reports), self._patience))
+        except BatchTooLargeError as error:
+            if len(reports) == 1:
+                self._fail(reports, str(error))
+                return
+            middle = len(reports) // 2
+            await self._deliver(head, reports[:middle])
+            await self._deliver(head, reports[middle:])
+        except UnreachableError as error:
+            self._fail(reports, str(error))
+        except Exception as error:  # whoever waits gets an answer, and the next batch is sent all the same
+            log_fault("internal-error", error)
+            self._fail(reports, type(error).__name__)
+        else:
+            if self.is_failing:
+                self.is_failing = False
+                log("collector-answers")
+            self._answer(reports, [refused.get(place, Verdict.ACCEPTED) for place in range(len(reports))])
+
+    def _fail(self, reports: list[Waiting], reason: str) -> None:
+        """Answer for reports that the collector did not, and for those that wait behind them."""
+        if not self.is_failing:  # one line for an outage, not one for each batch
+            self.is_failing = True
+            log("collector-fails", reason=reason)
+        for queue in self._queues.values():
+            reports = reports + queue.waiting
+            queue.waiting = []
+        self._answer(reports, [NO_ANSWER] * len(reports))
+
+    def _answer(self, reports: list[Waiting], outcomes: Sequence[Outcome]) -> None:
+        self._waiting -= len(reports)
+        for (_, answer), outcome in zip(reports, outcomes, strict=True):
+            try:
+                answer(outcome)
+            except Exception as error:  # whoever comes after gets an answer all the same
+                log_fault("answer-failed", error)
+
+
+class RelayIntake(Intake):
+    """
+    Takes reports for a forwarder.
+
+    It checks their form, since a batch holds records only; whether their round is open is for the collector to say.
+    """
+
+    def __init__(self, plans: Sequence[Plan], forwarder: Forwarder, access: Access, limits: Limits) -> None:
+        super().__init__(access, limits)
+        self._wire = Wire(plans, skew=float("inf"))
+        self._now = float("-inf")  # no round begins after it, so none is early; none is over, so none is late
+        self._forwarder = forwarder
+
+    def _take_one(self, body: bytes, key: Key | None, finish: Finish) -> None:
+        report = self._wire.one(body, self._now)
+        if isinstance(report, Verdict):
+            raise of_verdict(report)
+        self._access.spend(key, 1)
+        (name, version, number), record = report
+        waiting = number.to_bytes(ROUND_BYTES) + record, partial(self._one_done, key, finish)
+        self._forwarder.submit({(name, version): [waiting]})
+
+    def _one_done(self, key: Key | None, finish: Finish, outcome: Outcome) -> None:
+        if outcome is Verdict.ACCEPTED:
+            self.traffic.reports(key, 1)
+            finish(ONE_ACCEPTED)
+        else:
+            self._refuse(of_verdict(outcome) if isinstance(outcome, Verdict) else outcome, key, finish)
+
+    def _take_batch(self, body: bytes, admission: Admission, finish: Finish) -> None:
+        records, outcomes = self._lines(body) if admission.kind == NDJSON else self._packed(body)
+        left = sum(map(len, records.values()))
+        self._access.spend(admission.key, left)
+
+        def done(place: int, outcome: Outcome) -> None:
+            nonlocal left
+            outcomes[place] = outcome
+            left -= 1
+            if not left:
+                self._batch_done(outcomes, admission.key, finish)
+
+        if left:
+            self._forwarder.submit(
+                {
+                    version: [(record, partial(done, place)) for place, record in placed]
+                    for version, placed in records.items()
+                }
+            )
+        else:
+            self._batch_done(outcomes, admission.key, finish)
+
+    def _lines(self, body: bytes) -> tuple[Records, dict[int, Outcome]]:
+        """The records of lines of JSON with their places, by plan and version; and what is refused."""
+        lines = [line for line in body.split(b"\n") if line.strip()]
+        if len(lines) > self.limits.batch:
+            raise self._too_many()
+        records: Records = {}
+        refused: dict[int, Outcome] = {}
+        for place, line in enumerate(lines):
+            report = self._wire.one(line, self._now)
+            if isinstance(report, Verdict):
+                refused[place] = report
+            else:
+                (name, version, number), record = report
+                records.setdefault((name, version), []).append((place, number.to_bytes(ROUND_BYTES) + record))
+        return records, refused
+
+    def _packed(self, body: bytes) -> tuple[Records, dict[int, Outcome]]:
+        """The same, of a packed batch."""
+        batch = self._wire.packed(body, self._now, self.limits.batch)
+        if batch is None:
+            raise self._too_many()
+        if isinstance(batch, Verdict):
+            raise of_verdict(batch)
+        head, refused = packed_header(body), dict[int, Outcome](batch.rejected)
+        starts = range(head.start, len(body), head.width)
+        records = [
+            (place, body[start : start + head.width])
+            for place, start in enumerate(starts)
+            if place not in refused
+        ]
+        return {(head.plan, head.version): records}, refused
+
+    def _batch_done(self, outcomes: Mapping[int, Outcome], key: Key | None, finish: Finish) -> None:
+        """Answer for a batch of which all is known; when some of it has to be sent again, all of it has."""
+        for outcome in outcomes.values():
+            if isinstance(outcome, ProblemError):
+                self._refuse(outcome, key, finish)
+                return
+        rejected = [
+            {"index": place, "code": str(outcomes[place])}
+            for place in sorted(outcomes)
+            if outcomes[place] is not Verdict.ACCEPTED
+        ]
+        accepted = len(outcomes) - len(rejected)
+        self.traffic.reports(key, accepted)
+        for row in rejected:
+            self._note(str(row["code"]), key)
+        finish(Accepted(msgspec.json.encode({"accepted": accepted, "rejected": rejected})))
+
+
+class KeyFile:
+    """The keys of a relay's clients: a file with one on each line, read again when it changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def keys(self) -> list[Key]:
+        """What is kept of them; an empty file is not taken for a relay that needs no key."""
+        try:
+            texts = self._path.read_text().split()
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{self._path}: cannot be read: {error}") from error
+        if not texts:
+            raise StoreError(f"{self._path}: expected a key on each line, got none.")
+        digests = [sha256(text.encode()).digest() for text in texts]
+        return [Key(digest.hex()[:8], "ingest", digest, "", 0) for digest in digests]
+
+
+class _NoKeys:
+    """Of a relay that needs none."""
+
+    def keys(self) -> list[Key]:
+        return []
+
+
+class Relay:
+    """
+    The relay as an ASGI application, for the same server as a collector.
+
+    >>> from reticent.collector import Client
+    >>> Relay([], Client("https://telemetry.example.org")).access.is_open
+    True
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        client: Client,
+        *,
+        keys: KeyFile | None = None,
+        limits: Limits | None = None,
+        batch: int = 100,
+        seconds: float = 1.0,
+        patience: float = 6.0,
+        most_waiting: int = 100_000,
+        allowed_origins: Sequence[str] = (),
+    ) -> None:
+        self._client = client
+        self._forwarder = Forwarder(
+            plans, client, batch=batch, seconds=seconds, patience=patience, most_waiting=most_waiting
+        )
+        self.access = Access(keys or _NoKeys())
+        self.ingest = RelayIntake(plans, self._forwarder, self.access, limits or Limits())
+        self.cross_origin = for_pages(self._answer, allowed_origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or start and stop."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif self.cross_origin is not None and scope["path"] == "/v1/reports":
+            await self.cross_origin(scope, receive, send)
+        else:
+            await self._answer(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        tasks = [asyncio.create_task(self._forwarder.run()), asyncio.create_task(self._refresh())]
+        log("started", to=self._client.url)
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        for task in tasks:
+            task.cancel()
+        self._client.close()
+        log("stopped")
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(1)
+            await self.access.refresh_when_stale()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path, method = scope["path"], scope["method"]
+        if path == "/v1/reports" and method == "POST":
+            await take_reports(self.ingest, scope, receive, send)
+            return
+        status, body, headers = 200, b'{"status":"ok"}', [(b"content-type", b"application/json")]
+        problem = None
+        if path == "/v1/reports":
+            problem = ProblemError(405, "method_not_allowed")
+        elif path == "/readyz" and self._forwarder.is_failing:
+            problem = NO_ANSWER
+        elif path not in ("/healthz", "/readyz"):
+            problem = ProblemError(404, "not_found")
+        if problem is not None:
+            status, body, headers = problem.status, problem.body, problem.headers
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})

@@ -60,6 +60,10 @@ class StoreGoneError(StoreError):
     """
 
 
+class StoreAwayError(StoreError):
+    """A database cannot be reached, so the store is not opened; it may be there a moment later."""
+
+
 class RoundGoneError(Exception):
     """A round is sealed, or there is none: it has no records."""
 

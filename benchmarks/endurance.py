@@ -282,6 +282,7 @@ def main() -> int:
     parser.add_argument("--crowd", action="store_true", help="idle and slow clients instead")
     parser.add_argument("--idle", type=int, default=2000)
     parser.add_argument("--slow", type=int, default=200)
+    parser.add_argument("--strangers", type=int, default=400, help="who never shake hands")
     parser.add_argument("--pairs", type=int, default=5, help="measurements with and without the crowd")
     parser.add_argument("--seconds", type=float, default=6.0, help="of each measurement")
     asked = parser.parse_args()
@@ -290,7 +291,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="reticent-endurance-") as name:
         url = asked.store or f"sqlite:///{name}/store.db"
         if asked.crowd:
-            figures = crowd.measure(url, asked.idle, asked.slow, asked.pairs, asked.seconds)
+            figures = crowd.measure(url, asked.idle, asked.slow, asked.strangers, asked.pairs, asked.seconds)
             crowd.tell(figures)
             tell_claims(figures["claims"])
         else:

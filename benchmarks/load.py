@@ -39,7 +39,7 @@ class Process:
         said = []
         for line in self._process.stderr:
             said.append(line)
-            found = re.match(r"Listening on http://127\.0\.0\.1:(\d+)", line)
+            found = re.match(r"Listening on https?://127\.0\.0\.1:(\d+)", line)
             if found:
                 self.seconds_to_start = time.perf_counter() - self.begin
                 self.port = int(found[1])
@@ -97,16 +97,17 @@ def this_round() -> int:
 # Single reports
 
 
-def singles(ports: list[int], connections: int, seconds: float) -> float:
+def singles(ports: list[int], connections: int, seconds: float, scheme: str = "http") -> float:
     """Acknowledged single reports a second, over as many keep-alive connections, by wrk; none may fail."""
     wrk = shutil.which("wrk")
-    if wrk is None:
+    if wrk is None and scheme == "http":
         return _singles_by_threads(ports, min(connections, 32), seconds)
+    assert wrk, "wrk is needed to send reports over TLS"
     share = connections // len(ports)
     running = [
         subprocess.Popen(  # noqa: S603
             [wrk, "-t1", f"-c{share}", f"-d{seconds:.0f}s", "--timeout", "30s", "-s", str(LUA),
-             f"http://127.0.0.1:{port}"],
+             f"{scheme}://127.0.0.1:{port}"],
             env={**os.environ, "RETICENT_ROUND": str(this_round())}, stdout=subprocess.PIPE, text=True,
         )
         for port in ports

@@ -25,6 +25,7 @@ from reticent.results import Results
 from reticent.stores import Layout, RoundKey, RoundStore, open_store
 
 PLAN = """
+min_reports = 1
 [plan]
 name = "app-usage"
 version = 1

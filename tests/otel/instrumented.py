@@ -19,6 +19,7 @@ from reticent.plan import Plan
 from reticent.testing import Sandbox, sandbox
 
 HEAD = """
+min_reports = 1
 [plan]
 name = "app-usage"
 version = 1

@@ -25,7 +25,7 @@ from reticent.collector.problems import ProblemError
 from reticent.errors import MissingExtraError, ParameterError, StoreError
 from reticent.estimates import arrow_bytes, csv_text
 from reticent.plan import Plan
-from reticent.results import Result, Results
+from reticent.results import Estimates, Results
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
 ESTIMATE_PARAMETERS = {"plan", "metric", "period", "round", "last", "segment", "by", "confidence", "format"}
@@ -141,16 +141,17 @@ class Api:
         form = query.format(request.headers.get("accept", ""))
         results = await run_in_threadpool(self._estimates, query)
         if form == "csv":
-            return PlainTextResponse(csv_text(results), media_type="text/csv")
+            return PlainTextResponse(csv_text(results.rows), media_type="text/csv")
         if form == "arrow":
             try:
-                body = await run_in_threadpool(arrow_bytes, results)
+                body = await run_in_threadpool(arrow_bytes, results.rows)
             except MissingExtraError as error:
                 raise ProblemError(406, "not_acceptable", str(error)) from None
             return Response(body, media_type="application/vnd.apache.arrow.stream")
-        return _json({"estimates": [result.to_dict() for result in results]})
+        damaged = await run_in_threadpool(self._results.damaged, query.one("plan"), query.last())
+        return _json({**results.to_dict(), "damaged": damaged})
 
-    def _estimates(self, query: Query) -> list[Result]:
+    def _estimates(self, query: Query) -> Estimates:
         plan, rounds = query.one("plan"), query.rounds()
         if plan is None:
             raise ParameterError("plan", "the name of a plan", "nothing")
@@ -202,6 +203,7 @@ def _described(plan: Plan) -> dict[str, Any]:
         "version": plan.version,
         "round_seconds": plan.round_seconds,
         "grace_seconds": plan.grace_seconds,
+        "min_reports": plan.min_reports,
         "owner": plan.owner,
         "expires": plan.expires.isoformat() if plan.expires else None,
         "metrics": [

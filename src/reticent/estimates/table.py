@@ -47,7 +47,7 @@ COLUMNS = (
     Column("lower", "float64", "the interval, cut to the range that the truth is known to be in"),
     Column("upper", "float64", "its other end"),
     Column("confidence", "float64", "the probability with which the interval holds the truth"),
-    Column("reports", "int64", "reports that speak of this number"),
+    Column("reports", "int64", "reports that speak of this number; nothing where the figure is withheld"),
     Column("half_width", "float64", "half of the interval before it was cut"),
     Column("noise_half_width", "float64", "the part of it that privacy costs"),
     Column("sampling_half_width", "float64", "the part of it that would remain without privacy"),
@@ -73,7 +73,11 @@ ABOUT = ("plan", "version", "metric", "round", "to", "start", "end", "state", "s
 
 
 class HasEstimate(Protocol):
-    """An estimate and what it is of: a `Result` of `reticent.results`, an `Estimated` of `reticent.frames`."""
+    """
+    An estimate and what it is of: a `Result` of `reticent.results`, an `Estimated` of `reticent.frames`.
+
+    Or what there is no estimate of: a `Withheld`, which is one row without numbers.
+    """
 
     @property
     def plan(self) -> str: ...  # noqa: D102
@@ -94,7 +98,7 @@ class HasEstimate(Protocol):
     @property
     def segment(self) -> Mapping[str, str]: ...  # noqa: D102
     @property
-    def estimate(self) -> Estimate | HistogramEstimate: ...  # noqa: D102
+    def estimate(self) -> Estimate | HistogramEstimate | None: ...  # noqa: D102
 
 
 def table_rows(estimates: Iterable[HasEstimate]) -> Iterator[dict[str, Any]]:
@@ -105,7 +109,11 @@ def table_rows(estimates: Iterable[HasEstimate]) -> Iterator[dict[str, Any]]:
             "metric": getattr(estimated.metric, "name", estimated.metric),
             "segment": ";".join(f"{name}:{tag}" for name, tag in estimated.segment.items()),
         }
-        yield from _number_rows(estimated.estimate, about)
+        if estimated.estimate is None:
+            about |= {"kind": estimated.metric.kind, "unit": estimated.metric.unit}
+            yield {name: about.get(name) for name, _, _ in COLUMNS}
+        else:
+            yield from _number_rows(estimated.estimate, about)
 
 
 def _number_rows(

@@ -25,13 +25,14 @@ from reticent.stores.round_store import (
     RoundGoneError,
     Seen,
     Span,
+    damaged,
     not_registered,
     read_plan,
 )
 from reticent.stores.sql_upkeep import cut_to_readable, lost, problems_of, problems_of_counts, repair_of
 from reticent.stores.store import Key, Repair, RoundInfo, State
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SCHEMA = """
 CREATE TABLE plan (                -- every plan ever served, as it was written
     name    TEXT NOT NULL,         -- plan.name
@@ -55,6 +56,12 @@ CREATE TABLE counts (              -- sealed rounds; never changed
     reports  TEXT NOT NULL,        -- JSON list per row: reports that speak of it
     ones     TEXT NOT NULL,        -- JSON list per row: how many of them said 1
     PRIMARY KEY (round_id, tags, metric)
+) WITHOUT ROWID;
+CREATE TABLE step (                -- what readers are shown of open rounds; removed when they are sealed
+    round_id INTEGER NOT NULL REFERENCES round (id), -- round.id
+    number   INTEGER NOT NULL,     -- from 1 on, each taken once
+    document TEXT NOT NULL,        -- JSON: reports so far, and counts by tags that are shown and that wait
+    PRIMARY KEY (round_id, number)
 ) WITHOUT ROWID;
 CREATE TABLE key (                 -- who may write, read or administer
     id         TEXT PRIMARY KEY,   -- public part of the key
@@ -222,15 +229,7 @@ class SqlBackend(ABC):
         except Exception as error:
             if not self.is_damage(error):
                 raise
-            raise self.damaged(key, str(error).splitlines()[0]) from None
-
-    def damaged(self, key: RoundKey, reason: str) -> DamagedError:
-        """The error about a round that cannot be read."""
-        return DamagedError(
-            f"{self.url}: round {key.round} of {key.plan} version {key.version} is damaged: {reason}\n"
-            "  Hint: reticent store repair says what can be saved",
-            key,
-        )
+            raise damaged(self.url, key, str(error).splitlines()[0]) from None
 
     def _open_number(self, transaction: Transaction, key: RoundKey) -> int | None:
         """The number of an open round, made if there is none; None when it is closed."""
@@ -278,7 +277,7 @@ class SqlBackend(ABC):
                     bad[place] = str(error)
             yield groups
         for place, reason in bad.items():
-            raise self.damaged(key, f"group {place}: {reason}")
+            raise damaged(self.url, key, f"group {place}: {reason}")
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
         """The rounds of a plan, latest first, at most `last` of each plan; while open with reports stored."""
@@ -311,10 +310,8 @@ class SqlBackend(ABC):
                         width,
                     )
         except DamagedError as error:
-            return info._replace(damage=str(error))
-        damage = (
-            "" if groups == whole else str(self.damaged(info.key, f"{groups - whole} groups are cut off"))
-        )
+            return info._replace(damage=error.reason)
+        damage = "" if groups == whole else f"{groups - whole} of {groups} groups are cut off"
         return RoundInfo(info.key, state, int(stored) // width, damage)
 
     def unsealed(self) -> list[RoundKey]:
@@ -331,6 +328,29 @@ class SqlBackend(ABC):
         with self.reading() as transaction:
             row = self._row(transaction, key)
         return None if row is None else "sealed" if row[1] == "pruned" else row[1]
+
+    # What readers are shown of open rounds
+
+    def step(self, key: RoundKey) -> tuple[int, str] | None:
+        """The number and document of the latest step of a round that is not sealed; None before the first."""
+        with self.reading() as transaction:
+            rows = transaction.execute(
+                "SELECT number, document FROM step JOIN round ON round.id = round_id"
+                " WHERE plan = ? AND version = ? AND round = ? ORDER BY number DESC LIMIT 1",
+                *key,
+            )
+        return (int(rows[0][0]), str(rows[0][1])) if rows else None
+
+    def put_step(self, key: RoundKey, number: int, document: str) -> None:
+        """Keep a step, unless another collector took it first, or the round is sealed."""
+        with self.writing() as transaction:
+            row = self._row(transaction, key)
+            if row is not None and row[1] in ("open", "closing"):
+                transaction.execute(
+                    "INSERT INTO step (round_id, number, document) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                    *(row[0], number, document),
+                )
+                transaction.execute("DELETE FROM step WHERE round_id = ? AND number < ?", row[0], number)
 
     # Sealing
 
@@ -372,6 +392,7 @@ class SqlBackend(ABC):
                     "INSERT INTO counts (round_id, tags, metric, reports, ones) VALUES (?, ?, ?, ?, ?)",
                     *(number, json.dumps(tags), metric, json.dumps(reports), json.dumps(ones)),
                 )
+            transaction.execute("DELETE FROM step WHERE round_id = ?", number)
         with suppress(StoreError):
             self.drop_records(number)
         return True
@@ -404,7 +425,7 @@ class SqlBackend(ABC):
         try:
             return Count(rows[0][0], counts_of_rows(self.layout(key).plan, kept))
         except (ParameterError, ValueError, TypeError, KeyError) as error:
-            raise self.damaged(key, f"its counts cannot be read: {type(error).__name__}") from error
+            raise damaged(self.url, key, f"its counts cannot be read: {type(error).__name__}") from error
 
     def verify(self) -> list[str]:
         """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""

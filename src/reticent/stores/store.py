@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 from reticent.errors import ParameterError
 from reticent.plan import Plan
@@ -126,6 +126,9 @@ class Rounds(Protocol):
         Raises `DamagedError` when they cannot be read.
         """
 
+    def shown(self, key: RoundKey) -> CountsByTags:
+        """Those counts of a round that is not sealed which readers may be shown; see `reticent.stores.shown`."""
+
 
 class Keys(Protocol):
     """What who lets others in needs: the hashes of keys."""
@@ -158,8 +161,15 @@ class RoundWriter(Protocol):
     def sweep(self) -> None:
         """Drop the records of sealed rounds that could not be dropped at once; done again until none is left."""
 
+    def take_step(self, key: RoundKey) -> None:
+        """Show readers more of an open round, if enough has come; see `reticent.stores.shown`."""
+
     def load_open_rounds(self) -> int:
         """Bring all open rounds into memory before the first `append`; returns how many reports they hold."""
+
+    @property
+    def damaged(self) -> Mapping[RoundKey, str]:
+        """The rounds that could not be read whole at the last look, and why."""
 
     @property
     def open_reports(self) -> int:
@@ -298,3 +308,18 @@ class Backend(Keys, Protocol):
 
     def close(self) -> None:
         """Let go of files and connections."""
+
+
+@runtime_checkable
+class Steps(Protocol):
+    """
+    A backend that keeps what readers are shown of open rounds, in steps that all collectors share.
+
+    Where a backend does not, readers are shown nothing of a round before it is sealed.
+    """
+
+    def step(self, key: RoundKey) -> tuple[int, str] | None:
+        """The number and document of the latest step of a round that is not sealed; None before the first."""
+
+    def put_step(self, key: RoundKey, number: int, document: str) -> None:
+        """Keep a step, unless another collector took it first, or the round is sealed."""

@@ -9,9 +9,8 @@ has, or DuckDB and Spark of `reticent.frames`.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -22,8 +21,8 @@ from numpy.typing import NDArray
 from reticent.errors import ReticentError, StoreError
 from reticent.stores.id_set import ID_BYTES
 from reticent.stores.lake.files import Files
-from reticent.stores.lake.layout import COUNTS, LAKE, REPORTS, Columns, Part, folder_of
-from reticent.stores.records import Count, CountsByTags, Records, RoundKey, add_counts, misfits, reports_of
+from reticent.stores.lake.layout import Columns, Part, folder_of
+from reticent.stores.records import Count, CountsByTags, Records, RoundKey, add_counts, reports_of
 from reticent.stores.store import State
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ ROWS_AT_ONCE = 1 << 22
 _COUNTED_AT_ONCE = 1 << 20
 _THREADS = 4
 
-NOT_A_PART = "is not the name of a part"
 GONE = "is gone, and its reports with it"
 
 
@@ -216,8 +214,8 @@ def _count_parts(lake: LakeBackend, parts: Parts, engine: Engine, skip_bad: bool
             raise _VanishedError
         return problems
 
-    bad = {name: NOT_A_PART for name in names if Part.parse(name) is None}
-    good = [name for name in names if name not in bad]
+    left_out, good = seals.left_out(key), names
+    bad: dict[str, str] = {}
     if engine.checks != "all":
         bad |= check(good, pages=engine.checks == "nothing")
     while True:
@@ -240,46 +238,5 @@ def _count_parts(lake: LakeBackend, parts: Parts, engine: Engine, skip_bad: bool
                 ) from error
             bad |= problems
             continue
-        return Count(reports_of(parts.columns.layout.plan, counts), counts, bad), state, len(good)
-
-
-# Whether what a lake holds fits together
-
-
-def problems_of(lake: LakeBackend) -> list[str]:
-    """
-    What is wrong, a sentence each. Every part that counts is read, with its checksums.
-
-    Parts of a sealed round are no problem: they are never counted, and go when the lake is opened.
-    """
-    problems = [] if lake.files.read(LAKE) is not None else [f"{LAKE} is gone"]
-    keys = {*lake.seals.round_keys(COUNTS), *lake.seals.round_keys(REPORTS)}
-    checks: list[Callable[[], object]] = [
-        *(partial(lake.plan_at, path) for path in lake.plan_paths()),
-        lake.keys,
-        *(partial(problems.extend, _problems_of_round(lake, key)) for key in sorted(keys)),
-    ]
-    for check in checks:
-        try:
-            check()
-        except StoreError as error:
-            problems.append(str(error).splitlines()[0].removeprefix(f"{lake.url}: "))
-    return problems
-
-
-def _problems_of_round(lake: LakeBackend, key: RoundKey) -> Iterator[str]:
-    """Of a sealed one: its counts fit together. Of others: each part that counts is there, whole, and its own."""
-    final = lake.final(key)
-    if final is not None:
-        for problem in misfits(lake.layout(key).plan, final):
-            yield f"round {key.round} of {key.plan} version {key.version}: {problem}"
-        return
-    for name in lake.seals.countable(key):
-        part, path = Part.parse(name), f"{folder_of(key)}/{name}"
-        try:
-            if part is None:
-                yield f"{path}: {NOT_A_PART}"
-            elif lake.read(key, part) is None and lake.seals.kept(key) and not lake.seals.is_sealed(key):
-                yield f"{path}: {GONE}"
-        except StoreError as error:
-            yield f"{path}: {error}"
+        total = reports_of(parts.columns.layout.plan, counts)
+        return Count(total, counts, left_out | bad), state, len(good)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import ClassVar
 
 from reticent.errors import ParameterError, StoreError
@@ -353,6 +353,10 @@ class SqlBackend(ABC):
                 transaction.execute("DELETE FROM step WHERE round_id = ? AND number < ?", row[0], number)
 
     # Sealing
+
+    def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
+        """Always here: a database counts what it stores, and a second count is cheap."""
+        return nullcontext(True)
 
     def close_round(self, key: RoundKey) -> bool:
         """Begin to seal: waits for appends that are under way, and makes those that come later late."""

@@ -141,7 +141,9 @@ def test_attributes_are_summed_away_and_gauges_take_the_largest() -> None:
         assert it.export() == {"files_saved": 45, "open-files": 3, "editor_seconds": 100}
 
 
-@pytest.mark.skipif("aggregation_cardinality_limit" not in signature(View).parameters, reason="an SDK without a limit")
+@pytest.mark.skipif(
+    "aggregation_cardinality_limit" not in signature(View).parameters, reason="an SDK without a limit"
+)
 def test_more_attributes_than_the_sdk_keeps_apart_lose_nothing() -> None:
     with program(views=[View(instrument_name="*", aggregation_cardinality_limit=3)]) as it:
         saved = it.meter.create_counter("files.saved")

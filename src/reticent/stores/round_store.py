@@ -384,7 +384,7 @@ class RoundStore(Generic[Kind]):
         if repair is not None:
             self._damaged[key] = repair.damage
             raise damaged(self.url, key, repair.damage)
-        del self._damaged[key]
+        self._damaged.pop(key, None)
         old = self._open.get(key)
         if old is not None and old.released:
             self._forget(key)

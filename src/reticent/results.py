@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from reticent.counts import Counts
+from reticent.counts import ABOUT, Counts
 from reticent.errors import ParameterError
 from reticent.estimates import Balance, Estimate, HistogramEstimate, balance, estimate, shares_of_rows
 from reticent.plan import Metric, Plan
@@ -200,6 +200,7 @@ class Estimates(list[Result]):
     def to_dict(self) -> dict[str, Any]:
         """What `GET /v1/estimates` answers."""
         return {
+            "about": ABOUT,
             "estimates": [result.to_dict() for result in self],
             "withheld": [figure.to_dict() for figure in self.withheld],
         }

@@ -34,6 +34,7 @@ from reticent.stores.round_store import (
     RoundStore,
     Seen,
     Span,
+    StoreAwayError,
     StoreGoneError,
 )
 from reticent.stores.shown import FEW, Step, folded
@@ -90,6 +91,7 @@ __all__ = [
     "Step",
     "Steps",
     "Store",
+    "StoreAwayError",
     "StoreGoneError",
     "add_counts",
     "batches",

@@ -219,6 +219,8 @@ class RoundStore(Generic[Kind]):
         self._damaged: dict[RoundKey, str] = {}
         """Rounds that could not be read whole at the last look, and why."""
         self._gone: StoreGoneError | None = None
+        self._left_to_others: set[RoundKey] = set()
+        """Rounds that another collector seals."""
 
     @property
     def url(self) -> str:
@@ -387,7 +389,7 @@ class RoundStore(Generic[Kind]):
         if repair is not None:
             self._damaged[key] = repair.damage
             raise damaged(self.url, key, repair.damage)
-        del self._damaged[key]
+        self._damaged.pop(key, None)
         old = self._open.get(key)
         if old is not None and old.released:
             self._forget(key)
@@ -483,6 +485,14 @@ class RoundStore(Generic[Kind]):
         kept = self.backend.step(key) if isinstance(self.backend, Steps) else None
         return Step() if kept is None else Step.from_json(self.layout(key).plan, *kept)
 
+    @contextmanager
+    def claim(self, key: RoundKey) -> Iterator[bool]:
+        """Whether to seal a round here: False while another collector is at it. It saves work, no more."""
+        with self.backend.claim(key) as is_mine:
+            if not is_mine:
+                self._left_to_others.add(key)
+            yield is_mine
+
     def seal(self, key: RoundKey, *, skip_bad: bool = False) -> bool:
         """
         Seal a round; False when it was sealed already, or never opened.
@@ -514,7 +524,11 @@ class RoundStore(Generic[Kind]):
         return sealed
 
     def sweep(self) -> None:
-        """Drop the records of sealed rounds that could not be dropped at once."""
+        """Drop the records of sealed rounds that could not be dropped at once, and what memory knows of them."""
+        for key in list(self._left_to_others):
+            if self.backend.state(key) in ("sealed", None):
+                self._left_to_others.discard(key)
+                self._forget(key)
         self.backend.sweep()
 
     # Upkeep

@@ -315,7 +315,7 @@ class _Remote:
         confidence: float,
         per: str | None,
     ) -> list[tuple[str, str]]:
-        if last is None and len(self.rounds(plan, MOST_ROUNDS)) == MOST_ROUNDS:
+        if last is None and len(self.rounds(plan, MOST_ROUNDS)) >= MOST_ROUNDS:
             raise ReticentError(
                 f"{self._client.url}: there are more rounds than a collector shows at once.\n"
                 "  Hint: --last N picks the latest"

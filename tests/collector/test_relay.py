@@ -36,7 +36,7 @@ from tests.shared.collectors import (
     usage,
 )
 
-from reticent.collector import Client, Collector, KeyFile, Limits, Relay, Wire, shuffled
+from reticent.collector import Access, Client, Collector, KeyFile, Limits, Relay, Wire, shuffled
 from reticent.plan import Plan
 from reticent.reports import Report, to_json, to_ndjson, to_packed
 from reticent.stores import RoundKey, open_store
@@ -546,9 +546,24 @@ def test_clients_have_keys_of_their_own(behind: tuple[Service, Any], tmp_path: P
             202,
             401,
         ]
-        (tmp_path / "keys").write_text("\n")  # emptied: those known stay, and nothing opens
-        time.sleep(0.1)
-        assert [relay.send(report, key).status for key in (None, "one")] == [401, 202]
+
+
+def test_client_keys_are_read_again_and_an_empty_file_opens_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("one\ntwo\n")
+    access = Access(KeyFile(file))
+
+    def known() -> list[bool]:
+        access.refresh()
+        return [access.is_open, *(access.known(key) is not None for key in (b"one", b"two", b"three", b""))]
+
+    assert known() == [False, True, True, False, False]
+    file.write_text("two\nthree\n")
+    assert known() == [False, False, True, True, False]
+    file.write_text(" \n")
+    assert known() == [False, False, True, True, False]
+    file.unlink()
+    assert known() == [False, False, True, True, False]
 
 
 def test_a_key_that_the_collector_does_not_take_is_not_the_clients_fault(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ class Process:
         said = []
         for line in self._process.stderr:
             said.append(line)
-            found = re.match(r"Listening on http://127\.0\.0\.1:(\d+)", line)
+            found = re.match(r"Listening on https?://127\.0\.0\.1:(\d+)", line)
             if found:
                 self.seconds_to_start = time.perf_counter() - self.begin
                 self.port = int(found[1])
@@ -77,9 +77,11 @@ def bare(path: str) -> Iterator[Process]:
 
 
 @contextmanager
-def collector(store: str, *options: str, plan: Path = PLAN_FILE) -> Iterator[Process]:
-    """`reticent serve` on a store."""
-    reticent = str(Path(sys.executable).with_name("reticent"))
+def collector(
+    store: str, *options: str, plan: Path = PLAN_FILE, command: str | None = None
+) -> Iterator[Process]:
+    """`reticent serve` on a store, by this version or by the command of another one."""
+    reticent = command or str(Path(sys.executable).with_name("reticent"))
     process = Process(reticent, "serve", str(plan), "--store", store, "--listen", "127.0.0.1:0", *options)
     try:
         yield process
@@ -95,16 +97,17 @@ def this_round() -> int:
 # Single reports
 
 
-def singles(ports: list[int], connections: int, seconds: float) -> float:
+def singles(ports: list[int], connections: int, seconds: float, scheme: str = "http") -> float:
     """Acknowledged single reports a second, over as many keep-alive connections, by wrk; none may fail."""
     wrk = shutil.which("wrk")
-    if wrk is None:
+    if wrk is None and scheme == "http":
         return _singles_by_threads(ports, min(connections, 32), seconds)
+    assert wrk, "wrk is needed to send reports over TLS"
     share = connections // len(ports)
     running = [
         subprocess.Popen(  # noqa: S603
             [wrk, "-t1", f"-c{share}", f"-d{seconds:.0f}s", "--timeout", "30s", "-s", str(LUA),
-             f"http://127.0.0.1:{port}"],
+             f"{scheme}://127.0.0.1:{port}"],
             env={**os.environ, "RETICENT_ROUND": str(this_round())}, stdout=subprocess.PIPE, text=True,
         )
         for port in ports
@@ -207,3 +210,14 @@ def batches(port: int, kind: str, bodies: list[bytes], connections: int) -> floa
     begin = time.perf_counter()
     _all(work, connections)
     return time.perf_counter() - begin
+
+
+def synced(path: Path, size: int, count: int) -> float:
+    """Seconds to write so many blocks to a file, each synced: the least that durability takes."""
+    data = os.urandom(size)
+    with path.open("wb", buffering=0) as file:
+        begin = time.perf_counter()
+        for _ in range(count):
+            file.write(data)
+            os.fdatasync(file.fileno())
+        return time.perf_counter() - begin

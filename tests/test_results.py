@@ -21,6 +21,7 @@ from reticent.results import Result, Results
 from reticent.stores import Layout, RoundKey, RoundStore, open_store
 
 PLAN = """
+min_reports = 1
 [plan]
 name = "weekly"
 version = 1

@@ -76,6 +76,7 @@ class TwoSides(Mechanism):
 
 
 PLAN = """
+min_reports = 1
 [plan]
 name = "toy"
 version = 1

@@ -1,7 +1,9 @@
 """
-What a store can tell: plans, rounds and estimates, for HTTP, the dashboard and the commands.
+What readers are shown of a store: plans, rounds and estimates, for HTTP, the dashboard and the commands.
 
-`Results(store)` is asked; each of its answers about a metric in a `Period` is a `Result`.
+`Results(store)` is asked; each of its answers about a metric in a `Period` is a `Result`, or `Withheld` where
+there are too few reports. All of them are made of groups of at least `min_reports` reports, as
+docs/explanation/readers.md defines them: no other counts leave this module.
 """
 
 from __future__ import annotations
@@ -9,15 +11,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from reticent.counts import Counts
+from reticent.counts import ABOUT, Counts
 from reticent.errors import ParameterError
 from reticent.estimates import Balance, Estimate, HistogramEstimate, balance, estimate, shares_of_rows
 from reticent.plan import Metric, Plan
-from reticent.stores import CountsByTags, DamagedError, RoundInfo, Rounds
+from reticent.stores import FEW, CountsByTags, DamagedError, RoundInfo, Rounds, folded, reports_of
 
 REMEMBERED = 4096
 """How many sealed rounds' counts are kept in memory; they never change."""
@@ -75,11 +77,11 @@ class Period:
     last: int
     state: State
     rounds: tuple[RoundInfo, ...]
-    """Those that have reports, latest first."""
+    """Those that have reports, latest first, each with as many as are shown of it."""
 
     @property
     def reports(self) -> int:
-        """Reports altogether."""
+        """Reports that are shown; 0 where there are too few of them."""
         return sum(info.reports for info in self.rounds)
 
 
@@ -166,6 +168,49 @@ class Result(Subject):
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Withheld(Subject):
+    """A figure that is not shown, since there are too few reports for it, perhaps none at all."""
+
+    @property
+    def estimate(self) -> None:
+        """There is none."""
+
+    @property
+    def reason(self) -> str:
+        """Why, in words that are the same for any number of reports that is too small."""
+        return _reason(self.period.plan, self.state)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `GET /v1/estimates` lists apart."""
+        return {**Subject.to_dict(self), "reports": None, "reason": self.reason}
+
+
+class Estimates(list[Result]):
+    """Estimates, latest first, and what was asked for and is `withheld`."""
+
+    def __init__(self, figures: Iterable[Result | Withheld] = ()) -> None:
+        self.withheld: list[Withheld] = []
+        for figure in figures:
+            if isinstance(figure, Result):
+                self.append(figure)
+            else:
+                self.withheld.append(figure)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `GET /v1/estimates` answers."""
+        return {
+            "about": ABOUT,
+            "estimates": [result.to_dict() for result in self],
+            "withheld": [figure.to_dict() for figure in self.withheld],
+        }
+
+    @property
+    def rows(self) -> list[Result | Withheld]:
+        """All of it, for a table: what is withheld comes last."""
+        return [*self, *self.withheld]
+
+
 class Results:
     """
     Reads a store. Counts of sealed rounds are remembered, since they never change; open rounds are read anew.
@@ -194,11 +239,16 @@ class Results:
         raise ParameterError("plan", "a plan this collector serves", name)
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[dict[str, Any]]:
-        """The rounds of a plan, latest first, with their times and states, ready for JSON."""
+        """
+        The rounds of a plan, latest first, with their times and states, ready for JSON.
+
+        `reports` are those that are shown; None where there are too few, and then `reason` says so.
+        """
         plans = {(version.name, version.version): version for version in self._store.plans()}
         rows = []
-        for info in self._store.rounds(plan, last):
-            window = plans[info.key.plan, info.key.version].round(info.key.round)
+        for info in self._rounds(plan, last):
+            version = plans[info.key[:2]]
+            window = version.round(info.key.round)
             rows.append(
                 {
                     "plan": info.key.plan,
@@ -208,10 +258,25 @@ class Results:
                     "end": window.end,
                     "closes": window.closes,
                     "state": _state(info),
-                    "reports": info.reports,
+                    "reports": info.reports or None,
+                    **({} if info.reports else {"reason": _reason(version, _state(info))}),
                 }
             )
         return rows
+
+    def _rounds(self, plan: str | None, last: int | None = None) -> list[RoundInfo]:
+        """The rounds of a plan, latest first, each with as many reports as are shown of it."""
+        plans = {(version.name, version.version): version for version in self._store.plans()}
+        rounds = []
+        for info in self._store.rounds(plan, last):
+            version = plans[info.key[:2]]
+            reports = info.reports
+            if info.damage or (info.state == "sealed" and reports < version.min_reports):
+                reports = 0
+            elif info.state != "sealed" and version.min_reports > 1:
+                reports = reports_of(version, self._groups(version, info))
+            rounds.append(info._replace(reports=reports))
+        return rounds
 
     def periods(self, plan: str, last: int | None = None, per: str | None = None) -> list[Period]:
         """
@@ -228,11 +293,11 @@ class Results:
         if per == "round" or not any(version.answers.sampled for version in versions.values()):
             return [
                 Period(versions[info.key.version], info.key.round, info.key.round, _state(info), (info,))
-                for info in self._store.rounds(plan, last)
+                for info in self._rounds(plan, last)
             ]
         # `last` windows are an unknown number of rounds, and a window must not be cut: all rounds are listed.
         rounds_of: dict[tuple[int, int, int], list[RoundInfo]] = {}
-        for info in self._store.rounds(plan):
+        for info in self._rounds(plan):
             version, number = versions[info.key.version], info.key.round
             window = version.answers.window_of(number, version.round_seconds)
             ends = (window.first, window.first + window.rounds - 1) if window else (number, number)
@@ -260,32 +325,48 @@ class Results:
         by: str | None = None,
         confidence: float = 0.95,
         per: str | None = None,
-    ) -> list[Result]:
+        most: int | None = None,
+    ) -> Estimates:
         """
         The estimates of a plan's metrics, latest period first.
 
         A period is a round, or a window where answers are sampled; `per` picks one of them, as for `periods`.
         `rounds` picks rounds by number, and with `per="window"` the windows that they are in; `last` picks the
         latest periods. `segment` keeps the devices with these tags; `by` names a segment whose tags are
-        estimated apart. Periods that nobody answered have no estimate.
+        estimated apart: those of reports whose tag is rare stand under "(few)". Periods that nobody answered
+        have no estimate. `most` bounds the numbers of an answer, each a mean or the share of a bucket: what
+        would have more of them, in more than one period, is refused before anything is worked out.
         """
         picked = segment or {}
         self.check(self.plan(plan), metric, picked, by, confidence)
         if per is None and rounds is not None:
             per = "round"
         wanted = None if rounds is None else set(rounds)
-        results: list[Result] = []
+        asked: list[tuple[Period, list[Metric]]] = []
+        numbers = 0
         for period in self.periods(plan, last, per):
             declared = {segment.name for segment in period.plan.segments}
             if wanted is not None and wanted.isdisjoint(range(period.first, period.last + 1)):
                 continue
             if not {*picked, *([by] if by else [])} <= declared:
                 continue  # this version of the plan had no such segment
-            metrics = [asked for asked in period.plan.metrics if metric in (None, asked.name)]
-            results += self.results(period, metrics, picked, by, confidence)
-        return results
+            metrics = [one for one in period.plan.metrics if metric in (None, one.name)]
+            asked.append((period, metrics))
+            numbers += _numbers(period.plan, metrics, by)
+        if most is not None and numbers > most and len(asked) > 1:
+            fitting = max(1, most * len(asked) // numbers)
+            raise ParameterError(
+                "last or round",
+                f"at most {fitting:,} rounds or windows at once of what is asked, with {most:,} numbers in all",
+                f"{len(asked):,}, with {numbers:,} numbers",
+                "ask for a part at a time with round=FIRST-LAST, for one metric, or without by",
+            )
+        figures: list[Result | Withheld] = []
+        for period, metrics in asked:
+            figures += self.figures(period, metrics, picked, by, confidence)
+        return Estimates(figures)
 
-    def damaged(self, plan: str, last: int | None = None) -> list[dict[str, Any]]:
+    def damaged(self, plan: str | None, last: int | None = None) -> list[dict[str, Any]]:
         """The rounds of a plan that cannot be read and have no figures, latest first, ready for JSON."""
         return [
             {**info.key._asdict(), "reason": info.damage.partition("\n")[0]}
@@ -294,7 +375,7 @@ class Results:
         ]
 
     def newest(self, plan: str, confidence: float = 0.95) -> list[Result]:
-        """The estimates of a plan's newest sealed period that has reports."""
+        """The estimates of a plan's newest sealed period that has enough reports."""
         for period in self.periods(plan, last=20):
             if period.state == "sealed" and period.reports:
                 return list(self.results(period, period.plan.metrics, confidence=confidence))
@@ -317,8 +398,19 @@ class Results:
         segment: Mapping[str, str] | None = None,
         by: str | None = None,
         confidence: float = 0.95,
-    ) -> Iterator[Result]:
+    ) -> list[Result]:
         """The estimates of some metrics in one period; none when it is damaged."""
+        return Estimates(self.figures(period, metrics, segment, by, confidence))
+
+    def figures(
+        self,
+        period: Period,
+        metrics: Sequence[Metric],
+        segment: Mapping[str, str] | None = None,
+        by: str | None = None,
+        confidence: float = 0.95,
+    ) -> Iterator[Result | Withheld]:
+        """The estimates of some metrics in one period, and what is withheld of what was asked for."""
         if period.state == "damaged":
             return
         plan, picked = period.plan, segment or {}
@@ -326,29 +418,33 @@ class Results:
         totals: dict[str, dict[str, Counts]] = {}  # by tag of segment `by`, and metric
         for info in period.rounds:
             try:
-                by_tags = self._counted(info)
+                groups = self._groups(plan, info)
             except DamagedError:  # found while reading: the store says so of the round from now on
                 return
-            for tags, by_metric in by_tags.items():
+            for tags, by_metric in groups.items():
                 named = dict(zip(names, tags, strict=True))
                 if any(named[name] != tag for name, tag in picked.items()):
                     continue
                 group = totals.setdefault(named[by] if by else "", {})
                 for name, counts in by_metric.items():
                     group[name] = group[name] + counts if name in group else counts
-        order = {segment.name: segment.tags for segment in plan.segments}[by] if by else ("",)
+        tags_of = {segment.name: (*segment.tags, FEW) for segment in plan.segments}
         for metric in metrics:
-            for tag in order:
+            for tag in tags_of[by] if by else ("",):
+                tags_picked = {**picked, **({by: tag} if by else {})}
                 counted = totals.get(tag, {}).get(metric.name)
                 if counted is not None and counted.devices:
-                    tags_picked = {**picked, **({by: tag} if by else {})}
                     figure = estimate(metric, counted, confidence)
                     yield Result(period, metric, tags_picked, counted, figure)
+                elif tag not in totals and tag != FEW and plan.min_reports > 1:
+                    yield Withheld(period, metric, tags_picked)
 
-    def _counted(self, info: RoundInfo) -> CountsByTags:
+    def _groups(self, plan: Plan, info: RoundInfo) -> CountsByTags:
+        """The counts of the groups that are shown of a round: all that any figure is made of."""
         by_tags = self._counts.get(info.key)
         if by_tags is None:
-            by_tags = self._store.counts(info.key)
+            counts = self._store.counts if info.state == "sealed" else self._store.shown
+            by_tags = folded(plan, counts(info.key))
             # `info` was read before the counts: a round that was sealed by then has its final counts here.
             # One that is sealed in between is not remembered yet, though its counts are final too.
             if info.state == "sealed":
@@ -366,7 +462,7 @@ class Results:
         for name, tag in segment.items():
             if name not in tags_of:
                 raise ParameterError("segment", f"one of {', '.join(tags_of) or '(none declared)'}", name)
-            if tag not in tags_of[name]:
+            if tag not in (*tags_of[name], FEW):
                 raise ParameterError(f"segment {name}", f"one of {', '.join(tags_of[name])}", tag)
         if by is not None and by not in tags_of:
             raise ParameterError("by", f"one of {', '.join(tags_of) or '(none declared)'}", by)
@@ -379,3 +475,20 @@ def _state(info: RoundInfo) -> State:
     if info.damage:
         return "damaged"
     return "sealed" if info.state == "sealed" else "open"
+
+
+def _reason(plan: Plan, state: State) -> str:
+    """Why nothing is shown: the same words for any number of reports that is too small, and for none."""
+    if state == "damaged":
+        return "damaged: reticent store check says what is wrong"
+    least = f"{plan.min_reports:,} reports"
+    return (
+        f"fewer than {least}" if state == "sealed" else f"an open round is shown in steps of at least {least}"
+    )
+
+
+def _numbers(plan: Plan, metrics: Sequence[Metric], by: str | None) -> int:
+    """How many numbers with an interval an answer about a period has at most."""
+    tags = next((len(segment.tags) + 1 for segment in plan.segments if segment.name == by), 1)
+    buckets = (len(metric.mechanism.points) - 1 for metric in metrics if metric.mechanism.kind == "histogram")
+    return tags * (sum(buckets) + sum(metric.mechanism.kind == "mean" for metric in metrics))

@@ -39,6 +39,7 @@ PAYLOADS = {
 }
 
 PLAN = """
+min_reports = 1
 [plan]
 name = "hostile"
 version = 1

@@ -30,6 +30,7 @@ TARGET = 2
 DELTA = 1e-7
 
 PLAN = """
+min_reports = 1
 [plan]
 name = "poisoned"
 version = 1

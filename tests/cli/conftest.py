@@ -41,7 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder as it is made once."""
     folder = tmp_path_factory.mktemp("made")
     shutil.copytree(EXAMPLES, folder / "examples", ignore=shutil.ignore_patterns("*.ipynb", "__pycache__"))
-    text = (EXAMPLES / "plan.toml").read_text()
+    text = "min_reports = 1\n" + (EXAMPLES / "plan.toml").read_text()
     (folder / "plan.toml").write_text(text)
     (folder / "plan-v1.toml").write_text(text)
     (folder / "plan-v2.toml").write_text(text.replace("version = 1", "version = 2"))

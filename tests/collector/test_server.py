@@ -7,15 +7,17 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.shared.clients import by_round
 from tests.shared.collectors import BARE, Service, in_thread, make_reports
 
 from reticent.collector import Collector, Limits
 from reticent.plan import Plan
-from reticent.reports import to_json
-from reticent.stores import create_key, open_store
+from reticent.reports import to_json, to_ndjson
+from reticent.stores import RoundKey, create_key, open_store
 
 PLAN = Plan.from_toml(BARE)
 NOW = 500_000 * 3600 + 60
@@ -350,6 +352,25 @@ def test_a_port_that_is_taken_is_said_so(
         server.run()
     assert not server.started
     assert "cannot listen: Address already in use" in capsys.readouterr().err
+
+
+def test_a_second_body_under_one_id_is_a_repeat_and_the_first_counts() -> None:
+    """Alone, in a batch with the first, and in a batch later; docs/reference/http.md says why it is no conflict."""
+    first = make_reports(PLAN, 500_000, 1, "twice")[0]
+    second = replace(first, bits=bytes([first.bits[0] ^ 0x80]))
+    apart = replace(first, id=b"another id, 16 b")
+    app = Collector([PLAN], open_store("memory:"), clock=lambda: NOW)
+    key = RoundKey(PLAN.name, PLAN.version, 500_000)
+    with in_thread(app) as service:
+        assert in_turn(service, posted(to_json(first)), posted(to_json(second))) == [202, 202]
+        once = app.store.counts(key)
+        for reports in ([second, second], [second, apart], [first, second]):
+            answer = service.post(to_ndjson(reports), "application/x-ndjson")
+            assert (answer.status, answer.json) == (202, {"accepted": 2, "rejected": []})
+            if reports == [second, second]:
+                assert app.store.counts(key) == once
+        assert app.store.counts(key) == by_round([first, apart], PLAN)[500_000]
+        assert (app.health().accepted, app.health().duplicate) == (2, 6)
 
 
 # As many as there may be

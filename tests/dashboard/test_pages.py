@@ -251,6 +251,7 @@ def test_the_privacy_card_is_in_plain_words_and_in_the_twin(world: Any) -> None:
 
 
 ONE_MEAN = """
+min_reports = 1
 [plan]
 name = "small"
 version = 1
@@ -321,6 +322,7 @@ def test_reports_that_no_honest_fleet_sends_are_pointed_out(make_world: Callable
 def test_hostile_text_is_shown_as_text(make_world: Callable[..., Any]) -> None:
     quoted = HOSTILE.replace('"', '\\"')
     text = f"""
+min_reports = 1
 [plan]
 name = "hostile"
 version = 1

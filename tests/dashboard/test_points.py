@@ -19,6 +19,7 @@ METRIC = "/plans/app-usage/metrics"
 UNEVEN = "than chance gives"
 
 MINUTES = """
+min_reports = 1
 [plan]
 name = "app-usage"
 version = 1

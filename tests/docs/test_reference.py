@@ -44,7 +44,7 @@ def test_every_metric_of_the_collector_is_in_the_page_and_no_other() -> None:
 def test_every_event_of_the_log_is_in_the_page_and_no_other() -> None:
     calls = (
         node
-        for part in ("collector", "dashboard")
+        for part in ("collector", "dashboard", "cli")
         for file in (Path(reticent.__file__).parent / part).rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("log", "log_fault")

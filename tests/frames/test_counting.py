@@ -23,7 +23,7 @@ from reticent.plan import Plan
 from reticent.reports import Report, to_packed
 
 SMALL = Plan.from_toml(
-    '[plan]\nname = "small"\nversion = 3\nround = "1h"\n'
+    'min_reports = 1\n[plan]\nname = "small"\nversion = 3\nround = "1h"\n'
     '[metrics.minutes]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'
     '[metrics.hours]\nkind = "histogram"\nmax_value = 24\nbuckets = 3\n'
     'mechanism = "hadamard-bit"\nepsilon = 1.0\n'

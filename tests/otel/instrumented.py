@@ -19,6 +19,7 @@ from reticent.plan import Plan
 from reticent.testing import Sandbox, sandbox
 
 HEAD = """
+min_reports = 1
 [plan]
 name = "app-usage"
 version = 1
@@ -89,4 +90,4 @@ def collected(it: Program) -> MetricsData:
     it.exporter.export, export = lambda data, **_: seen.append(data), it.exporter.export  # type: ignore[assignment,method-assign]
     it.provider.force_flush()
     it.exporter.export = export  # type: ignore[method-assign]
-    return seen[0]
+    return seen[0] if seen else MetricsData([])

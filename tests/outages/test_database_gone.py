@@ -7,6 +7,9 @@ are taken again sooner than it was away.
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -40,16 +43,17 @@ def check_came_back(clients: list[Client], back: float, outage: float) -> float:
     return after
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["fast", "immediate"])
 @pytest.mark.parametrize("outage", [2.0, A_MINUTE])
 def test_a_database_that_is_stopped_and_comes_back(
-    postgres: PostgresServer, tmp_path: Path, eventually: Callable[..., float], outage: float
+    postgres: PostgresServer, tmp_path: Path, eventually: Callable[..., float], outage: float, how: int
 ) -> None:
     url = postgres.new_database()
     service = Service(tmp_path, usage(), store=url).start("--clock-skew", "0")
     try:
         with at_work([service], patience=outage + 60) as clients:
             eventually(lambda: all(len(client.acknowledged) > 5 for client in clients))
-            postgres.stop()
+            postgres.stop(how)
             try:
                 eventually(lambda: all(client.refused["unavailable"] > 2 for client in clients))
                 assert service.get("/readyz").status == 503
@@ -239,3 +243,57 @@ def test_a_database_that_hangs_for_a_minute(
     print(f"first 202 {check_came_back(clients, back, outage):.2f} s after the database was back")  # noqa: T201
     assert check_all_counted(clients, url, service.plans[0]) > 20
     assert "Traceback" not in service.log
+
+
+def test_a_start_waits_for_its_database(
+    postgres: PostgresServer, tmp_path: Path, eventually: Callable[..., float]
+) -> None:
+    """It is started first, says what it waits for, and serves when the database is there."""
+    url = postgres.new_database()
+    service = Service(tmp_path, usage(), store=url)
+    postgres.stop()
+    try:
+        starting = threading.Thread(target=service.start)
+        starting.start()
+        eventually(lambda: service.log_file.exists() and "waiting-for-database" in service.log)
+    finally:
+        postgres.start()
+    starting.join(60)
+    assert service.send(make_reports(service.plans[0], service.now(service.plans[0]), 1)[0]).status == 202
+    assert service.stop() == 0
+    assert "Traceback" not in service.log
+
+
+@pytest.mark.parametrize(
+    ("seconds", "how", "code"), [("60", signal.SIGTERM, 0), ("0.5", None, 1), ("0", None, 1)]
+)
+def test_the_wait_ends(
+    tmp_path: Path, eventually: Callable[..., float], seconds: str, how: int | None, code: int
+) -> None:
+    """With SIGTERM, or when it was long enough; then with one line that says why."""
+    service = Service(tmp_path, usage(), store=f"postgresql://postgres@/nowhere?host={tmp_path}")
+    command = [str(Path(sys.executable).with_name("reticent")), "serve", *service.plan_files, "--listen"]
+    process = subprocess.Popen(
+        [*command, "127.0.0.1:0", "--store", service.store, "--wait-for-database", seconds],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    if how is not None:
+        assert "waiting-for-database" in process.stderr.readline()
+        process.send_signal(how)
+    _, log = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert ("cannot be opened" in log.splitlines()[-1]) if code else (log == "")
+    assert log.count("waiting-for-database") == (seconds == "0.5")
+
+
+def test_what_will_never_be_there_is_not_waited_for(tmp_path: Path, postgres: PostgresServer) -> None:
+    """Another program's tables, or a schema of another version: waiting would be for nothing."""
+    url = postgres.new_database()
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE reticent_schema (version BIGINT)")
+        connection.execute("INSERT INTO reticent_schema VALUES (99)")
+    service = Service(tmp_path, usage(), store=url)
+    with pytest.raises(AssertionError, match="expected schema version"):
+        service.start("--wait-for-database", "60")
+    assert "waiting" not in service.log

@@ -28,6 +28,7 @@ from reticent.reports import Report, pack_bits, to_json
 from reticent.stores import create_key, open_store
 
 USAGE = """
+min_reports = 1
 [plan]
 name = "app-usage"
 version = {version}
@@ -64,6 +65,7 @@ channel = ["stable", "beta"]
 """
 
 BARE = """
+min_reports = 1
 [plan]
 name = "bare"
 version = 3
@@ -77,6 +79,7 @@ epsilon = 1.0
 """
 
 SAMPLED = """
+min_reports = 1
 [plan]
 name = "sampled"
 version = 1

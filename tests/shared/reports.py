@@ -12,7 +12,7 @@ from reticent.plan import Plan
 from reticent.reports import Report, pack_bits
 from reticent.stores import CountsByTags, Layout, RoundKey, open_store
 
-HEAD = '[plan]\nname = "{name}"\nversion = 1\nround = "1h"\n'
+HEAD = 'min_reports = 1\n[plan]\nname = "{name}"\nversion = 1\nround = "1h"\n'
 MEAN = '[metrics.{name}]\nkind = "mean"\nunit = "minute"\nmax_value = 60\nepsilon = 1.0\n'
 HISTOGRAM = '[metrics.{name}]\nkind = "histogram"\nmax_value = 64\nepsilon = 1.0\n'
 HADAMARD = HISTOGRAM + 'buckets = 13\nmechanism = "hadamard-bit"\n'

@@ -25,6 +25,7 @@ VALUES = tuple(918_273_645_001 + 7_654_321_987 * place for place in range(10))
 """What devices measure: numbers so long that none is found anywhere by chance."""
 
 PLAN = """
+min_reports = 1
 [plan]
 name = "app-usage"
 version = {version}

@@ -105,6 +105,21 @@ def test_no_call_moves_a_whole_table() -> None:
     assert 0 < most <= id_set._STEP + 100 * id_set._MOVED_PER_ID // 8
 
 
+@pytest.mark.parametrize("count", [2, 3, 400, 600, 5000])
+def test_equal_ids_in_one_batch_are_found_wherever_they_are(count: int) -> None:
+    """Two of them, at any places, also where others of the batch have nearly the same hash."""
+    draws = np.random.default_rng(count)
+    for _ in range(40):
+        ids = draws.integers(0, 256, (count, 16), dtype=np.uint8)
+        one, other = sorted(draws.choice(count, 2, replace=False))
+        ids[other] = ids[one]
+        assert np.flatnonzero(~IdSet().missing(ids).fresh).tolist() == [other]
+    shared = bytes(range(1, 25)) + bytes(24)  # without the last factors, whole batches have few hashes
+    ids = np.zeros((count, 16), dtype=np.uint8)
+    ids.view(np.uint64)[:, 0] = np.arange(count) // 2 + 1
+    assert IdSet(shared).missing(ids).fresh.tolist() == [place % 2 == 0 for place in range(count)]
+
+
 def test_a_batch_larger_than_the_table_is_taken_at_once() -> None:
     draws = np.random.default_rng(6)
     seen, ids = IdSet(), draws.integers(0, 256, (100_000, 16), dtype=np.uint8)
@@ -119,6 +134,18 @@ def test_a_batch_larger_than_the_table_is_taken_at_once() -> None:
 def test_ids_that_differ_in_one_half_only_are_different() -> None:
     ids = [bytes(8) + n.to_bytes(8) for n in range(3000)] + [n.to_bytes(8) + bytes(8) for n in range(1, 3000)]
     is_a_set(IdSet(), [ids, ids])
+
+
+@pytest.mark.parametrize("expected", [1, 2867, 2868, 2869, 50_000])
+def test_a_set_that_was_made_for_so_many_ids_does_not_grow_for_them(expected: int) -> None:
+    seen, ids = (
+        IdSet(expected=expected),
+        np.random.default_rng(7).integers(0, 256, (expected, 16), dtype=np.uint8),
+    )
+    held = seen.nbytes
+    seen.add(seen.missing(ids))
+    assert (len(seen), seen.nbytes) == (expected, held)
+    assert held <= max(16 << 12, expected * 16 * 2 / 0.7 + 16 * 8)
 
 
 def test_memory_per_id_is_bounded() -> None:

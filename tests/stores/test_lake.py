@@ -23,8 +23,8 @@ from reticent.counts import count_reports
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report
-from reticent.stores import Appended, LakeBackend, RoundStore, open_store
-from reticent.stores.lake import ObjectFiles, bit_place, read_lake, schema
+from reticent.stores import Appended, LakeBackend, RoundStore, StoreGoneError, open_store
+from reticent.stores.lake import ObjectFiles, Part, bit_place, folder_of, read_lake, schema
 from reticent.testing import Bench, check_store
 
 _NAMES = count(1)
@@ -269,8 +269,51 @@ def test_a_closed_store_says_so(store: RoundStore) -> None:
 def test_a_lake_that_was_taken_away_is_noticed(store: RoundStore, tmp_path: Path) -> None:
     store.ping()
     shutil.rmtree(tmp_path / "lake")
-    with pytest.raises(StoreError, match=r"lake\.json is gone"):
-        store.ping()
+    for work in (store.ping, lambda: store.append({KEY: group(0, 3)})):
+        with pytest.raises(StoreGoneError, match=r"lake\.json was removed or replaced while it was in use"):
+            work()
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize("records", [group(0, 3), group(50, 1)], ids=["known", "new"])
+def test_a_round_that_was_taken_away_is_noticed(
+    lake: Callable[[], RoundStore], plan: Plan, records: bytes
+) -> None:
+    """Also by a collector that has only read it, and before it says that it knows a report."""
+    store, other = lake(), lake()
+    store.register(plan)
+    store.append({KEY: group(0, 3)})
+    other.load_open_rounds()
+    store.backend.files.remove(store.backend.parts(KEY))
+    for opened in (store, other):
+        with pytest.raises(StoreGoneError, match="acknowledged reports with it"):
+            opened.append({KEY: records})
+        with pytest.raises(StoreGoneError):
+            opened.append({KEY._replace(round=8): group(0, 1)})
+
+
+def test_parts_that_vanish_for_a_reason_are_not_missed(
+    lake: Callable[[], RoundStore], plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LakeBackend, "merged_at_once", 4)
+    store, other, third = lake(), lake(), lake()
+    store.register(plan)
+    for number in range(4):
+        store.append({KEY: group(10 * number, 10)})
+        if number == 0:
+            other.load_open_rounds()
+            third.load_open_rounds()
+    assert other.append({KEY: group(0, 20)}) == {
+        KEY: Appended(accepted=10, duplicate=10)
+    }  # merged by its writer
+    part = Part.parse(store.backend.parts(KEY)[0].rpartition("/")[2])
+    assert part is not None
+    third.backend.seals.leave_out(KEY, part.name, "by hand")
+    third.backend.files.move(f"{folder_of(KEY)}/{part.name}", "damaged/part")
+    assert other.append({KEY: group(30, 1)}) == {KEY: Appended(accepted=1)}
+    assert other.seal(KEY)
+    for opened in (store, third):
+        assert opened.append({KEY: group(0, 20)}) == {KEY: Appended(late=20)}  # swept
 
 
 def test_a_full_disk_is_a_store_error_and_leaves_nothing(

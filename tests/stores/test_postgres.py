@@ -190,7 +190,15 @@ def test_every_column_has_a_comment(bench: Bench, url: str) -> None:
     )
     tables = sql(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
     assert bare == []
-    assert [name for (name,) in tables] == ["counts", "key", "plan", "records_1", "reticent_schema", "round"]
+    assert [name for (name,) in tables] == [
+        "counts",
+        "key",
+        "plan",
+        "records_1",
+        "reticent_schema",
+        "round",
+        "step",
+    ]
 
 
 @pytest.mark.parametrize("readonly", [False, True])
@@ -201,7 +209,7 @@ def test_another_schema_version_is_refused(
     sql(url, f"UPDATE reticent_schema SET version = {version}")  # noqa: S608
     with pytest.raises(
         StoreError,
-        match=f"expected schema version 1, got {version}.\n  Hint: {age} reticent made it; use that",
+        match=f"expected schema version 2, got {version}.\n  Hint: {age} reticent made it; use that",
     ):
         open_store(url, readonly=readonly)
 

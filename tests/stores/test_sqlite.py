@@ -101,7 +101,7 @@ def test_another_schema_version_is_refused_and_left_as_it_is(
         other.execute(f"PRAGMA user_version = {version}")
     other.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=f"expected schema version 1, got {version}.\n  Hint: {hint}"):
+    with pytest.raises(StoreError, match=f"expected schema version 2, got {version}.\n  Hint: {hint}"):
         open_store(f"sqlite:///{path}", readonly=readonly)
     assert path.read_bytes() == before
 

@@ -167,6 +167,7 @@ def _answer(plan: Plan, card: PrivacyCard, devices: int, confidence: float) -> d
         "metrics": metrics,
         "groups": {name: {"loss": asdict(loss)} for name, loss in card.groups.items()},
         "rounds": card.rounds,
+        "min_reports": plan.min_reports,
         "loss": _loss(plan, card.loss),
         "windows": card.windows,
         "tracking": asdict(plan_tracking(plan, devices)),

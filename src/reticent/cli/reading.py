@@ -7,6 +7,7 @@ import io
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,7 @@ from reticent.cli.options import (
     url_option,
 )
 from reticent.cli.output import as_json, console, date_and_time, figure, print_json, table
+from reticent.counts import ABOUT
 from reticent.errors import ParameterError, ReticentError
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ def rounds(
         for row in rows:
             shown.add_row(
                 row["plan"], str(row["round"]), date_and_time(row["start"]), date_and_time(row["end"]),
-                row["state"], f"{row['reports']:,}",
+                row["state"], row.get("reason") or f"{row['reports']:,}",
             )  # fmt: skip
         console().print(shown)
     else:
@@ -128,12 +130,14 @@ def estimate(
       reticent estimate --counts counts.parquet --by os
     """
     with _source(key, store=store, counts=counts, url=url) as source:
-        rows = source.estimates(**_checked(source, **asked))
+        answer = source.estimates(**_checked(source, **asked))
     if as_json:
-        print_json({"estimates": rows})
+        print_json({"about": ABOUT, **answer})
         return
+    rows, withheld = answer["estimates"], Counter(row["reason"] for row in answer["withheld"])
     if not rows:
-        click.echo("No estimates: no report has come in for what was asked.")
+        reason = next(iter(withheld), "no report has come in for what was asked")
+        click.echo(f"No estimates: {reason}.")
         return
     interval = f"{asked['confidence']:.0%} interval"
     shown = table("metric", "round", "from", "to", "segment", "estimate", interval, "reports", "")
@@ -159,6 +163,9 @@ def estimate(
                 "" if row["state"] == "sealed" else "provisional",
             )
     console().print(shown)
+    for reason, count in withheld.items():
+        click.echo(f"{count:,} withheld: {reason}.")
+    click.echo(ABOUT)
 
 
 @click.command()
@@ -200,14 +207,17 @@ def export(
         if path.suffix == ".csv":
             text = source.csv(**asked)
             path.write_text(text)
-            places = [row["bucket"] for row in csv.DictReader(io.StringIO(text))]
+            table_rows = [(row["bucket"], row["reports"]) for row in csv.DictReader(io.StringIO(text))]
         else:
             arrow = source.arrow(**asked)
             from pyarrow import parquet
 
             parquet.write_table(arrow, path)
-            places = arrow.column("bucket").to_pylist()
-    written = sum(place in (None, "", 0, "0") for place in places)  # a row per number: one each is the first
+            table_rows = [tuple(row.values()) for row in arrow.select(["bucket", "reports"]).to_pylist()]
+    # A row per number: one each is the first. What is withheld has no reports.
+    written = sum(
+        bucket in (None, "", 0, "0") and reports not in (None, "") for bucket, reports in table_rows
+    )
     if as_json:
         print_json({"file": str(path), "estimates": written})
     else:
@@ -260,18 +270,18 @@ class _Local:
         self.plans = results.plans
         self.rounds = results.rounds
 
-    def estimates(self, **asked: Any) -> list[dict[str, Any]]:
-        return [result.to_dict() for result in self._results.estimates(**asked)]
+    def estimates(self, **asked: Any) -> dict[str, list[dict[str, Any]]]:
+        return self._results.estimates(**asked).to_dict()
 
     def csv(self, **asked: Any) -> str:
         from reticent.estimates import csv_text
 
-        return csv_text(self._results.estimates(**asked))
+        return csv_text(self._results.estimates(**asked).rows)
 
     def arrow(self, **asked: Any) -> Any:
         from reticent.estimates import estimates_to_frame
 
-        return estimates_to_frame(self._results.estimates(**asked))
+        return estimates_to_frame(self._results.estimates(**asked).rows)
 
 
 class _Remote:
@@ -284,16 +294,16 @@ class _Remote:
     def plans(self) -> dict[str, Plan]:
         from reticent.plan import Plan
 
-        rows = self._rows("plans", [])
+        rows = self._lists("plans", [])["plans"]
         if not all(isinstance(row.get("toml"), str) for row in rows):
             raise ReticentError(f"{self._client.url}: the collector is too old to be read by this version.")
         return {plan.name: plan for plan in (Plan.from_toml(row["toml"]) for row in rows)}
 
     def rounds(self, plan: str | None, last: int) -> list[dict[str, Any]]:
-        return self._rows("rounds", [("last", str(last)), *([("plan", plan)] if plan else [])])
+        return self._lists("rounds", [("last", str(last)), *([("plan", plan)] if plan else [])])["rounds"]
 
-    def estimates(self, **asked: Any) -> list[dict[str, Any]]:
-        return self._rows("estimates", self._query(**asked))
+    def estimates(self, **asked: Any) -> dict[str, list[dict[str, Any]]]:
+        return self._lists("estimates", self._query(**asked), "withheld")
 
     def csv(self, **asked: Any) -> str:
         return self._body("estimates", [*self._query(**asked), ("format", "csv")]).decode()
@@ -328,14 +338,23 @@ class _Remote:
             *(("segment", f"{name}:{tag}") for name, tag in segment.items()),
         ]
 
-    def _rows(self, name: str, query: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    def _lists(
+        self, name: str, query: list[tuple[str, str]], *others: str
+    ) -> dict[str, list[dict[str, Any]]]:
+        """The lists of objects that the collector answers with: one of the name asked for, and others."""
+        lists = {}
         try:
-            rows = json.loads(self._body(name, query))[name]
+            document = json.loads(self._body(name, query))
+            lists = {key: document[key] for key in (name, *others)}
         except (ValueError, KeyError, TypeError):
-            rows = None
-        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise ReticentError(f"{self._client.url}: what answers is not a collector.")
-        return rows
+            pass
+        if not lists or not all(
+            isinstance(rows, list) and all(isinstance(row, dict) for row in rows) for rows in lists.values()
+        ):
+            raise ReticentError(
+                f"{self._client.url}: what answers is not a collector, or one that is too old."
+            )
+        return lists
 
     def _body(self, name: str, query: list[tuple[str, str]]) -> bytes:
         response = self._runner.run(self._client.get(f"/v1/{name}", query))

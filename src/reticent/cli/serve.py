@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import socket
 import sys
 import time
@@ -20,6 +21,10 @@ from reticent.plan import Plan
 
 if TYPE_CHECKING:
     from reticent.collector import Worker
+    from reticent.stores import RoundStore
+
+WAIT_LOGGED_SECONDS = 5.0
+"""Between two lines of the log while a database is waited for."""
 
 
 def listening(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, int]:
@@ -106,6 +111,9 @@ def tls_files(certificate: str | None, key: str | None) -> tuple[str, str] | Non
 @click.option("--allow-origin", "origins", envvar="RETICENT_ALLOW_ORIGIN", multiple=True, metavar="ORIGIN",
               callback=page_origins,
               help="Pages of this origin may send reports; several times for several.")  # fmt: skip
+@click.option("--wait-for-database", envvar="RETICENT_WAIT_FOR_DATABASE", type=click.FloatRange(0),
+              default=60.0, show_default=True, metavar="SECONDS",
+              help="Seconds to wait for a PostgreSQL that cannot be reached yet.")  # fmt: skip
 def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) -> None:
     """
     Take reports, seal rounds, and show estimates: the collector, for each PLAN.
@@ -147,6 +155,34 @@ def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) ->
     sys.exit(Supervisor(workers, listeners, work, started).run())
 
 
+def _opened(url: str, seconds: float) -> RoundStore[Any]:
+    """The store, once its database can be reached; SIGTERM ends the wait, also of a container's first process."""
+    from reticent.collector.log import log
+    from reticent.stores import StoreAwayError, open_store
+
+    def stop(number: int, frame: object) -> None:
+        sys.exit(0)
+
+    begun = logged = time.monotonic()
+    pause, before = 0.1, signal.signal(signal.SIGTERM, stop)
+    try:
+        while True:
+            try:
+                return open_store(url)
+            except StoreAwayError as error:
+                now = time.monotonic()
+                left = begun + seconds - now
+                if left <= 0:
+                    raise
+                if pause == 0.1 or now - logged >= WAIT_LOGGED_SECONDS:
+                    log("waiting-for-database", reason=str(error), seconds_left=round(left))
+                    logged = now
+                time.sleep(min(pause, left))
+                pause = min(2 * pause, 1.0)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _serve(
     store: str,
     listen: tuple[str, int],
@@ -166,16 +202,16 @@ def _serve(
     seals: bool,
     clock_skew: float,
     origins: tuple[str, ...],
+    wait_for_database: float,
 ) -> int:
     """One process of the collector; returns its exit code."""
     from reticent import dashboard
     from reticent.collector import Collector, Limits, is_local, is_loopback, make_server, shown
-    from reticent.stores import open_store
 
     host, port = listen
     tls = tls_files(tls_cert, tls_key)
     limits = Limits(body=max_body, batch=max_batch, seconds=read_timeout, connections=max_connections)
-    opened = open_store(store)
+    opened = _opened(store, wait_for_database)
     try:
         loaded = [Plan.load(plan) for plan in plans]
         for plan in loaded:

@@ -1,20 +1,34 @@
-"""`reticent store check|backup` and `reticent keys create|list|revoke`: looking after a store, and who may use it."""
+"""`reticent store check|backup|repair|prune`, and `reticent keys create|list|revoke` for who may use it."""
 
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from reticent.cli.options import opened_store, store_option
+from reticent.cli.options import near_names, opened_store, plan_option, store_option
 from reticent.cli.output import as_json, console, counted, date_and_time, found_problems, print_json, table
-from reticent.errors import ReticentError, StoreError
+from reticent.errors import ParameterError, ReticentError, StoreError
+
+
+def _days(text: str) -> int:
+    """
+    A number of days.
+
+    >>> _days("400d"), _days("7")
+    (400, 7)
+    """
+    number = text.removesuffix("d")
+    if not number.isdecimal() or not 1 <= len(number) <= 5:
+        raise click.BadParameter(f"expected a number of days such as 400d; got {text}.")
+    return int(number)
 
 
 @click.group()
 def store() -> None:
-    """Check or back up a store."""
+    """Check, back up, repair or prune a store."""
 
 
 @store.command()
@@ -67,6 +81,108 @@ def backup(path: Path, store: str, as_json: bool) -> None:
         print_json({"file": str(path)})
     else:
         click.echo(f"Copied to {path}.")
+
+
+confirmed_option = click.option("--yes", is_flag=True, help="Do it; else it is only shown.")
+
+
+@store.command()
+@store_option
+@plan_option
+@confirmed_option
+@as_json
+def repair(store: str, plan: str | None, yes: bool, as_json: bool) -> None:
+    """
+    Show what can be saved of damaged rounds; with --yes, save it.
+
+    A damaged round has no figures and is not sealed. Every report that can be read is kept, and what a repair
+    replaces is kept beside it. A collector that is running notices.
+
+    \b
+    Example:
+      reticent store repair --store sqlite:///reticent.db --yes
+
+    Exit code 3 when something is left that cannot be repaired, or was only shown.
+    """
+    with opened_store(store) as opened:
+        rows = [
+            {**info.key._asdict(), **repair._asdict(), "repaired": yes and bool(repair.action)}
+            for info in opened.rounds(plan)
+            if (repair := opened.repair(info.key, dry=not yes)) is not None
+        ]
+        url = opened.url
+    if as_json:
+        print_json({"store": url, "rounds": rows})
+    for row in [] if as_json else rows:
+        action = row["action"] or "nothing; only a backup of the store has it"
+        click.echo(f"round {row['round']} of {row['plan']} version {row['version']}: {row['damage']}")
+        click.echo(
+            f"  {row['readable']:,} reports can be read. {'Done' if row['repaired'] else 'To do'}: {action}"
+        )
+    if not rows and not as_json:
+        click.echo(f"{url}: no round is damaged.")
+    elif not yes and not as_json:
+        click.echo("Nothing was changed: --yes does what is to be done.")
+    if not all(row["repaired"] for row in rows):
+        found_problems()
+
+
+@store.command()
+@store_option
+@plan_option
+@click.option("--before", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="Rounds that ended before.")
+@click.option("--older-than", metavar="DAYS", type=_days, help="Rounds that ended longer ago, such as 400d.")
+@confirmed_option
+@as_json
+def prune(
+    store: str, plan: str | None, before: datetime | None, older_than: int | None, yes: bool, as_json: bool
+) -> None:
+    """
+    Show which sealed results are old; with --yes, remove them for ever.
+
+    A round that is not sealed stays. One that was removed never opens again: a report that comes for it is late.
+
+    \b
+    Example:
+      reticent store prune --store sqlite:///reticent.db --older-than 400d --yes
+    """
+    if (before is None) == (older_than is None):
+        raise click.UsageError("Give --before DATE or --older-than DAYS.")
+    end = time.time() - (older_than or 0) * 86_400
+    if before is not None:
+        end = before.replace(tzinfo=UTC).timestamp()
+    with opened_store(store) as opened:
+        plans = {(version.name, version.version): version for version in opened.plans()}
+        if plan is not None and plan not in (names := [name for name, _ in plans]):
+            with near_names(plan=sorted(set(names))):
+                raise ParameterError("plan", "a plan of this store", plan)
+        old = [
+            info
+            for info in opened.rounds(plan)
+            if info.key[:2] in plans and plans[info.key[:2]].round(info.key.round).end <= end
+        ]
+        sealed = [info for info in old if info.state == "sealed"]
+        pruned = [info for info in sealed if opened.prune(info.key)] if yes else []
+        url = opened.url
+    rows = [{**info.key._asdict(), "reports": info.reports} for info in sealed]
+    unsealed = len(old) - len(sealed)
+    if as_json:
+        print_json({"store": url, "rounds": rows, "pruned": len(pruned), "not_sealed": unsealed})
+        return
+    if rows:
+        shown = table("plan", "version", "round", "ended", "reports")
+        for info in sealed:
+            ended = date_and_time(plans[info.key[:2]].round(info.key.round).end)
+            shown.add_row(
+                info.key.plan, str(info.key.version), str(info.key.round), ended, f"{info.reports:,}"
+            )
+        console().print(shown)
+    click.echo(
+        f"{counted(len(pruned), 'round')} removed." if yes
+        else f"{counted(len(rows), 'round')} to remove: --yes does it."
+    )  # fmt: skip
+    if unsealed:
+        click.echo(f"{counted(unsealed, 'round')} that old stay: not sealed.")
 
 
 @click.group()

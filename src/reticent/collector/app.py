@@ -102,11 +102,14 @@ class Collector:
             self._refreshing = asyncio.create_task(self._refresh())
             gc.freeze()  # what is here by now stays: the collector of garbage need not look at it again
             log("started", store=self.store.url, open_reports=reports)
+            for key, reason in self.store.damaged.items():
+                log("round-damaged", **key._asdict(), reason=reason)
         except Exception as error:
             await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        self._api.close()
         # In this order: a round that is being sealed is finished, what waits is written, the store is let go.
         for part in (self._sealer, self._committer):
             if part is not None:

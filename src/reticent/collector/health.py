@@ -343,7 +343,15 @@ class _Exposition(Exposition):
             "The chance that honest devices speak as unevenly of a histogram's rows, newest sealed round.",
             labels=["plan", "metric"],
         )
+        withheld = GaugeMetricFamily(
+            "reticent_estimate_withheld",
+            "1 where the newest sealed round or window has too few reports for a figure.",
+            labels=["plan"],
+        )
         for plan in self._results.plans():
+            periods = self._results.periods(plan, last=20)
+            sealed = next((period for period in periods if period.state == "sealed"), None)
+            withheld.add_metric([plan], float(sealed is not None and not sealed.reports))
             for result in self._results.newest(plan):
                 where = [plan, result.metric.name]
                 rounds.add_metric(where, float(result.round))
@@ -363,4 +371,5 @@ class _Exposition(Exposition):
                         family.add_metric([*where, place], float(getattr(number, name)))
         yield from families.values()
         yield rounds
+        yield withheld
         yield balances

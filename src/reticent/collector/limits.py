@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,6 +13,11 @@ from reticent.collector.problems import ProblemError
 
 if TYPE_CHECKING:
     from reticent.collector.protocol import CollectorProtocol
+
+LARGE = 1 << 20
+"""Bytes of a body whose memory is given back."""
+_trim: Callable[[], object] = partial(getattr(ctypes.CDLL(None), "malloc_trim", lambda size: None), 0)
+"""Of the GNU C library; others give back by themselves."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -71,12 +79,30 @@ class Connections:
         self.held = 0
         """Bytes of bodies in memory."""
         self.is_draining = False
+        self._has_let_go = False
+        """Whether a large body was let go of, and its memory not given back yet."""
 
     def hold(self, size: int) -> None:
         """Count bytes of a body; when there are too many in the process, the largest body is refused."""
         self.held += size
         while self.held > self.limits.held:
             max(self.all, key=lambda connection: connection.held).shed()
+
+    def let_go(self, size: int) -> None:
+        """So many bytes of a body are not needed any more."""
+        self.held -= size
+        if size > LARGE:
+            self._has_let_go = True
+
+    def give_back(self) -> None:
+        """
+        Give the memory of large bodies back to the system, when there are none; once a second.
+
+        The C library keeps what is freed for the next one, and after a crowd that may be all there is.
+        """
+        if self._has_let_go and not self.held:
+            self._has_let_go = False
+            _trim()
 
 
 class Pace:

@@ -12,7 +12,7 @@ _NUMBER = {"type": "number"}
 _TEXT = {"type": "string"}
 _WHOLE = {"type": "integer", "minimum": 0}
 _NAME = {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,63}$"}
-_STATE = {"enum": ["open", "sealed"]}
+_STATE = {"enum": ["open", "sealed", "damaged"]}
 _TAGS = {"type": "object", "additionalProperties": _TEXT}
 
 
@@ -89,8 +89,10 @@ _ROUND = _object(
         "end": _WHOLE,
         "closes": _WHOLE,
         "state": _STATE,
-        "reports": _WHOLE,
-    }
+        "reports": {"type": ["integer", "null"], "description": "Those that are shown; null: too few"},
+        "reason": {"type": "string", "description": "Why none are shown, where that is so"},
+    },
+    ["plan", "version", "round", "start", "end", "closes", "state", "reports"],
 )
 _SCHEMAS: dict[str, Any] = {
     "Report": _object(
@@ -125,12 +127,21 @@ _SCHEMAS: dict[str, Any] = {
     ),
     "Estimates": _object(
         {
+            "about": {**_TEXT, "description": "Whom the figures are about, in a sentence"},
             "estimates": _array(
                 _object(
                     {**_WHERE, **_ESTIMATE, "balance": _BALANCE, "buckets": _array(_BUCKET)},
                     [*_WHERE, "confidence", "reports"],
                 )
-            )
+            ),
+            "withheld": _array(
+                _object({**_WHERE, "reports": {"type": "null"}, "reason": _TEXT}),
+                description="What was asked for and has fewer reports than the plan's min_reports",
+            ),
+            "damaged": _array(
+                _object({"plan": _TEXT, "version": _WHOLE, "round": _WHOLE, "reason": _TEXT}),
+                description="Rounds that cannot be read: they have no estimate until they are repaired",
+            ),
         }
     ),
     "Rounds": _object({"rounds": _array(_ROUND)}),
@@ -140,13 +151,14 @@ _SCHEMAS: dict[str, Any] = {
             "version": _WHOLE,
             "round_seconds": _WHOLE,
             "grace_seconds": _WHOLE,
+            "min_reports": _WHOLE,
             "owner": _TEXT,
             "expires": {"type": ["string", "null"], "format": "date"},
             "metrics": _array({"type": "object"}),
             "segments": {"type": "object", "additionalProperties": _array(_TEXT)},
             "toml": _TEXT,
         },
-        ["name", "version", "round_seconds", "grace_seconds", "metrics", "segments", "toml"],
+        ["name", "version", "round_seconds", "grace_seconds", "min_reports", "metrics", "segments", "toml"],
     ),
     "Plans": _object({"plans": _array(_reference("Plan"))}),
     "Status": _object({"status": _TEXT}),

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from functools import cached_property
-from http import HTTPStatus
 from typing import Any
 
 import httptools
@@ -38,8 +37,7 @@ class CollectorProtocol(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._reading: Request | None = None
         """The request whose bytes arrive."""
-        self._head_complete = False
-        self._offers_upgrade = False
+        self._head_complete = self._offers_upgrade = False
         self._current: Request | None = None
         """The request that the next answer is for."""
         self._behind: deque[Request] = deque()
@@ -71,7 +69,6 @@ class CollectorProtocol(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         """A client has connected, its TLS handshake done: its first request should come soon."""
         self.transport = transport
-        self.shared.all.add(self)
         self.writable.set()
         self.arriving_since = self.loop.time()
 
@@ -79,12 +76,15 @@ class CollectorProtocol(asyncio.Protocol):
         """The connection has ended; a report that waits for its commit is written all the same."""
         self.shared.all.discard(self)
         self._is_deaf = self._said_all = True
-        self._repeated = None
+        self._repeated = self._reading = None
+        del self._parser  # which has this connection's methods: without the circle, memory is free at once
+        self._behind.clear()
+        if self._current is not None:
+            self._current.parts = []
+            if self._current.exchange is not None:
+                self._current.exchange.disconnect()
         self._release(self.held)
         self.writable.set()
-        if self._current is not None and self._current.exchange is not None:
-            self._current.exchange.disconnect()
-        self._behind.clear()
 
     def data_received(self, data: bytes) -> None:
         """Bytes came in."""
@@ -244,7 +244,7 @@ class CollectorProtocol(asyncio.Protocol):
                 request.admission = ingest.admit(request.headers)
             except ProblemError as problem:
                 # Which is said when the body was read, unless that is too large or has not been sent.
-                if problem.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE or request.expects:
+                if problem.code == "too_large" or request.expects:
                     self.refuse(problem)
                     return
                 request.refusal = problem
@@ -384,7 +384,7 @@ class CollectorProtocol(asyncio.Protocol):
     def _release(self, size: int) -> None:
         size = min(size, self.held)
         self.held -= size
-        self.shared.held -= size
+        self.shared.let_go(size)
 
     def _pause_or_resume(self) -> None:
         """Read on only while nothing waits that was read already."""

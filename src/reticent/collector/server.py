@@ -179,9 +179,10 @@ class Server:
                 connection.close()
 
     async def _look_after(self) -> None:
-        """Once a second, cut off clients that take too long."""
+        """Once a second, cut off clients that take too long, and give memory back."""
         while True:
             await asyncio.sleep(1)
+            self.connections.give_back()
             now = asyncio.get_running_loop().time()
             for connection in list(self.connections.all):
                 try:

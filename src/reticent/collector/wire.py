@@ -223,7 +223,8 @@ class Wire:
             verdict = decoder.verdict(number, now)
             if verdict is _ACCEPTED:
                 key = RoundKey(header.plan, header.version, number)
-                batch.records[key] = [rows[places, ROUND_BYTES:].tobytes()]
+                chosen = rows if len(places) == len(rows) else rows[places]
+                batch.records[key] = [chosen[:, ROUND_BYTES:].tobytes()]
                 batch.accepted += len(places)
             else:
                 batch.rejected += [(place, verdict) for place in places.tolist()]
@@ -426,7 +427,9 @@ def _by_number(
     >>> [(number, places.tolist()) for number, places in _by_number(numbers, np.arange(3))]
     [(5, [1]), (7, [0, 2])]
     """
-    if len(places):
+    if len(places) and (numbers[places] == numbers[places[0]]).all():
+        yield int(numbers[places[0]]), places
+    elif len(places):
         sorted_places = places[np.argsort(numbers[places], kind="stable")]
         distinct, firsts = np.unique(numbers[sorted_places], return_index=True)
         yield from zip(distinct.tolist(), np.split(sorted_places, firsts[1:]), strict=True)

@@ -220,7 +220,7 @@ def due(store: Store, now: float, margin: float = MARGIN_SECONDS) -> list[RoundK
 
 
 class Sealer:
-    """A thread that seals what is due, every few seconds."""
+    """A thread that seals what is due, and shows readers more of what is not, every few seconds."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time, every: float = 2.0) -> None:
         self._store = store
@@ -241,7 +241,8 @@ class Sealer:
     def _run(self) -> None:
         while not self._stop.wait(self._every):
             try:
-                keys = due(self._store, self._clock())
+                is_due = set(due(self._store, self._clock()))
+                keys = sorted(self._store.unsealed(), key=lambda key: key not in is_due)
             except Exception as error:  # the thread must live on
                 self._failed(None, error)
                 continue
@@ -250,19 +251,30 @@ class Sealer:
                 if self._stop.is_set():
                     return
                 try:
-                    if self._store.seal(key):
-                        self.sealed += 1
-                        log("sealed", **key._asdict())
+                    if key not in is_due:
+                        self._store.take_step(key)
+                    else:
+                        self._seal(key)
                     self._failing.discard(key)
                 except Exception as error:  # one that cannot be sealed does not keep others from it
-                    self._failed(key, error)
+                    self._failed(key, error, sealing=key in is_due)
             try:
                 self._store.sweep()
             except Exception as error:  # what is left is tried again the next time
                 self._failed(None, error)
 
-    def _failed(self, key: RoundKey | None, error: Exception) -> None:
+    def _seal(self, key: RoundKey) -> None:
+        with self._store.claim(key) as is_mine:
+            if is_mine and self._store.seal(key):
+                self.sealed += 1
+                log("sealed", **key._asdict())
+
+    def _failed(self, key: RoundKey | None, error: Exception, sealing: bool = True) -> None:
         """One line for each fault that lasts, not one for each try."""
         if key not in self._failing:
             self._failing.add(key)
-            log_fault("seal-failed", error, **(key._asdict() if key else {}))
+            which = key._asdict() if key else {}
+            if sealing:
+                log_fault("seal-failed", error, **which)
+            else:
+                log_fault("step-failed", error, **which)

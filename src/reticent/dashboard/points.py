@@ -154,7 +154,7 @@ class PointReader:
         result = self._histograms.get(key)
         if result is None:
             results = self.results.results(period, [point.metric], point.segment, None, confidence / 100)
-            result = next(results, None)
+            result = next(iter(results), None)
             if result and result.state == "sealed":
                 self._histograms.put(key, result)
         return result

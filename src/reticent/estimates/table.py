@@ -11,6 +11,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
+from itertools import islice
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from reticent.estimates.estimator import Estimate, HistogramEstimate
 
 BACKENDS = ("pyarrow", "pandas", "polars")
+ROWS_AT_ONCE = 1000
 
 
 class Column(NamedTuple):
@@ -47,7 +49,7 @@ COLUMNS = (
     Column("lower", "float64", "the interval, cut to the range that the truth is known to be in"),
     Column("upper", "float64", "its other end"),
     Column("confidence", "float64", "the probability with which the interval holds the truth"),
-    Column("reports", "int64", "reports that speak of this number"),
+    Column("reports", "int64", "reports that speak of this number; nothing where the figure is withheld"),
     Column("half_width", "float64", "half of the interval before it was cut"),
     Column("noise_half_width", "float64", "the part of it that privacy costs"),
     Column("sampling_half_width", "float64", "the part of it that would remain without privacy"),
@@ -73,7 +75,11 @@ ABOUT = ("plan", "version", "metric", "round", "to", "start", "end", "state", "s
 
 
 class HasEstimate(Protocol):
-    """An estimate and what it is of: a `Result` of `reticent.results`, an `Estimated` of `reticent.frames`."""
+    """
+    An estimate and what it is of: a `Result` of `reticent.results`, an `Estimated` of `reticent.frames`.
+
+    Or what there is no estimate of: a `Withheld`, which is one row without numbers.
+    """
 
     @property
     def plan(self) -> str: ...  # noqa: D102
@@ -94,7 +100,7 @@ class HasEstimate(Protocol):
     @property
     def segment(self) -> Mapping[str, str]: ...  # noqa: D102
     @property
-    def estimate(self) -> Estimate | HistogramEstimate: ...  # noqa: D102
+    def estimate(self) -> Estimate | HistogramEstimate | None: ...  # noqa: D102
 
 
 def table_rows(estimates: Iterable[HasEstimate]) -> Iterator[dict[str, Any]]:
@@ -105,7 +111,11 @@ def table_rows(estimates: Iterable[HasEstimate]) -> Iterator[dict[str, Any]]:
             "metric": getattr(estimated.metric, "name", estimated.metric),
             "segment": ";".join(f"{name}:{tag}" for name, tag in estimated.segment.items()),
         }
-        yield from _number_rows(estimated.estimate, about)
+        if estimated.estimate is None:
+            about |= {"kind": estimated.metric.kind, "unit": estimated.metric.unit}
+            yield {name: about.get(name) for name, _, _ in COLUMNS}
+        else:
+            yield from _number_rows(estimated.estimate, about)
 
 
 def _number_rows(
@@ -153,7 +163,11 @@ def _frame(rows: Iterable[Mapping[str, Any]], backend: str) -> Any:
         raise ParameterError("backend", f"one of {', '.join(BACKENDS)}", backend)
     pa = _module("pyarrow")
     schema = pa.schema([(column.name, pa.type_for_alias(column.type)) for column in COLUMNS])
-    table = pa.Table.from_pylist(list(rows), schema=schema)
+    rows, parts = iter(rows), []
+    # Some at a time: all at once would keep every other thread of a collector waiting.
+    while some := list(islice(rows, ROWS_AT_ONCE)):
+        parts.append(pa.Table.from_pylist(some, schema=schema))
+    table = pa.concat_tables(parts) if parts else schema.empty_table()
     if backend == "pandas":  # whole numbers that may be null: a column's type is the same whatever it holds
         return table.to_pandas(types_mapper={pa.int64(): _module("pandas").Int64Dtype()}.get)
     return _module("polars").from_arrow(table) if backend == "polars" else table

@@ -78,6 +78,10 @@ class CountsFile:
         """The counts of a round."""
         return self.by_round[key]
 
+    def shown(self, key: RoundKey) -> CountsByTags:
+        """The same: who has the file has the counts."""
+        return self.by_round[key]
+
 
 def write_counts(path: str | os.PathLike[str], file: CountsFile) -> None:
     """Write counts to a file, whole or not at all: `.parquet` or `.json`, by its name."""
@@ -179,13 +183,19 @@ class Estimated:
 
 
 def estimates_from_frame(frame: Any) -> list[Estimated]:
-    """The estimates of a frame that `estimates_to_frame` made, in the order of their first rows."""
+    """
+    The estimates of a frame that `estimates_to_frame` made, in the order of their first rows.
+
+    Figures that were withheld are not among them: their rows have no number of reports.
+    """
     required = [name for name in ABOUT if name != "segment"]  # which is empty for the whole fleet
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in frame_rows(frame):
         missing = [name for name in required if row.get(name) is None]
         if missing:
             raise ParameterError("frame", f"the columns {', '.join(required)}", f"no {', '.join(missing)}")
+        if row.get("reports") is None:
+            continue
         key = *(row[name] for name in required), row.get("segment") or ""
         groups.setdefault(key, []).append(row)
     return [

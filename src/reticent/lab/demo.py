@@ -21,12 +21,14 @@ from reticent.errors import ReticentError
 from reticent.lab.fleet import EDITOR, VectorisedFleet, send_packed
 from reticent.lab.simulate import true_values
 from reticent.plan import Plan
-from reticent.stores import open_store
+from reticent.reports import packed_header
+from reticent.stores import RoundKey, open_store
 from reticent.testing import ManualClock
 
 SDK_DEVICES = 20
 RHYTHM = (0.5, 1.0, 1.4, 0.9)
 """How likely a sitting begins in the night, morning, afternoon or evening."""
+PARTS = 20
 PATIENCE = 60.0
 FALSE_ALARM = 1e-6
 """How often a sound demo ends with exit code 3, over all its numbers together."""
@@ -131,9 +133,21 @@ class Demo:
             for device in self._devices:
                 device.flush(timeout=30.0)
             rest = {metric.name: values[self.sdk_devices :] for metric in self.plan.metrics}
-            send_packed(self.url, self._fleet.packed(current.number, rest, self._tags[self.sdk_devices :]))
+            batch = self._fleet.packed(current.number, rest, self._tags[self.sdk_devices :])
+            if number < self._rounds:
+                send_packed(self.url, batch)
+            else:
+                self._send_slowly(current.number, batch)
             if number:
                 yield self._compared(number - 1)
+
+    def _send_slowly(self, number: int, batch: bytes) -> None:
+        """The round that stays open gets its reports in parts, so that readers are shown most of them."""
+        header = packed_header(batch)
+        part = header.width * -(-header.reports // PARTS)
+        for place in range(header.start, len(batch), part):
+            send_packed(self.url, batch[: header.start] + batch[place : place + part])
+            self._collector.store.take_step(RoundKey(self.plan.name, self.plan.version, number))
 
     def _compared(self, number: int) -> list[Comparison]:
         """Wait until a round is sealed, then compare."""

@@ -94,6 +94,9 @@ def _of_plan(before: Plan, after: Plan, lifetime: float) -> Iterator[Change]:
         )
         yield Change("plan.round", message, anew, loss)
     yield from _words("plan", before, after, "version", "grace_seconds", "owner", "expires")
+    if before.min_reports != after.min_reports:
+        message = "the smallest group of reports that readers are shown; nothing changes for devices"
+        yield Change("min_reports", f"{before.min_reports} → {after.min_reports}: {message}")
     if not old.sampled and new.sampled:
         message = "one report per window, drawn afresh; what remembered answers have lost stays lost"
         yield Change("answers.kind", f"remembered → sampled: {message}")

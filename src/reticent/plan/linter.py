@@ -21,6 +21,7 @@ TRACKABLE = 0.1
 FLEET = 100_000
 """Devices, where nobody says how many there are."""
 LONG_WINDOW = 31 * 86_400
+FEW_REPORTS = 10
 
 _MEASURED = re.compile(
     r"(milli|micro|nano)seconds?|[mµun]s|percent|%|fps|.+/.+|.+ per .+|k?hertz|°?c|celsius", re.I
@@ -47,6 +48,11 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {
         "window",
         "is above 31 days: a device answers no window that began before it was enrolled.",
         "a shorter window counts newcomers sooner",
+    ),
+    "single-reports": (
+        "",
+        "is {plan.min_reports}: readers can tell what single devices answered.",
+        "100 is the default; 1 is for tests",
     ),
     "many-segments": (
         "",
@@ -102,6 +108,7 @@ def lint(plan: Plan, today: date | None = None, devices: int = FLEET) -> list[Pr
         "short-grace": plan.grace_seconds < plan.round_seconds // 4,
     }
     problems = _warnings("plan", of_plan, figures)
+    problems += _warnings("min_reports", {"single-reports": plan.min_reports < FEW_REPORTS}, figures)
     problems += _warnings("answers", {"long-window": plan.answers.window * plan.round_seconds > LONG_WINDOW})
     problems += _warnings("segments", {"many-segments": tags > MANY_TAGS}, figures)
     problems += _warnings("plan", {"tracking": matched > TRACKABLE}, figures)

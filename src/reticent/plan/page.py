@@ -49,6 +49,7 @@ def plan_html(plan: Plan) -> Safe:
         f"segment {segment.name}, sent in the clear: {', '.join(segment.tags)}" for segment in plan.segments
     ]
     terms = [f"late reports count for {duration(plan.grace_seconds)}"]
+    terms += [f"readers are shown groups of at least {plan.min_reports:,} reports"]
     terms += [f"owner {plan.owner}"] if plan.owner else []
     terms += [f"expires {plan.expires.isoformat()}"] if plan.expires else []
     card = privacy_card(plan)

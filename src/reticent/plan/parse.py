@@ -31,6 +31,8 @@ MAX_NAMES = 254
 """Most tags of a segment, and most labels of a choice."""
 MAX_NUMBER = Fraction(10**15)
 MIN_NUMBER = Fraction(1, 10**9)
+MIN_REPORTS = 100
+"""The smallest group of reports that readers are shown, where a plan says nothing else."""
 
 _NAME = r"[a-z][a-z0-9_-]{0,63}"
 _NAME_EXPECTED = "a name of lower-case letters, digits, - and _ that starts with a letter (64 at most)"
@@ -54,6 +56,7 @@ def parse(text: str) -> dict[str, Any]:
         reason = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a number or nesting too large"
         raise PlanError([Problem("plan", "syntax", f"is not valid TOML: {reason}.")]) from None
     root = TomlTable(content, "", [])
+    least = root.integer("min_reports", 1, 10**9) if "min_reports" in root else MIN_REPORTS
     head = root.table("plan")
     fields: dict[str, Any] = {
         "text": text,
@@ -64,8 +67,12 @@ def parse(text: str) -> dict[str, Any]:
         "round_seconds": head.seconds("round") if head.require("round", 'a duration such as "6h"') else None,
         "owner": head.text("owner"),
         "expires": head.date("expires"),
+        "min_reports": least,
     }
     fields["grace_seconds"] = head.seconds("grace") if "grace" in head else fields["round_seconds"]
+    if head.get("min_reports") is not None:
+        hint = "it stands at the top of the file, above [plan]"
+        head.problem("min_reports", "unknown-key", "is not a key of [plan].", hint)
     head.finish()
     tables = root.table("metrics").tables()
     metrics = [_metric(fields["name"], key, table) for key, table in tables]

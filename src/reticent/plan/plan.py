@@ -13,7 +13,7 @@ from hashlib import sha256
 from reticent.errors import ParameterError, PlanError, Problem
 from reticent.frozen import freeze, frozen, replace
 from reticent.plan.metric import Answers, Group, JointLimit, Metric, Segment, Window
-from reticent.plan.parse import MAX_TEXT, parse
+from reticent.plan.parse import MAX_TEXT, MIN_REPORTS, parse
 
 
 @frozen()
@@ -45,6 +45,8 @@ class Plan:
     owner: str = ""
     expires: date | None = None
     answers: Answers = Answers()
+    min_reports: int = MIN_REPORTS
+    """Whatever readers are shown of a round is about groups of at least so many reports; 1 shows everything."""
     text: str = ""
     """The plan.toml this was read from; a device keeps it to answer a round under the plan it began with."""
 
@@ -184,8 +186,8 @@ class Plan:
         SHA-256 of all that decides what a report of this plan means and costs.
 
         Wider than a metric's digest (the flip, the groups, the segments and the way of answering are in it),
-        and like it without words: a better description, another owner, a later expiry or a longer grace is
-        no new plan. Under one name and version it must never change.
+        and like it without words: a better description, another owner, a later expiry, a longer grace or
+        another `min_reports`, which concerns readers, is no new plan. Under one name and version it must never change.
         """
         parts: list[object] = [
             self.name,

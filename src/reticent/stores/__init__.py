@@ -34,8 +34,10 @@ from reticent.stores.round_store import (
     RoundStore,
     Seen,
     Span,
+    StoreAwayError,
     StoreGoneError,
 )
+from reticent.stores.shown import FEW, Step, folded
 from reticent.stores.store import (
     ROLES,
     Appended,
@@ -47,6 +49,7 @@ from reticent.stores.store import (
     Rounds,
     RoundWriter,
     State,
+    Steps,
     Store,
     create_key,
     hash_of,
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
     from reticent.stores.sqlite import SqliteBackend
 
 __all__ = [
+    "FEW",
     "ROLES",
     "Appended",
     "Backend",
@@ -84,11 +88,15 @@ __all__ = [
     "Span",
     "SqliteBackend",
     "State",
+    "Step",
+    "Steps",
     "Store",
+    "StoreAwayError",
     "StoreGoneError",
     "add_counts",
     "batches",
     "create_key",
+    "folded",
     "hash_of",
     "latest",
     "matches",

@@ -11,7 +11,9 @@ from urllib.parse import quote
 
 from reticent.errors import MissingExtraError, StoreError
 from reticent.stores.pool import Connections, Row, Transaction
-from reticent.stores.sql import RECORDS, SCHEMA, SCHEMA_VERSION, SqlBackend, other_version
+from reticent.stores.round_store import StoreAwayError
+from reticent.stores.sql import SqlBackend
+from reticent.stores.sql_schema import RECORDS, SCHEMA, SCHEMA_VERSION, other_version
 
 try:
     import psycopg
@@ -111,7 +113,8 @@ class PostgresBackend(SqlBackend):
             _PostgresConnections(url, begin, most, self.statement_seconds) for most in (1, 1, _READERS)
         )
         try:
-            with self._errors("cannot be opened: "), self._writer.transaction() as transaction:
+            opening = self._errors("cannot be opened: ", StoreAwayError)
+            with opening, self._writer.transaction() as transaction:
                 if not readonly:  # of several that find no tables, one makes them
                     transaction.execute("SELECT pg_advisory_xact_lock(?)", _MAKING)
                 ((there,),) = transaction.execute("SELECT to_regclass('reticent_schema') IS NOT NULL")
@@ -136,7 +139,7 @@ class PostgresBackend(SqlBackend):
         return self._url
 
     @contextmanager
-    def _errors(self, doing: str = "") -> Iterator[None]:
+    def _errors(self, doing: str = "", kind: type[StoreError] = StoreError) -> Iterator[None]:
         try:
             yield
         except psycopg.Error as error:
@@ -144,7 +147,9 @@ class PostgresBackend(SqlBackend):
             if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
                 # An address that cannot be read is not shown: it may hold a password.
                 reason = "expected postgresql://user:password@host/database, with special characters percent-encoded"
-            raise StoreError(f"{self.url}: {doing}{reason}") from None
+            if not isinstance(error, psycopg.OperationalError):
+                kind = StoreError
+            raise kind(f"{self.url}: {doing}{reason}") from None
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:

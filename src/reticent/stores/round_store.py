@@ -20,7 +20,8 @@ from reticent.errors import PlanError, StoreError
 from reticent.plan import Plan
 from reticent.stores.id_set import ID_BYTES, IdSet, Missing
 from reticent.stores.records import CountsByTags, Layout, Records, RoundKey, add_counts, batches
-from reticent.stores.store import Appended, Backend, Key, Repair, RoundInfo, State
+from reticent.stores.shown import Step
+from reticent.stores.store import Appended, Backend, Key, Repair, RoundInfo, State, Steps
 
 _COUNT_AT = 1 << 20
 """Bytes of answers that wait to be counted: enough that counting is quick, few enough that no commit is slow."""
@@ -34,9 +35,21 @@ class DamagedError(StoreError):
     and every other round is served.
     """
 
-    def __init__(self, message: str, key: RoundKey) -> None:
+    def __init__(self, message: str, key: RoundKey, reason: str = "") -> None:
         super().__init__(message)
         self.key = key
+        self.reason = reason or message.partition("\n")[0]
+        """In a few words, for lists of rounds."""
+
+
+def damaged(url: str, key: RoundKey, reason: str) -> DamagedError:
+    """The error about a round that cannot be read."""
+    return DamagedError(
+        f"{url}: round {key.round} of {key.plan} version {key.version} is damaged: {reason}\n"
+        "  Hint: reticent store repair says what can be saved",
+        key,
+        reason,
+    )
 
 
 class StoreGoneError(StoreError):
@@ -45,6 +58,10 @@ class StoreGoneError(StoreError):
 
     Nothing can be acknowledged until the process is started again, and somebody has looked.
     """
+
+
+class StoreAwayError(StoreError):
+    """A database cannot be reached, so the store is not opened; it may be there a moment later."""
 
 
 class RoundGoneError(Exception):
@@ -113,13 +130,13 @@ class OpenRound:
     meanwhile.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, expected: int = 0) -> None:
         self.layout = layout
         self.seen = Seen()
         """Which commit groups are in."""
         self.released = False
         """Whether ids were let go of, because the round is closing and takes nothing more."""
-        self._ids = IdSet()
+        self._ids = IdSet(expected=expected)
         self._length = 0
         self._waiting = bytearray()
         """Answers end to end that are not counted yet."""
@@ -196,10 +213,14 @@ class RoundStore(Generic[Kind]):
     def __init__(self, backend: Kind) -> None:
         self.backend = backend
         self._open: dict[RoundKey, OpenRound] = {}
+        self._steps: dict[RoundKey, Step] = {}
+        """By round: the last step that was read, of which there may be later ones by now."""
         self._memory = threading.Lock()
         self._damaged: dict[RoundKey, str] = {}
         """Rounds that could not be read whole at the last look, and why."""
         self._gone: StoreGoneError | None = None
+        self._left_to_others: set[RoundKey] = set()
+        """Rounds that another collector seals."""
 
     @property
     def url(self) -> str:
@@ -277,7 +298,7 @@ class RoundStore(Generic[Kind]):
                 with self._unless_gone():
                     return self.backend.put(fresh), refused
             except DamagedError as error:
-                self._damaged[error.key] = str(error)
+                self._damaged[error.key] = error.reason
                 refused.add(error.key)
                 del fresh[error.key]
         return {}, refused
@@ -301,9 +322,15 @@ class RoundStore(Generic[Kind]):
 
     def load_open_rounds(self) -> int:
         """Bring all open rounds into memory; returns how many reports they hold."""
+        stored = {info.key: info.reports for info in self.backend.rounds()}
         for key in self.unsealed():
-            self._load(key, "open")
+            self._load(key, "open", expected=stored.get(key, 0))
         return self.open_reports
+
+    @property
+    def damaged(self) -> Mapping[RoundKey, str]:
+        """The rounds that could not be read whole at the last look, and why."""
+        return dict(self._damaged)
 
     @property
     def open_reports(self) -> int:
@@ -315,15 +342,19 @@ class RoundStore(Generic[Kind]):
         """Memory that open rounds hold."""
         return sum(known.nbytes for known in list(self._open.values()))
 
-    def _load(self, key: RoundKey, *states: State) -> OpenRound | None:
-        """A round in memory, brought there if it is in one of these states; None when it is not."""
+    def _load(self, key: RoundKey, *states: State, expected: int = 0) -> OpenRound | None:
+        """
+        A round in memory, brought there if it is in one of these states; None when it is not.
+
+        Room for as many reports as are `expected` is made at once.
+        """
         known = self._open.get(key)
         if known is None and self.backend.state(key) in states:
-            loaded = OpenRound(self.layout(key))
+            loaded = OpenRound(self.layout(key), expected)
             try:
                 self._catch_up(key, loaded, nullcontext())
             except DamagedError as error:  # reports are taken all the same; whoever counts is refused
-                self._damaged[key] = str(error)
+                self._damaged[key] = error.reason
             except RoundGoneError:
                 return None
             with self._memory:
@@ -338,7 +369,7 @@ class RoundStore(Generic[Kind]):
             try:
                 self._catch_up(key, known, self._memory)
             except DamagedError as error:
-                self._damaged[key] = str(error)
+                self._damaged[key] = error.reason
                 raise
             except RoundGoneError:
                 self._forget(key)
@@ -357,10 +388,12 @@ class RoundStore(Generic[Kind]):
         repair = self.backend.repair(key, dry=True)
         if repair is not None:
             self._damaged[key] = repair.damage
-            raise DamagedError(repair.damage, key)
-        del self._damaged[key]
+            raise damaged(self.url, key, repair.damage)
+        self._damaged.pop(key, None)
         old = self._open.get(key)
-        if old is not None and not old.released:
+        if old is not None and old.released:
+            self._forget(key)
+        elif old is not None:
             again = OpenRound(self.layout(key))
             with suppress(RoundGoneError):
                 self._catch_up(key, again, nullcontext())
@@ -376,6 +409,7 @@ class RoundStore(Generic[Kind]):
 
     def _forget(self, key: RoundKey) -> None:
         """Let go of a round that is sealed."""
+        self._steps.pop(key, None)
         if key in self._open:
             with self._memory:
                 self._open.pop(key, None)
@@ -399,7 +433,7 @@ class RoundStore(Generic[Kind]):
                 self._check_whole(info.key)
                 known = self._refresh(info.key) if info.key in self._open else None
             except DamagedError as error:
-                rounds.append(info._replace(damage=str(error)))
+                rounds.append(info._replace(damage=error.reason))
             else:
                 rounds.append(info if known is None else info._replace(reports=len(known), damage=""))
         return rounds
@@ -414,7 +448,7 @@ class RoundStore(Generic[Kind]):
         try:
             final = self.backend.final(key)
         except DamagedError as error:
-            self._damaged[key] = str(error)
+            self._damaged[key] = error.reason
             raise
         if final is None:
             known = self._refresh(key)
@@ -423,6 +457,41 @@ class RoundStore(Generic[Kind]):
             final = self.backend.final(key)  # it was sealed just now, or never was
         self._forget(key)
         return dict(final.counts) if final else {}
+
+    def shown(self, key: RoundKey) -> CountsByTags:
+        """Those counts of a round that is not sealed which readers may be shown."""
+        if self.layout(key).plan.min_reports == 1:
+            return self.counts(key)
+        return self._step(key).shown
+
+    def take_step(self, key: RoundKey) -> None:
+        """Show readers more of an open round, if enough has come, and the backend keeps what they are shown."""
+        plan = self.layout(key).plan
+        if plan.min_reports == 1 or not isinstance(self.backend, Steps):
+            return
+        known = self._refresh(key)
+        before = self._steps.get(key)
+        if known is None or (before is not None and not before.is_due(plan, len(known))):
+            return
+        step = self._steps[key] = self._step(key)
+        # Only after the step was read: so what is counted here holds all that was counted for the step.
+        known = self._refresh(key)
+        if known is not None and step.is_due(plan, len(known)):
+            step = step.following(plan, known.counts())
+            self.backend.put_step(key, step.number, step.to_json())
+
+    def _step(self, key: RoundKey) -> Step:
+        """The latest step of a round, which another collector may have taken."""
+        kept = self.backend.step(key) if isinstance(self.backend, Steps) else None
+        return Step() if kept is None else Step.from_json(self.layout(key).plan, *kept)
+
+    @contextmanager
+    def claim(self, key: RoundKey) -> Iterator[bool]:
+        """Whether to seal a round here: False while another collector is at it. It saves work, no more."""
+        with self.backend.claim(key) as is_mine:
+            if not is_mine:
+                self._left_to_others.add(key)
+            yield is_mine
 
     def seal(self, key: RoundKey, *, skip_bad: bool = False) -> bool:
         """
@@ -447,7 +516,7 @@ class RoundStore(Generic[Kind]):
             try:
                 sealed = self.backend.publish(key, self.backend.count(key, skip_bad=skip_bad))
             except DamagedError as error:
-                self._damaged[key] = str(error)
+                self._damaged[key] = error.reason
                 raise
             except RoundGoneError:
                 pass
@@ -455,7 +524,11 @@ class RoundStore(Generic[Kind]):
         return sealed
 
     def sweep(self) -> None:
-        """Drop the records of sealed rounds that could not be dropped at once."""
+        """Drop the records of sealed rounds that could not be dropped at once, and what memory knows of them."""
+        for key in list(self._left_to_others):
+            if self.backend.state(key) in ("sealed", None):
+                self._left_to_others.discard(key)
+                self._forget(key)
         self.backend.sweep()
 
     # Upkeep

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import ClassVar
 
 from reticent.errors import ParameterError, StoreError
@@ -25,53 +25,18 @@ from reticent.stores.round_store import (
     RoundGoneError,
     Seen,
     Span,
+    damaged,
     not_registered,
     read_plan,
 )
-from reticent.stores.sql_upkeep import cut_to_readable, lost, problems_of, problems_of_counts, repair_of
+from reticent.stores.sql_upkeep import (
+    cut_to_readable,
+    lost,
+    problems_of,
+    problems_of_counts,
+    repair_of,
+)
 from reticent.stores.store import Key, Repair, RoundInfo, State
-
-SCHEMA_VERSION = 1
-SCHEMA = """
-CREATE TABLE plan (                -- every plan ever served, as it was written
-    name    TEXT NOT NULL,         -- plan.name
-    version INTEGER NOT NULL,      -- plan.version
-    text    TEXT NOT NULL,         -- plan.toml
-    PRIMARY KEY (name, version)
-);
-CREATE TABLE round (               -- rounds that got at least one report
-    id      INTEGER PRIMARY KEY,   -- names the table of its records, which exists until it is sealed
-    plan    TEXT NOT NULL,         -- plan.name
-    version INTEGER NOT NULL,      -- plan.version
-    round   INTEGER NOT NULL,      -- unix seconds / round length
-    state   TEXT NOT NULL,         -- open, closing (being counted), sealed, pruned (its counts were removed)
-    reports INTEGER NOT NULL,      -- distinct reports, once sealed; 0 before, and when pruned
-    UNIQUE (plan, version, round)
-);
-CREATE TABLE counts (              -- sealed rounds; never changed
-    round_id INTEGER NOT NULL REFERENCES round (id), -- round.id
-    tags     TEXT NOT NULL,        -- JSON list, one public tag per segment of the plan
-    metric   TEXT NOT NULL,        -- the metric's name in the plan
-    reports  TEXT NOT NULL,        -- JSON list per row: reports that speak of it
-    ones     TEXT NOT NULL,        -- JSON list per row: how many of them said 1
-    PRIMARY KEY (round_id, tags, metric)
-) WITHOUT ROWID;
-CREATE TABLE key (                 -- who may write, read or administer
-    id         TEXT PRIMARY KEY,   -- public part of the key
-    role       TEXT NOT NULL,      -- ingest, reader, admin
-    hash       BLOB NOT NULL,      -- SHA-256 of the whole key
-    label      TEXT NOT NULL,      -- a note for people
-    created_at INTEGER NOT NULL,   -- unix seconds
-    revoked_at INTEGER             -- unix seconds, or NULL while it is active
-);
-"""
-RECORDS = """
-CREATE TABLE records_{number} (          -- the reports of one open round
-    number  INTEGER PRIMARY KEY,   -- of the commit group; in order of arrival per collector
-    records BLOB NOT NULL          -- reports end to end, of fixed width: id, cohort, tags, bits
-);
-"""
-"""Of each open round, with its number for {number}. Each column says what it holds; PostgreSQL keeps that too."""
 
 LATEST_ROUNDS = """
 SELECT plan, version, round, state, reports FROM (
@@ -222,15 +187,7 @@ class SqlBackend(ABC):
         except Exception as error:
             if not self.is_damage(error):
                 raise
-            raise self.damaged(key, str(error).splitlines()[0]) from None
-
-    def damaged(self, key: RoundKey, reason: str) -> DamagedError:
-        """The error about a round that cannot be read."""
-        return DamagedError(
-            f"{self.url}: round {key.round} of {key.plan} version {key.version} is damaged: {reason}\n"
-            "  Hint: reticent store repair says what can be saved",
-            key,
-        )
+            raise damaged(self.url, key, str(error).splitlines()[0]) from None
 
     def _open_number(self, transaction: Transaction, key: RoundKey) -> int | None:
         """The number of an open round, made if there is none; None when it is closed."""
@@ -278,7 +235,7 @@ class SqlBackend(ABC):
                     bad[place] = str(error)
             yield groups
         for place, reason in bad.items():
-            raise self.damaged(key, f"group {place}: {reason}")
+            raise damaged(self.url, key, f"group {place}: {reason}")
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
         """The rounds of a plan, latest first, at most `last` of each plan; while open with reports stored."""
@@ -311,10 +268,8 @@ class SqlBackend(ABC):
                         width,
                     )
         except DamagedError as error:
-            return info._replace(damage=str(error))
-        damage = (
-            "" if groups == whole else str(self.damaged(info.key, f"{groups - whole} groups are cut off"))
-        )
+            return info._replace(damage=error.reason)
+        damage = "" if groups == whole else f"{groups - whole} of {groups} groups are cut off"
         return RoundInfo(info.key, state, int(stored) // width, damage)
 
     def unsealed(self) -> list[RoundKey]:
@@ -332,7 +287,34 @@ class SqlBackend(ABC):
             row = self._row(transaction, key)
         return None if row is None else "sealed" if row[1] == "pruned" else row[1]
 
+    # What readers are shown of open rounds
+
+    def step(self, key: RoundKey) -> tuple[int, str] | None:
+        """The number and document of the latest step of a round that is not sealed; None before the first."""
+        with self.reading() as transaction:
+            rows = transaction.execute(
+                "SELECT number, document FROM step JOIN round ON round.id = round_id"
+                " WHERE plan = ? AND version = ? AND round = ? ORDER BY number DESC LIMIT 1",
+                *key,
+            )
+        return (int(rows[0][0]), str(rows[0][1])) if rows else None
+
+    def put_step(self, key: RoundKey, number: int, document: str) -> None:
+        """Keep a step, unless another collector took it first, or the round is sealed."""
+        with self.writing() as transaction:
+            row = self._row(transaction, key)
+            if row is not None and row[1] in ("open", "closing"):
+                transaction.execute(
+                    "INSERT INTO step (round_id, number, document) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                    *(row[0], number, document),
+                )
+                transaction.execute("DELETE FROM step WHERE round_id = ? AND number < ?", row[0], number)
+
     # Sealing
+
+    def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
+        """Always here: a database counts what it stores, and a second count is cheap."""
+        return nullcontext(True)
 
     def close_round(self, key: RoundKey) -> bool:
         """Begin to seal: waits for appends that are under way, and makes those that come later late."""
@@ -372,6 +354,7 @@ class SqlBackend(ABC):
                     "INSERT INTO counts (round_id, tags, metric, reports, ones) VALUES (?, ?, ?, ?, ?)",
                     *(number, json.dumps(tags), metric, json.dumps(reports), json.dumps(ones)),
                 )
+            transaction.execute("DELETE FROM step WHERE round_id = ?", number)
         with suppress(StoreError):
             self.drop_records(number)
         return True
@@ -404,7 +387,7 @@ class SqlBackend(ABC):
         try:
             return Count(rows[0][0], counts_of_rows(self.layout(key).plan, kept))
         except (ParameterError, ValueError, TypeError, KeyError) as error:
-            raise self.damaged(key, f"its counts cannot be read: {type(error).__name__}") from error
+            raise damaged(self.url, key, f"its counts cannot be read: {type(error).__name__}") from error
 
     def verify(self) -> list[str]:
         """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""
@@ -413,22 +396,30 @@ class SqlBackend(ABC):
 
     def repair(self, key: RoundKey, *, dry: bool) -> Repair | None:
         """Cut what is no whole record off a round's groups, and keep what it was in a table beside it."""
-        layout = self.layout(key)
-        with self.reading() if dry else self.writing() as transaction:
-            row = self._row(transaction, key)
-            if row is None or row[1] == "pruned":
-                return None
-            if row[1] == "sealed":
-                problems = list(problems_of_counts(transaction, layout.plan, row[0], row[2]))
-                return Repair("; ".join(problems), 0, "") if problems else None
-            number, there = row[0], row[0] in self.record_tables(transaction)
-            repair = repair_of(transaction, number, layout) if there else lost(number)
-            if repair is not None and not dry:
-                if there:
+        layout, number = self.layout(key), 0
+        try:
+            with self.reading() if dry else self.writing() as transaction:
+                number, state, reports = self._row(transaction, key) or (0, "pruned", 0)
+                if state == "pruned":
+                    return None
+                if state == "sealed":
+                    problems = list(problems_of_counts(transaction, layout.plan, number, reports))
+                    return Repair("; ".join(problems), 0, "") if problems else None
+                if number not in self.record_tables(transaction):
+                    if not dry:
+                        transaction.execute(self.records_table.format(number=number))
+                    return lost(number)
+                with self._damage_of(key):
+                    repair = repair_of(transaction, number, layout)
+                if repair is not None and not dry:
                     cut_to_readable(transaction, number, layout)
-                else:
-                    transaction.execute(self.records_table.format(number=number))
-            return repair
+                return repair
+        except DamagedError as error:
+            return self.rebuild(number, layout, error.reason, dry)
+
+    def rebuild(self, number: int, layout: Layout, reason: str, dry: bool) -> Repair:
+        """What can be done about a table of which pages cannot be read."""
+        return Repair(reason, 0, "")
 
     def prune(self, key: RoundKey) -> bool:
         """Remove a sealed round's counts, and what a repair kept; its row stays, so that it never opens again."""
@@ -440,16 +431,10 @@ class SqlBackend(ABC):
             )
             for (number,) in rows:
                 transaction.execute("DELETE FROM counts WHERE round_id = ?", number)
+        for (number,) in rows:
+            with self._damage_of(key), self.writing() as transaction:
                 transaction.execute(f"DROP TABLE IF EXISTS damaged_{number}")
         return bool(rows)
-
-
-def other_version(url: str, expected: int, version: int) -> str:
-    """What to say of a store whose schema is not of the expected version."""
-    age = "an older" if version < expected else "a newer"
-    return (
-        f"{url}: expected schema version {expected}, got {version}.\n  Hint: {age} reticent made it; use that"
-    )
 
 
 def _unseen(transaction: Transaction, table: str, seen: Seen, bad: Container[int]) -> list[Row]:

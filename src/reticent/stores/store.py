@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 from reticent.errors import ParameterError
 from reticent.plan import Plan
@@ -126,6 +127,9 @@ class Rounds(Protocol):
         Raises `DamagedError` when they cannot be read.
         """
 
+    def shown(self, key: RoundKey) -> CountsByTags:
+        """Those counts of a round that is not sealed which readers may be shown; see `reticent.stores.shown`."""
+
 
 class Keys(Protocol):
     """What who lets others in needs: the hashes of keys."""
@@ -152,14 +156,24 @@ class RoundWriter(Protocol):
     def unsealed(self) -> list[RoundKey]:
         """The rounds that are open or closing."""
 
+    def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
+        """Whether to seal a round here: False while another collector is at it. It saves work, no more."""
+
     def seal(self, key: RoundKey) -> bool:
         """Seal a round; False when it was sealed already, or never opened."""
 
     def sweep(self) -> None:
         """Drop the records of sealed rounds that could not be dropped at once; done again until none is left."""
 
+    def take_step(self, key: RoundKey) -> None:
+        """Show readers more of an open round, if enough has come; see `reticent.stores.shown`."""
+
     def load_open_rounds(self) -> int:
         """Bring all open rounds into memory before the first `append`; returns how many reports they hold."""
+
+    @property
+    def damaged(self) -> Mapping[RoundKey, str]:
+        """The rounds that could not be read whole at the last look, and why."""
 
     @property
     def open_reports(self) -> int:
@@ -255,6 +269,9 @@ class Backend(Keys, Protocol):
     def state(self, key: RoundKey) -> State | None:
         """The state of a round; None when there is none."""
 
+    def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
+        """Whether to seal a round here: False while another collector is at it. It saves work, no more."""
+
     def close_round(self, key: RoundKey) -> bool:
         """Begin to seal: what is put from now on is late. False when it is sealed, or there is none."""
 
@@ -298,3 +315,18 @@ class Backend(Keys, Protocol):
 
     def close(self) -> None:
         """Let go of files and connections."""
+
+
+@runtime_checkable
+class Steps(Protocol):
+    """
+    A backend that keeps what readers are shown of open rounds, in steps that all collectors share.
+
+    Where a backend does not, readers are shown nothing of a round before it is sealed.
+    """
+
+    def step(self, key: RoundKey) -> tuple[int, str] | None:
+        """The number and document of the latest step of a round that is not sealed; None before the first."""
+
+    def put_step(self, key: RoundKey, number: int, document: str) -> None:
+        """Keep a step, unless another collector took it first, or the round is sealed."""

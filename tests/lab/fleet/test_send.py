@@ -127,6 +127,7 @@ def test_nobody_listening_is_an_error_of_ours() -> None:
 
 
 PLAN_FILE = """
+min_reports = 1
 [plan]
 name = "replayed"
 version = 1

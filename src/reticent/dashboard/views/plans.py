@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any
@@ -74,9 +74,9 @@ def overview(reader: PointReader) -> View:
                 "plan": plan,
                 "round": labels.duration(plan.round_seconds),
                 "window": labels.duration(plan.answers.window * plan.round_seconds),
-                "last_sealed": last_sealed and f"{last_sealed['reports']:,}",
+                "last_sealed": last_sealed and reports_shown(last_sealed, " reports"),
                 "open_rounds": len(open_rounds),
-                "open_reports": f"{sum(info['reports'] for info in open_rounds):,}",
+                "open_reports": f"{sum(info['reports'] or 0 for info in open_rounds):,}",
                 "hints": problems,
                 "metrics": [card for card, _ in cards],
             }
@@ -131,6 +131,11 @@ def _metric_card(
     return card, twin
 
 
+def reports_shown(info: Mapping[str, Any], unit: str = "") -> str:
+    """How many reports a round has, as far as readers are shown; else why not."""
+    return str(info["reason"]) if info["reports"] is None else f"{info['reports']:,}{unit}"
+
+
 def hints(plan: Plan, rounds: Sequence[dict[str, Any]], now: float) -> list[str]:
     """
     What a person should look into, in whole sentences; nothing when all is well.
@@ -149,10 +154,17 @@ def hints(plan: Plan, rounds: Sequence[dict[str, Any]], now: float) -> list[str]
             f"Nothing came lately: the last round with reports ended {ago} ago, {behind:,} are missing. "
             "Are devices running, and can they reach this collector?"
         )
-    sealed = [info["reports"] for info in rounds if info["state"] == "sealed"]
-    if len(sealed) >= 4 and sealed[0] < 0.5 * median(sealed[1:]):
+    damaged = [str(info["round"]) for info in rounds if info["state"] == "damaged"]
+    if damaged:
         sentences.append(
-            f"The last sealed round has {sealed[0]:,} reports; {median(sealed[1:]):,.0f} are usual. "
+            f"Damaged, without figures: round {', '.join(damaged)}. "
+            "`reticent store repair` says what can be saved."
+        )
+    sealed = [info for info in rounds if info["state"] == "sealed"]
+    usual = median(info["reports"] or 0 for info in sealed[1:]) if len(sealed) >= 4 else 0
+    if usual and (sealed[0]["reports"] or 0) < 0.5 * usual:
+        sentences.append(
+            f"The last sealed round has {reports_shown(sealed[0], ' reports')}; {usual:,.0f} are usual. "
             "Intervals are wider, and the devices that answer may not be like the others."
         )
     return sentences
@@ -181,6 +193,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
             "expires": plan.expires.isoformat() if plan.expires else None,
             "round_seconds": plan.round_seconds,
             "grace_seconds": plan.grace_seconds,
+            "min_reports": plan.min_reports,
             "window_rounds": plan.answers.window or None,
             "report_bytes": plan.report_bytes,
             "segments": {segment.name: list(segment.tags) for segment in plan.segments},
@@ -229,7 +242,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
                 | {
                     "when": labels.span(info["start"], info["end"]),
                     "until": "" if info["state"] == "sealed" else f"{labels.moment(info['closes'])} UTC",
-                    "reports": f"{info['reports']:,}",
+                    "reports": reports_shown(info),
                 }
                 for info in rounds
             ],
@@ -291,8 +304,8 @@ def _reports_per_round(rounds: Sequence[dict[str, Any]], plan: Plan) -> Markup:
         lines = [labels.span(start, end)]
         for info in infos:
             version = f", version {info['version']}" if len(infos) > 1 else ""
-            lines.append(f"{info['reports']:,} reports, {info['state']}{version}")
+            lines.append(f"{reports_shown(info, ' reports')}, {info['state']}{version}")
         is_open = any(info["state"] != "sealed" for info in infos)
-        reports = sum(info["reports"] for info in infos)
+        reports = sum(info["reports"] or 0 for info in infos)
         bars.append(charts.RoundBar(start, end, reports, is_open, "\n".join(lines)))
     return charts.reports_per_round(bars, f"reports per round of {plan.name}")

@@ -5,32 +5,37 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from reticent.errors import StoreError
-from reticent.plan import Plan
-from reticent.stores.lake.counting import LOOKS, NOT_A_PART, Arrow, BadFileError, count_round, problems_of
-from reticent.stores.lake.files import TEMPORARY, Files
+from reticent.stores.lake.counting import LOOKS, Arrow, BadFileError, count_round
+from reticent.stores.lake.files import TEMPORARY, Files, UnusablePathError
 from reticent.stores.lake.layout import (
     COUNTS,
     FORMAT,
-    KEYS,
     LAKE,
-    PLANS,
     REPORTS,
-    Columns,
     Part,
     folder_of,
     outermost,
     plan_path,
 )
+from reticent.stores.lake.leases import Leases
+from reticent.stores.lake.registry import Registry
 from reticent.stores.lake.seals import Seals
-from reticent.stores.records import Count, Layout, Records, RoundKey, latest
-from reticent.stores.round_store import DamagedError, RoundGoneError, Seen, Span, not_registered, read_plan
-from reticent.stores.store import Key, Repair, RoundInfo, State
+from reticent.stores.lake.upkeep import NOT_A_FOLDER, is_not_a_folder, problems_of, repair
+from reticent.stores.records import Count, Records, RoundKey, latest
+from reticent.stores.round_store import (
+    DamagedError,
+    RoundGoneError,
+    Seen,
+    Span,
+    StoreGoneError,
+)
+from reticent.stores.store import Repair, RoundInfo, State
 
 _PARTS_AT_ONCE, _ROWS_AT_ONCE = 256, 1 << 20
 _PAGE = bytes(4096)
@@ -47,7 +52,7 @@ class Own(NamedTuple):
     """What is in it, while it is small and not merged: so that merging need not read it."""
 
 
-class LakeBackend:
+class LakeBackend(Registry):
     """
     Parquet files in a shared folder or object store, written by any number of collectors.
 
@@ -67,17 +72,16 @@ class LakeBackend:
     """Rows beyond which parts are large enough."""
 
     def __init__(self, files: Files, *, readonly: bool = False) -> None:
-        self.files = files
+        super().__init__(files, readonly)
         self.seals = Seals(files)
-        self._readonly = readonly
-        self._is_shut = False
-        self._texts: dict[str, str] = {}
-        self._columns: dict[tuple[str, int], Columns] = {}
         self._writer = secrets.token_hex(16)
+        self.leases = Leases(files, self._writer)
         self._written: dict[RoundKey, int] = {}
         self._own: dict[RoundKey, list[Own]] = {}
         """By round: the latest parts of this writer, without a gap between them."""
         self._closed: set[RoundKey] = set()
+        self._witness: dict[RoundKey, Part] = {}
+        """By open round: a part that was there, so that its removal by a careless hand is noticed."""
         there = set(files.names(""))
         if readonly and not there:
             raise StoreError(
@@ -87,11 +91,13 @@ class LakeBackend:
         if not readonly:
             files.open()
             if LAKE not in there:
-                files.put_new(LAKE, json.dumps({"reticent": "lake", "format": FORMAT}).encode())
+                document = {"reticent": "lake", "format": FORMAT, "id": secrets.token_hex(16)}
+                files.put_new(LAKE, json.dumps(document).encode())
             with suppress(StoreError):  # who may only read can read
                 for key in self.seals.round_keys(REPORTS):
                     if self.seals.is_sealed(key):
                         self.seals.sweep(key)
+        self._identity = files.read(LAKE)
 
     def _check_format(self, there: set[str]) -> None:
         """Refuse what is another program's, or of another format, and leave it as it is."""
@@ -110,103 +116,6 @@ class LakeBackend:
                 f"{self.url}: expected a lake of format {FORMAT}, got {kind} of format {version}"
             )
 
-    @property
-    def url(self) -> str:
-        """The address of the lake, without a password."""
-        return self.files.url
-
-    # Plans and keys: a file each, written once, so each is read once
-
-    def put_plan(self, plan: Plan) -> Plan:
-        """Keep a plan's text unless there is one by its name and version; returns what is kept."""
-        self._check_writable()
-        path = plan_path(plan.name, plan.version)
-        if self.files.read(path) is None:
-            self.files.put_new(path, plan.text.encode())
-        else:  # reports on it are acknowledged from now on
-            self.files.settle(f"{PLANS}/{plan.name}")
-        return self.plan_at(path)
-
-    def plans(self) -> list[Plan]:
-        """Every plan ever kept, by name and version."""
-        return sorted(map(self.plan_at, self.plan_paths()), key=lambda plan: (plan.name, plan.version))
-
-    def plan_paths(self) -> list[str]:
-        """The files of all plans."""
-        return [
-            f"{PLANS}/{name}/{file}"
-            for name in self.files.names(PLANS)
-            for file in self.files.names(f"{PLANS}/{name}")
-            if file.startswith("v") and file.endswith(".toml")
-        ]
-
-    def plan_at(self, path: str) -> Plan:
-        """The plan in a file."""
-        plan = read_plan(f"{self.url}: {path}", self._text(path))
-        if path != plan_path(plan.name, plan.version):
-            raise StoreError(f"{self.url}: {path}: holds the text of {plan.name} version {plan.version}")
-        return plan
-
-    def columns(self, key: RoundKey) -> Columns:
-        """How the reports of a round are laid out in a part."""
-        columns = self._columns.get(key[:2])
-        if columns is None:
-            path = plan_path(key.plan, key.version)
-            if path not in self._texts and self.files.read(path) is None:
-                raise not_registered(self.url, key)
-            columns = self._columns[key[:2]] = Columns(self.plan_at(path))
-        return columns
-
-    def layout(self, key: RoundKey) -> Layout:
-        """How the records of a round are laid out."""
-        return self.columns(key).layout
-
-    def add_key(self, key: Key) -> None:
-        """Keep a key's hash."""
-        self._check_writable()
-        kept = {"role": key.role, "hash": key.hash.hex(), "label": key.label, "created_at": key.created_at}
-        if not self.files.put_new(f"{KEYS}/{key.id}.json", json.dumps(kept).encode()):
-            raise StoreError(f"{self.url}: there is a key {key.id} already")
-        if key.revoked_at is not None:
-            self.revoke_key(key.id, key.revoked_at)
-
-    def keys(self) -> list[Key]:
-        """All keys, revoked ones too."""
-        names, keys = set(self.files.names(KEYS)), []
-        for name in names:
-            if name.endswith(".revoked.json"):
-                continue
-            key_id, at = name.removesuffix(".json"), None
-            try:
-                kept = json.loads(self._text(f"{KEYS}/{key_id}.json"))
-                if f"{key_id}.revoked.json" in names:
-                    at = json.loads(self._text(f"{KEYS}/{key_id}.revoked.json"))["revoked_at"]
-                secret = bytes.fromhex(kept["hash"])
-                keys.append(Key(key_id, kept["role"], secret, kept["label"], kept["created_at"], at))
-            except (ValueError, KeyError, TypeError) as error:
-                raise StoreError(
-                    f"{self.url}: {KEYS}/{key_id}.json: is damaged: {type(error).__name__}"
-                ) from error
-        return sorted(keys, key=lambda key: (key.created_at, key.id))
-
-    def revoke_key(self, key_id: str, at: int) -> bool:
-        """Revoke a key at a unix time; False when there is none by this id. The first time stays."""
-        self._check_writable()
-        if f"{key_id}.json" not in self.files.names(KEYS):
-            return False
-        self.files.put_new(f"{KEYS}/{key_id}.revoked.json", json.dumps({"revoked_at": at}).encode())
-        return True
-
-    def _text(self, path: str) -> str:
-        """The text of a file that is there and never changes."""
-        text = self._texts.get(path)
-        if text is None:
-            data = self.files.read(path)
-            if data is None:
-                raise StoreError(f"{self.url}: {path}: is gone")
-            text = self._texts[path] = data.decode(errors="replace")
-        return text
-
     # Parts
 
     def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, Span | None]:
@@ -218,6 +127,9 @@ class LakeBackend:
                 continue
             part = None
             try:
+                if not self._is_where_it_was(key):  # swept, because it is sealed
+                    self._closed.add(key)
+                    continue
                 if len(records):
                     number = self._written[key] = self._written.get(key, 0) + 1
                     part = Part(self._writer, number, number, len(records))
@@ -225,10 +137,12 @@ class LakeBackend:
                 # Only after the part is durable: who closes the round lists its parts after that, so either
                 # the list has this part, or the look here sees that the round is closing.
                 late = self.seals.is_closing(key) and self._is_late(key, part)
-            except BaseException:
+            except BaseException as error:
                 self._own.pop(
                     key, None
                 )  # the part may be there or not: what is merged later must not span it
+                if isinstance(error, UnusablePathError):
+                    raise DamagedError(str(error), key) from error
                 raise
             if late:
                 continue
@@ -237,7 +151,45 @@ class LakeBackend:
                 small = len(records) <= self.most_rows // self.merged_at_once
                 self._own.setdefault(key, []).append(Own(part, 0, records if small else None))
                 self._merge(key)
+                self._witness[key] = self._own[key][-1].part if self._own[key] else part
         return stored
+
+    def _is_where_it_was(self, key: RoundKey) -> bool:
+        """
+        Whether what was acknowledged in a round is still there; False when the round was sealed meanwhile.
+
+        Raises `StoreGoneError` when it was removed or replaced: nothing may be acknowledged beside it.
+        """
+        witness = self._witness.get(key)
+        if witness is None:
+            if self.files.read(LAKE) != self._identity:
+                raise StoreGoneError(
+                    f"{self.url}: {LAKE} is gone, or another one: this is not the lake it was"
+                )
+            return True
+        if self.files.has(f"{folder_of(key)}/{witness.name}"):
+            return True
+        if self.seals.is_closing(key):
+            return False
+        parts, _ = self.seals.listed(key)
+        del self._witness[key]
+        for part in parts:
+            if part.covers(witness):  # merged by its writer
+                self._witness[key] = part
+                return True
+        if witness.name in self.seals.left_out(key):
+            return True
+        raise self._gone(f"{folder_of(key)}/{witness.name} was removed, and acknowledged reports with it,")
+
+    def _check_is_same_lake(self) -> None:
+        if self.files.read(LAKE) != self._identity:
+            raise self._gone(f"{LAKE} was removed or replaced")
+
+    def _gone(self, what: str) -> StoreGoneError:
+        return StoreGoneError(
+            f"{self.url}: {what} while it was in use; no more reports are acknowledged.\n"
+            "  Hint: bring back what was there, or accept the loss, then start the collector again"
+        )
 
     def _is_late(self, key: RoundKey, part: Part | None) -> bool:
         """Whether a part that is durable by now does not count, because its round was closed before."""
@@ -289,12 +241,15 @@ class LakeBackend:
         """The parts of a round that were not seen, some at a time; those that are bad are refused at the end."""
         self._check_not_shut()
         for _ in range(LOOKS):
-            parts, others = self.seals.listed(key)
+            try:
+                parts, _ = self.seals.listed(key)
+            except UnusablePathError as error:
+                raise DamagedError(str(error), key) from error
             if not self._readonly:
                 self.files.settle(folder_of(key))  # after the list: what is read now is durable
-            if not parts and not others:
+            if not parts:
                 raise RoundGoneError
-            bad, gone = dict.fromkeys(others, NOT_A_PART), False
+            bad, gone = {}, False
             for some in _few_at_once([part for part in outermost(parts) if part.span not in seen]):
                 good = []
                 texts = self.files.read_all(f"{folder_of(key)}/{part.name}" for part in some)
@@ -303,7 +258,10 @@ class LakeBackend:
                         gone = True
                         continue
                     try:
+                        if isinstance(data, UnusablePathError):
+                            raise data
                         good.append((part.span, self.columns(key).decode(key, data, part.rows)))
+                        self._witness.setdefault(key, part)
                     except StoreError as error:
                         bad[part.name] = str(error)
                 yield good
@@ -319,30 +277,60 @@ class LakeBackend:
     def unsealed(self, plan: str | None = None) -> list[RoundKey]:
         """The rounds that are open or closing."""
         folders = sorted(self.seals.round_keys(REPORTS, plan))
+        known = {*self.plan_paths(), *self._texts} if folders else set()
         sealed = set(self.seals.round_keys(COUNTS, plan)) if folders else set()
-        return [key for key in folders if key not in sealed and any(self.seals.listed(key))]
+        unsealed = []
+        for key in folders:
+            if key not in sealed and plan_path(key.plan, key.version) in known:
+                with suppress(UnusablePathError):  # nothing can be read or sealed there: `rounds` says why
+                    if self.seals.listed(key)[0] and not self.seals.is_pruned(key):
+                        unsealed.append(key)
+        return unsealed
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
-        """The rounds of a plan, latest first, at most `last` of each plan; while open with rows as named."""
+        """
+        The rounds of a plan, latest first, at most `last` of each plan; while open with rows as named.
+
+        A folder of a plan that is not registered is no round.
+        """
+        known = {*self.plan_paths(), *self._texts}
+        keys = {*self.seals.round_keys(COUNTS, plan), *self.seals.round_keys(REPORTS, plan)}
         rounds = []
-        for key in latest({*self.seals.round_keys(COUNTS, plan), *self.unsealed(plan)}, last):
-            final = self.final(key)
-            if final is None:
-                parts, _ = self.seals.listed(key)
-                state: State = "closing" if self.seals.is_closing(key) else "open"
-                final = self.final(key)  # once more: parts are swept as soon as a round is sealed
-            if final is None:
-                rounds.append(RoundInfo(key, state, sum(part.rows for part in outermost(parts))))
-            else:
-                rounds.append(RoundInfo(key, "sealed", final.reports))
+        for key in latest((key for key in keys if plan_path(key.plan, key.version) in known), last):
+            try:
+                info = self._info(key)
+            except DamagedError as error:
+                info = RoundInfo(key, "sealed", 0, str(error))
+            except UnusablePathError as error:
+                info = RoundInfo(key, "open", 0, str(error))
+            if info is not None:
+                rounds.append(info)
         return rounds
+
+    def _info(self, key: RoundKey) -> RoundInfo | None:
+        final = self.final(key)
+        if final is None:
+            parts, _ = self.seals.listed(key)
+            state: State = "closing" if self.seals.is_closing(key) else "open"
+            final = self.final(key)  # once more: parts are swept as soon as a round is sealed
+        if final is not None:
+            return RoundInfo(key, "sealed", final.reports)
+        if parts:
+            return RoundInfo(key, state, sum(part.rows for part in outermost(parts)))
+        if is_not_a_folder(self, key):
+            return RoundInfo(key, "open", 0, f"{self.url}: {folder_of(key)}: {NOT_A_FOLDER}")
+        return None
 
     def state(self, key: RoundKey) -> State | None:
         """The state of a round; None when there is none."""
-        if key not in self._closed and not self.seals.is_closing(key):
-            return "open" if any(self.seals.listed(key)) else None
-        self._closed.add(key)
-        return "closing" if self.final(key) is None else "sealed"
+        try:
+            if key not in self._closed and not self.seals.is_closing(key):
+                return "open" if self.seals.listed(key)[0] else None
+            self._closed.add(key)
+            is_sealed = self.final(key) is not None or self.seals.is_pruned(key)
+        except UnusablePathError as error:
+            raise DamagedError(str(error), key) from error
+        return "sealed" if is_sealed else "closing"
 
     # Counts
 
@@ -365,7 +353,7 @@ class LakeBackend:
         out, and says so in the result. A sealed round is what it was sealed as.
         """
         try:
-            count, _, _ = count_round(self, key, Arrow(), skip_bad=skip_bad)
+            count, _, _ = count_round(self, key, Arrow(folder=self.files.scratch), skip_bad=skip_bad)
             return count
         except BadFileError as error:
             self.refuse(key, error.names)
@@ -376,7 +364,7 @@ class LakeBackend:
         for name, reason in bad.items():
             raise DamagedError(
                 f"{self.url}: {folder_of(key)}/{name}: {reason}\n"
-                "  Hint: reticent store check lists all such files; count and seal leave them out with skip_bad",
+                "  Hint: reticent store check lists all such files; reticent store repair sets them aside",
                 key,
             )
 
@@ -384,23 +372,26 @@ class LakeBackend:
         """Nothing is left: whoever opens the lake sweeps what is sealed."""
 
     def repair(self, key: RoundKey, *, dry: bool) -> Repair | None:
-        """What can be done about a damaged round."""
-        try:
-            for _ in self.groups(key, Seen()):
-                pass
-        except DamagedError as error:
-            return Repair(str(error), 0, "")
-        except RoundGoneError:
-            pass
-        return None
+        """What can be done about a damaged round, and without `dry` do it; None when nothing is wrong."""
+        if not dry:
+            self._check_writable()
+        return repair(self, key, dry=dry)
 
     def prune(self, key: RoundKey) -> bool:
-        """Remove the counts of a sealed round."""
-        raise StoreError(f"{self.url}: the results of a lake cannot be pruned yet")
+        """Remove the counts of a sealed round; what is put later is late. False when it is not sealed."""
+        self._check_writable()
+        if self.final(key) is not None:
+            self.seals.sweep(key)
+        return self.seals.prune(key)
 
     def final(self, key: RoundKey) -> Count | None:
         """What a sealed round comes to; None when it is not sealed."""
         return self.seals.final(key, self.layout(key).plan)
+
+    def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
+        """Whether to seal a round here: False while another collector is at it."""
+        self._check_writable()
+        return self.leases.held(key)
 
     def close_round(self, key: RoundKey) -> bool:
         """Begin to seal: from now on what is put is late, unless the list of parts has it."""
@@ -408,7 +399,7 @@ class LakeBackend:
         if self.final(key) is not None:
             self.seals.sweep(key)
             return False
-        if not self.seals.is_closing(key) and not any(self.seals.listed(key)):
+        if self.seals.is_pruned(key) or not (self.seals.is_closing(key) or self.seals.listed(key)[0]):
             return False
         self.seals.close(key)  # first: who puts a part after the list is made finds the round closing
         self.seals.frozen(key)
@@ -433,25 +424,10 @@ class LakeBackend:
     def ping(self) -> None:
         """Raise `StoreError` when the lake cannot be written just now, or is not where it was."""
         self._check_writable()
-        if self.files.read(LAKE) is None:
-            raise StoreError(f"{self.url}: {LAKE} is gone")
+        self._check_is_same_lake()
         path = f"{TEMPORARY}/{secrets.token_hex(16)}"
         self.files.put(path, _PAGE)
         self.files.remove([path])
-
-    def close(self) -> None:
-        """Let go of connections."""
-        self._is_shut = True
-        self.files.close()
-
-    def _check_not_shut(self) -> None:
-        if self._is_shut:
-            raise StoreError(f"{self.url}: the store was closed")
-
-    def _check_writable(self) -> None:
-        self._check_not_shut()
-        if self._readonly:
-            raise StoreError(f"{self.url}: was opened to be read only")
 
 
 def _few_at_once(parts: Sequence[Part]) -> Iterator[list[Part]]:

@@ -22,6 +22,10 @@ _FORGOTTEN = 86_400.0
 """Seconds after which a temporary file belongs to a process that died."""
 
 
+class UnusablePathError(StoreError):
+    """One file or folder is not what it should be, or out of bounds, while the place is well."""
+
+
 class Files(ABC):
     """
     Files that are written once, whole, and never changed; they are there for everyone as soon as they are.
@@ -32,13 +36,19 @@ class Files(ABC):
     - of several `put_new` of one path, exactly one makes the file, whoever tries and whenever;
     - `names` has every file whose `put` had returned before it was called, whoever put it.
 
-    Paths are relative, with `/` between their parts. Faults of the place are a `StoreError`.
+    Paths are relative, with `/` between their parts. Faults of the place are a `StoreError`; of one path, an
+    `UnusablePathError`.
     """
 
     @property
     @abstractmethod
     def url(self) -> str:
         """The address, without a password."""
+
+    @property
+    def scratch(self) -> str | None:
+        """A folder of this machine for large temporary files; None for where the system has such."""
+        return None
 
     @abstractmethod
     def read(self, path: str) -> bytes | None:
@@ -60,9 +70,26 @@ class Files(ABC):
     def remove(self, paths: Iterable[str]) -> None:
         """Remove files; those that are gone already are fine."""
 
-    def read_all(self, paths: Iterable[str]) -> list[bytes | None]:
-        """Several whole files."""
-        return [self.read(path) for path in paths]
+    def read_all(self, paths: Iterable[str]) -> list[bytes | UnusablePathError | None]:
+        """Several whole files; in place of one that cannot be used, why."""
+        files: list[bytes | UnusablePathError | None] = []
+        for path in paths:
+            try:
+                files.append(self.read(path))
+            except UnusablePathError as error:
+                files.append(error)
+        return files
+
+    def move(self, source: str, target: str) -> None:
+        """Give a file, or whatever is there, another path; on return it is durable, and gone from the first."""
+        data = self.read(source)
+        if data is not None:
+            self.put(target, data)
+            self.remove([source])
+
+    def has(self, path: str) -> bool:
+        """Whether there is a file."""
+        return self.read(path) is not None
 
     def reader(self, path: str) -> BinaryIO:
         """A file to be read in pieces; raises `FileNotFoundError` when there is none."""
@@ -111,6 +138,12 @@ class LocalFiles(Files):
         """The address."""
         return f"lake:///{self._root}"
 
+    @property
+    def scratch(self) -> str | None:
+        """A folder beside the parts, where there is room; not for who may only read."""
+        folder = self._root / TEMPORARY
+        return str(folder) if os.access(folder, os.W_OK) else None
+
     def open(self) -> None:
         """Make the folder if there is none, and throw away what died in the middle of a write long ago."""
         with self._errors("cannot be opened"):
@@ -136,6 +169,8 @@ class LocalFiles(Files):
                 return (self._root / path).read_bytes()
             except (FileNotFoundError, NotADirectoryError):
                 return None
+            except (IsADirectoryError, PermissionError) as error:
+                raise self._unusable(path, error) from error
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file under a path that nobody else uses."""
@@ -157,7 +192,10 @@ class LocalFiles(Files):
                     os.fsync(descriptor)
                 finally:
                     os.close(descriptor)
-                made = self._link(temporary, target)
+                try:
+                    made = self._link(temporary, target)
+                except (NotADirectoryError, PermissionError) as error:
+                    raise self._unusable(path, error) from error
             finally:
                 with suppress(FileNotFoundError):
                     os.unlink(temporary)
@@ -177,6 +215,10 @@ class LocalFiles(Files):
             else:
                 return True
 
+    def has(self, path: str) -> bool:
+        """Whether there is a file."""
+        return (self._root / path).exists()
+
     def reader(self, path: str) -> BinaryIO:
         """A file to be read in pieces; raises `FileNotFoundError` when there is none."""
         return (self._root / path).open("rb")
@@ -192,12 +234,23 @@ class LocalFiles(Files):
                 return sorted(os.listdir(self._root / folder))
             except (FileNotFoundError, NotADirectoryError):
                 return []
+            except PermissionError as error:
+                raise self._unusable(folder, error) from error
 
     def remove(self, paths: Iterable[str]) -> None:
         """Remove files; those that are gone already are fine."""
         for path in paths:
             with self._errors(path), suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(self._root / path)
+
+    def move(self, source: str, target: str) -> None:
+        """Give a file, or whatever is there, another path; on return it is durable, and gone from the first."""
+        path = self._root / target
+        with self._errors(source):
+            _make_folder(path.parent, self._mode)
+            os.rename(self._root / source, path)
+            self._sync(path.parent)
+            self._sync((self._root / source).parent)
 
     def settle(self, folder: str) -> None:
         """Sync a folder: a name that another process linked, but has not synced yet, is durable then."""
@@ -219,6 +272,9 @@ class LocalFiles(Files):
         with suppress(OSError):
             os.rmdir(self._root / folder)
             self._durable.discard(self._root / folder)
+
+    def _unusable(self, path: str, error: OSError) -> UnusablePathError:
+        return UnusablePathError(f"{self.url}: {path}: {error.strerror}")
 
     @contextmanager
     def _errors(self, path: str) -> Iterator[None]:
@@ -293,19 +349,24 @@ class ObjectFiles(Files):
 
         return self._try(path, read)
 
-    def read_all(self, paths: Iterable[str]) -> list[bytes | None]:
+    def read_all(self, paths: Iterable[str]) -> list[bytes | UnusablePathError | None]:
         """Several whole files, fetched side by side where the file system can do that."""
         full = [self._full(path) for path in paths]
         contents = self._try("", lambda: self._filesystem.cat(full, on_error="return")) if full else {}
         if not isinstance(contents, dict):  # of one path, some file systems give its content alone
             contents = dict.fromkeys(full, contents)
-        files: list[bytes | None] = []
+        files: list[bytes | UnusablePathError | None] = []
         for path in full:
             content = contents[path]
             if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
                 raise self._fault(path.removeprefix(self._prefix + "/"), content) from content
             files.append(None if isinstance(content, FileNotFoundError) else bytes(content))
         return files
+
+    def has(self, path: str) -> bool:
+        """Whether there is a file."""
+        self._filesystem.invalidate_cache()
+        return bool(self._try(path, lambda: self._filesystem.exists(self._full(path))))
 
     def location(self, path: str) -> tuple[str, Any]:
         """A file's address with its protocol, and the file system that is to be registered with an engine."""

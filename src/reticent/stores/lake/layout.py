@@ -26,7 +26,9 @@ NUMBER_BYTES = 7
 """Bytes of answer bits in one column: a number below 2⁵⁶ has no sign in any engine."""
 _ROW_GROUP = 1 << 18
 LAKE = "lake.json"
-PLANS, REPORTS, SEALS, COUNTS, KEYS = "plans", "reports", "seals", "counts", "keys"
+PLANS, REPORTS, SEALS, COUNTS, KEYS, DAMAGED = "plans", "reports", "seals", "counts", "keys", "damaged"
+LEFT_OUT = ".left-out.json"
+"""After the name of a part: a file beside it that says that it does not count, and why."""
 
 _PART = re.compile(r"([0-9a-f]{32})-([0-9]{8,})-([0-9]{8,})-([1-9][0-9]*)\.parquet")
 _VALUES = {"plan": "[a-z][a-z0-9_-]*", "version": "[1-9][0-9]*", "round": "0|[1-9][0-9]*"}
@@ -55,6 +57,11 @@ def closing_path(key: RoundKey) -> str:
 def frozen_path(key: RoundKey) -> str:
     """The file that says which parts count."""
     return f"{folder_of(key, SEALS)}/parts.json"
+
+
+def pruned_path(key: RoundKey) -> str:
+    """The file that is there in place of the counts when they were removed."""
+    return f"{folder_of(key, SEALS)}/pruned.json"
 
 
 def counts_path(key: RoundKey) -> str:

@@ -9,6 +9,7 @@ from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
 from reticent.stores.lake.files import Files
 from reticent.stores.lake.layout import (
+    LEFT_OUT,
     SEALS,
     Part,
     closing_path,
@@ -16,9 +17,11 @@ from reticent.stores.lake.layout import (
     folder_of,
     frozen_path,
     outermost,
+    pruned_path,
     value_of,
 )
 from reticent.stores.records import Count, RoundKey, counts_in_rows, counts_of_rows
+from reticent.stores.round_store import DamagedError
 
 
 class Seals:
@@ -39,27 +42,35 @@ class Seals:
     # Rounds and their parts
 
     def listed(self, key: RoundKey) -> tuple[list[Part], list[str]]:
-        """The parts of a round that are there now, and the names of files that are no parts."""
-        parts, others = [], []
+        """The parts of a round that are there now and not left out, and the names that are not the lake's."""
+        names = self._files.names(folder_of(key))
+        left_out = {name.removesuffix(LEFT_OUT) for name in names if name.endswith(LEFT_OUT)}
+        parsed = {name: Part.parse(name.removesuffix(LEFT_OUT)) for name in names}
+        strays = [name for name, part in parsed.items() if part is None and not name.startswith((".", "_"))]
+        return [part for name, part in parsed.items() if part and name == part.name not in left_out], strays
+
+    def left_out(self, key: RoundKey) -> dict[str, str]:
+        """By name, why parts do not count although they did: a repair said so."""
+        reasons = {}
         for name in self._files.names(folder_of(key)):
-            part = Part.parse(name)
-            if part is not None:
-                parts.append(part)
-            elif not name.startswith(
-                (".", "_")
-            ):  # which readers of Parquet folders pass over, like `_SUCCESS`
-                others.append(name)
-        return parts, others
+            if name.endswith(LEFT_OUT):
+                data = self._files.read(f"{folder_of(key)}/{name}") or b"no reason is known"
+                reasons[name.removesuffix(LEFT_OUT)] = data.decode(errors="replace")
+        return reasons
+
+    def leave_out(self, key: RoundKey, name: str, reason: str) -> None:
+        """Say for ever that a part does not count."""
+        self._files.put_new(f"{folder_of(key)}/{name}{LEFT_OUT}", reason.encode())
 
     def countable(self, key: RoundKey) -> list[str]:
-        """The names of the files that count, without those that another one covers."""
+        """The names of the parts that count, without those that another one covers."""
         names = self.kept(key)
         if names is None:
-            parts, others = self.listed(key)
-            names = [part.name for part in parts] + others
-        parsed = {name: Part.parse(name) for name in names}
-        foreign = [name for name, part in parsed.items() if part is None]
-        return [part.name for part in outermost(filter(None, parsed.values()))] + foreign
+            parts, _ = self.listed(key)
+        else:
+            left_out = self.left_out(key)
+            parts = [part for name in names if name not in left_out and (part := Part.parse(name))]
+        return [part.name for part in outermost(parts)]
 
     def round_keys(self, top: str, plan: str | None = None) -> Iterator[RoundKey]:
         """The rounds that have a folder or a file below `reports` or `counts`."""
@@ -95,8 +106,8 @@ class Seals:
         """
         kept = self.kept(key)
         if kept is None:
-            parts, others = self.listed(key)
-            names = sorted([part.name for part in parts] + others)
+            parts, _ = self.listed(key)
+            names = sorted(part.name for part in parts)
             self._files.settle(folder_of(key))  # after a power cut, all that the list names is there
             self._files.put_new(frozen_path(key), json.dumps({"parts": names}).encode())
             kept = self.kept(key)
@@ -113,13 +124,27 @@ class Seals:
             return None if data is None else [str(name) for name in json.loads(data)["parts"]]
         except (ValueError, KeyError, TypeError) as error:
             reason = type(error).__name__
-            raise StoreError(f"{self._files.url}: {frozen_path(key)}: is damaged: {reason}") from error
+            raise DamagedError(f"{self._files.url}: {frozen_path(key)}: is damaged: {reason}", key) from error
 
     # Counts
 
     def is_sealed(self, key: RoundKey) -> bool:
-        """Whether the counts of a round are there."""
-        return key in self._final or self._files.read(counts_path(key)) is not None
+        """Whether the counts of a round are there, or were until they were pruned."""
+        return key in self._final or self._files.read(counts_path(key)) is not None or self.is_pruned(key)
+
+    def is_pruned(self, key: RoundKey) -> bool:
+        """Whether the counts of a round were removed for ever."""
+        return self._files.read(pruned_path(key)) is not None
+
+    def prune(self, key: RoundKey) -> bool:
+        """Remove the counts of a sealed round; it stays closed. False when there are none."""
+        self._final.pop(key, None)
+        if not self._files.has(counts_path(key)):
+            return False
+        self._files.put_new(pruned_path(key), b"{}")  # first: without either, it would be sealed again
+        self._files.remove([counts_path(key)])
+        self._files.settle(counts_path(key).rpartition("/")[0])
+        return True
 
     def final(self, key: RoundKey, plan: Plan) -> Count | None:
         """What a sealed round comes to; None when it is not sealed."""
@@ -134,13 +159,16 @@ class Seals:
                 )
                 counts = counts_of_rows(plan, rows)
                 self._final[key] = Count(int(document["reports"]), counts, dict(document["left_out"]))
-            except (ValueError, KeyError, TypeError, ParameterError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, ParameterError) as error:
                 reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-                raise StoreError(f"{self._files.url}: {counts_path(key)}: is damaged: {reason}") from error
+                message = f"{self._files.url}: {counts_path(key)}: is damaged: {reason}"
+                raise DamagedError(message, key) from error
         return self._final[key]
 
     def publish(self, key: RoundKey, count: Count) -> bool:
-        """Seal: make the counts what they are for ever; False when somebody was quicker."""
+        """Seal: make the counts what they are for ever; False when another was quicker."""
+        if self.is_pruned(key):
+            return False
         rows = [
             {"tags": tags, "metric": metric, "reports": reports, "ones": ones}
             for tags, metric, reports, ones in counts_in_rows(count)
@@ -150,9 +178,9 @@ class Seals:
         return self._files.put_new(counts_path(key), json.dumps(document).encode())
 
     def sweep(self, key: RoundKey) -> None:
-        """Remove the parts of a round whose counts are there; none of them will be read again."""
-        names = self._files.names(folder_of(key))
-        if names:
+        """Remove the parts of a round whose counts are there, but for damaged ones that were left out."""
+        parts, _ = self.listed(key)
+        if parts:
             self._files.settle(counts_path(key).rpartition("/")[0])
-            self._files.remove(f"{folder_of(key)}/{name}" for name in names if Part.parse(name))
+            self._files.remove(f"{folder_of(key)}/{part.name}" for part in parts)
         self._files.clear(folder_of(key))

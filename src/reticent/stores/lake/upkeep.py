@@ -1,0 +1,129 @@
+"""What is wrong with a lake, and what can be done about a damaged round of it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from reticent.errors import StoreError
+from reticent.stores.lake.counting import GONE, Parts
+from reticent.stores.lake.files import UnusablePathError
+from reticent.stores.lake.layout import (
+    COUNTS,
+    DAMAGED,
+    LAKE,
+    REPORTS,
+    Part,
+    folder_of,
+    frozen_path,
+    plan_path,
+)
+from reticent.stores.records import RoundKey, misfits
+from reticent.stores.round_store import DamagedError
+from reticent.stores.store import Repair
+
+if TYPE_CHECKING:
+    from reticent.stores.lake.backend import LakeBackend
+
+STRAY = "is not a file of this lake: it is not counted, and was left as it is"
+NOT_A_FOLDER = "is a file where the folder of a round should be"
+
+
+def problems_of(lake: LakeBackend) -> list[str]:
+    """
+    What is wrong, a sentence each. Every part that counts is read, with its checksums.
+
+    Parts of a sealed round are no problem: they are never counted, and go when the lake is opened.
+    """
+    problems = [] if lake.files.read(LAKE) is not None else [f"{LAKE} is gone"]
+    keys = {*lake.seals.round_keys(COUNTS), *lake.seals.round_keys(REPORTS)}
+    checks: list[Callable[[], object]] = [
+        *(partial(lake.plan_at, path) for path in lake.plan_paths()),
+        lake.keys,
+        *(partial(problems.extend, _problems_of_round(lake, key)) for key in sorted(keys)),
+    ]
+    for check in checks:
+        try:
+            check()
+        except StoreError as error:
+            problems.append(str(error).splitlines()[0].removeprefix(f"{lake.url}: "))
+    return problems
+
+
+def _problems_of_round(lake: LakeBackend, key: RoundKey) -> Iterator[str]:
+    """Of a sealed one: its counts fit together. Of others: each part that counts is there, whole, and its own."""
+    _, strays = lake.seals.listed(key)
+    for name in strays:
+        yield f"{folder_of(key)}/{name}: {STRAY}"
+    final = lake.final(key)
+    if final is not None:
+        for problem in misfits(lake.layout(key).plan, final):
+            yield f"round {key.round} of {key.plan} version {key.version}: {problem}"
+    else:
+        for path, reason in bad_files(lake, key).items():
+            yield f"{path}: {reason}"
+
+
+def bad_files(lake: LakeBackend, key: RoundKey) -> dict[str, str]:
+    """By path, what keeps a round that is not sealed from being counted; every part is read."""
+    try:
+        if is_not_a_folder(lake, key):
+            return {folder_of(key): NOT_A_FOLDER}
+        names = lake.seals.countable(key)
+    except DamagedError as error:
+        return {frozen_path(key): str(error).removeprefix(f"{lake.url}: {frozen_path(key)}: ")}
+    parts = Parts(lake.files, lake.columns(key), key)
+    bad = parts.problems(names, pages=True)
+    if GONE in bad.values() and (lake.seals.kept(key) is None or lake.seals.is_sealed(key)):
+        bad = {name: reason for name, reason in bad.items() if reason != GONE}  # merged, or counted and swept
+    return {f"{parts.folder}/{name}": reason for name, reason in sorted(bad.items())}
+
+
+def is_not_a_folder(lake: LakeBackend, key: RoundKey) -> bool:
+    """Whether a file is where the folder of a round should be."""
+    try:
+        return not lake.files.names(folder_of(key)) and lake.files.read(folder_of(key)) is not None
+    except UnusablePathError:  # an empty folder
+        return False
+
+
+def repair(lake: LakeBackend, key: RoundKey, *, dry: bool) -> Repair | None:
+    """
+    Set aside what keeps a round from being counted; None when nothing does.
+
+    A damaged part is moved to `damaged/`, and a file beside its place says that it does not count. A list of
+    parts that cannot be read is made again: all that was acknowledged is in the folder. Nothing can be done
+    about damaged counts, because their parts are gone.
+    """
+    if lake.files.read(plan_path(key.plan, key.version)) is None:
+        return None
+    try:
+        if lake.final(key) is not None:
+            return None
+    except DamagedError as error:
+        return Repair(str(error).removeprefix(f"{lake.url}: "), 0, "")
+    try:
+        bad = bad_files(lake, key)
+    except UnusablePathError as error:
+        return Repair(str(error).removeprefix(f"{lake.url}: "), 0, "")
+    if not bad:
+        return None
+    parts, _ = lake.seals.listed(key)
+    readable = sum(part.rows for part in parts if f"{folder_of(key)}/{part.name}" not in bad)
+    moved = ", ".join(path.rpartition("/")[2] for path, reason in bad.items() if reason != GONE)
+    action = f"seal the round without {len(bad)} of its files"
+    if moved:
+        action = f"move {moved} to {folder_of(key, DAMAGED)}, and count the round without them"
+    if not dry:
+        for path, reason in bad.items():
+            name = path.rpartition("/")[2]
+            if Part.parse(name) is not None:
+                lake.seals.leave_out(key, name, reason)  # first: it must not be missed when it has gone
+            if reason != GONE:
+                lake.files.move(path, f"{folder_of(key, DAMAGED)}/{secrets.token_hex(4)}-{name}")
+        if frozen_path(key) in bad:
+            lake.seals.frozen(key)
+    damage = "; ".join(f"{path}: {reason}" for path, reason in bad.items())
+    return Repair(damage, readable, action)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "ABOUT",
     "Counts",
     "HistogramCounts",
     "MeanCounts",
@@ -35,6 +36,11 @@ __all__ = [
     "fold",
     "zero",
 ]
+
+ABOUT = (
+    "Every figure is an estimate about the devices that take part, and says nothing about those that do not."
+)
+"""Whom counts are of, and thus estimates: said beside every estimate, since no interval covers that difference."""
 
 _BATCH = 1 << 18
 """Reports per step of `count_arrays`: the keys of one step fit the cache."""

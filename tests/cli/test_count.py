@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reticent.counts import count_reports
+from reticent.counts import ABOUT, count_reports
 from reticent.frames import read_counts
 from reticent.plan import Plan
 from reticent.reports import Report
@@ -167,6 +167,12 @@ def test_a_file_of_counts_answers_as_the_lake_does(run: Any, folder: Path, optio
     assert counted == stored
     assert counted
     assert run("estimate", *COUNTS, *options).output == run("estimate", *LAKE, *options).output
+
+
+def test_estimates_say_whom_they_are_about(run: Any, folder: Path) -> None:
+    assert run("estimate", *COUNTS).stdout.endswith(ABOUT + "\n")
+    assert json.loads(run("estimate", *COUNTS, "--json").stdout)["about"] == ABOUT
+    assert "devices that take part" in ABOUT
 
 
 def test_the_file_is_taken_before_a_store_of_the_environment(

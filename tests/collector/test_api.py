@@ -71,7 +71,9 @@ def numbers(found: dict[str, Any]) -> dict[str, Any]:
 
 def test_estimates_are_those_of_the_reports(sent: tuple[Any, list[Report]], plan: Plan) -> None:
     service, reports = sent
-    found = service.get("/v1/estimates?plan=app-usage").json["estimates"]
+    answer = service.get("/v1/estimates?plan=app-usage").json
+    found = answer["estimates"]
+    assert "devices that take part" in answer["about"]
     rounds = sorted({report.round for report in reports}, reverse=True)
     assert [where(each) for each in found] == [
         (number, metric.name, ()) for number in rounds for metric in plan.metrics

@@ -12,11 +12,13 @@ import http.client
 import json
 import logging
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from fractions import Fraction
 from pathlib import Path
 from threading import Thread
@@ -79,9 +81,9 @@ PROTOBUF = {"Content-Type": "application/x-protobuf"}
 class Machine:
     """A machine on which an agent runs, in front of the device of a sandbox."""
 
-    def __init__(self, box: Sandbox, agent: Agent) -> None:
+    def __init__(self, box: Sandbox, port: int) -> None:
         self.box = box
-        self.port = int(agent.address.rpartition(":")[2])
+        self.port = port
 
     def post(
         self, body: bytes, headers: dict[str, str] = PROTOBUF, path: str = "/v1/metrics"
@@ -107,7 +109,7 @@ def machine(*routes: Route) -> Iterator[Machine]:
         thread = Thread(target=agent.run)
         thread.start()
         try:
-            yield Machine(box, agent)
+            yield Machine(box, int(agent.address.rpartition(":")[2]))
         finally:
             agent.stop()
             thread.join()
@@ -359,6 +361,20 @@ def test_a_bad_route_is_named(tmp_path: Path, text: str, expected: str) -> None:
 # Requests
 
 
+def test_a_small_request_that_unpacks_to_a_large_one_takes_no_memory() -> None:
+    bomb = gzip.compress(bytes(16 * MAX_BODY), mtime=0)
+    assert len(bomb) < MAX_BODY // 32
+    with machine() as it:
+        tracemalloc.start()
+        try:
+            status, _ = it.post(bomb, PROTOBUF | {"Content-Encoding": "gzip"})
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert status == 413
+    assert peak < 4 * MAX_BODY
+
+
 def test_json_and_gzip_are_taken() -> None:
     message = request(counter("files.saved", 3, delta=True))
     with machine() as it:
@@ -465,3 +481,34 @@ def test_the_command_takes_metrics_until_it_is_stopped(tmp_path: Path) -> None:
     status = [sys.executable, "-m", "reticent", "device", "status", str(tmp_path / "state"), "--json"]
     shown = json.loads(subprocess.run(status, capture_output=True, check=True, text=True).stdout)
     assert shown["plan"] == "app-usage"
+
+
+def test_the_command_says_what_to_run_where_nobody_has_agreed(tmp_path: Path) -> None:
+    """And hears of the choice that another process enters, without a restart."""
+    plan, state = tmp_path / "plan.toml", tmp_path / "state"
+    plan.write_text(
+        HEAD + '[metrics.files_saved]\nkind = "mean"\nmax_value = 1000\nepsilon = 1.0\nflip = 0.2\n'
+    )
+    reticent = [sys.executable, "-m", "reticent"]
+    rules = ["--policy", "silent_in_ci=false,silent_in_containers=false"]
+    command = [*reticent, "agent", str(plan), "--state", str(state), "--port", "0", *rules]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        shown = ""
+        while "Listening on" not in shown:
+            line = process.stderr.readline()
+            assert line, shown
+            shown += line
+        assert "consent is unset" in shown
+        to_run = shown.partition("run reticent ")[2].splitlines()[0].split()
+        machine = Machine(None, int(line.rpartition(":")[2].split("/")[0]))  # type: ignore[arg-type]
+        body = request(counter("files.saved", 3, delta=True)).SerializeToString()
+        assert machine.post(body) == (200, b"")
+        assert not state.exists()
+        subprocess.run([*reticent, *to_run], check=True, capture_output=True)
+        assert machine.post(body) == (200, b"")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+    with closing(sqlite3.connect(state)) as connection:
+        # The round of the choice is not answered: what was heard in it has come too late.
+        assert connection.execute("SELECT kind, count FROM notes").fetchall() == [("late-value", 1)]

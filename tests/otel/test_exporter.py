@@ -21,9 +21,9 @@ from opentelemetry.sdk.metrics.view import View
 from tests.otel.instrumented import FAILURE, PLAN, SUCCESS, collected, program
 from tests.shared.devices import identity
 
-from reticent.device import Policy
+from reticent.device import Device, Policy
 from reticent.otel import PrivateMetricExporter
-from reticent.testing import sandbox
+from reticent.testing import ManualClock, sandbox
 
 # One report per round
 
@@ -243,3 +243,26 @@ def test_attributes_and_exemplars_reach_neither_the_file_nor_the_wire() -> None:
         assert len(box.transport.bodies) == 1
         assert secret.encode() not in written() + b"".join(box.transport.bodies)
         provider.shutdown()
+
+
+@pytest.mark.parametrize("by_another_process", [False, True])
+def test_an_exporter_hears_of_consent_that_is_given_later(by_another_process: bool, tmp_path: Path) -> None:
+    """Nothing is taken before; from the next export on it is, and the device starts to answer."""
+    clock = ManualClock(1_800_000_000.0)
+    own, other = (
+        Device(PLAN, tmp_path / "state", consent="unset", clock=clock, policy=Policy.unlimited())
+        for _ in range(2)
+    )
+    exporter = PrivateMetricExporter(own)
+    reader = PeriodicExportingMetricReader(exporter, export_interval_millis=math.inf)
+    provider = MeterProvider([reader], shutdown_on_exit=False)
+    saved = provider.get_meter("editor").create_counter("files.saved")
+    saved.add(5)
+    provider.force_flush()
+    assert not (tmp_path / "state").exists()
+    assert (other if by_another_process else own).set_consent("granted")
+    clock.advance(PLAN.round_seconds)  # the round of the choice is not answered
+    saved.add(7)
+    provider.force_flush()
+    assert own._recorded(own.current_round) == {"files_saved": 7}
+    provider.shutdown()

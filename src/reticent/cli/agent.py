@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import signal
 import threading
 from pathlib import Path
@@ -88,5 +89,10 @@ def agent(
         stop = lambda *_: threading.Thread(target=receiver.stop).start()  # noqa: E731
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
+        for reason in device.status().reasons:
+            click.echo(f"Nothing is sent: {reason}", err=True)
+        if device.consent == "unset":
+            agree = f"reticent device consent {shlex.quote(state)} granted --plan {shlex.quote(str(plan))}"
+            click.echo(f"  Hint: to agree, run {agree}", err=True)
         click.echo(f"Listening on {receiver.address}/v1/metrics", err=True)
         receiver.run()

@@ -33,6 +33,7 @@ from reticent.cli.options import (
     url_option,
 )
 from reticent.cli.output import as_json, console, date_and_time, figure, print_json, table
+from reticent.counts import ABOUT
 from reticent.errors import ParameterError, ReticentError
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def estimate(
     with _source(key, store=store, counts=counts, url=url) as source:
         answer = source.estimates(**_checked(source, **asked))
     if as_json:
-        print_json(answer)
+        print_json({"about": ABOUT, **answer})
         return
     rows, withheld = answer["estimates"], Counter(row["reason"] for row in answer["withheld"])
     if not rows:
@@ -164,6 +165,7 @@ def estimate(
     console().print(shown)
     for reason, count in withheld.items():
         click.echo(f"{count:,} withheld: {reason}.")
+    click.echo(ABOUT)
 
 
 @click.command()

@@ -127,6 +127,7 @@ _SCHEMAS: dict[str, Any] = {
     ),
     "Estimates": _object(
         {
+            "about": {**_TEXT, "description": "Whom the figures are about, in a sentence"},
             "estimates": _array(
                 _object(
                     {**_WHERE, **_ESTIMATE, "balance": _BALANCE, "buckets": _array(_BUCKET)},

@@ -10,6 +10,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from reticent.counts import ABOUT
+
 _TYPES = {
     "dashboard.css": "text/css; charset=utf-8",
     "dashboard.js": "text/javascript; charset=utf-8",
@@ -53,7 +55,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"path": "", "twin": "", "logged_in": False, "refresh": False}
+    environment.globals |= {"about": ABOUT, "path": "", "twin": "", "logged_in": False, "refresh": False}
     environment.globals["asset"] = lambda file: f"/static/{_assets()[file].name}"
     return environment
 

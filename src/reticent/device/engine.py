@@ -135,8 +135,8 @@ class Engine:
         return bool(self._pending)
 
     def write_pending(self, patience: float) -> None:
-        """Bring what waits in memory into the file."""
-        if self._pending:
+        """Bring what waits in memory into the file, what went wrong too."""
+        if self._pending or self._faults:
             with self._writing(patience=patience):
                 pass
 
@@ -409,9 +409,8 @@ class Engine:
                 self._rounds.hold_windows(connection)
                 changes = self._rounds.wanted(connection, changes)
             late = totals.write(connection, changes)
-            self._faults.write(connection)
+            self._faults.write(connection, late)
             yield connection
-        self._faults.add("late-value", late)
 
     def _written(self) -> None:
         self._pending.written()

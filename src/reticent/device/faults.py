@@ -66,9 +66,10 @@ class Faults:
         if count:
             self._counts.put(kind, count)
 
-    def write(self, connection: sqlite3.Connection) -> None:
-        """Add all to the file; call `written` once that is committed."""
-        for kind, count in self._counts.take().items():
+    def write(self, connection: sqlite3.Connection, late: int) -> None:
+        """Add all to the file, and so many late values; call `written` once that is committed."""
+        counts = self._counts.take()
+        for kind, count in [*counts.items(), *([("late-value", late)] if late else [])]:
             connection.execute("INSERT OR IGNORE INTO notes VALUES (?, 0)", (kind,))
             connection.execute("UPDATE notes SET count = count + ? WHERE kind = ?", (count, kind))
 

@@ -121,7 +121,7 @@ class PrivateMetricExporter(MetricExporter):
             routes = routes or (load_routes(file) if file else ())
             device = self._made = device_from_environment()
         self.device = device
-        # A device that is not allowed to record has no plan, and takes nothing.
+        # Only a device that was opened from a state file without a plan has none.
         self._feed = Feed(device, Routes(device.plan, names, scale, routes)) if device.plan else None
         self._is_shut_down = False
         self._inheritance = Inheritance()
@@ -145,7 +145,7 @@ class PrivateMetricExporter(MetricExporter):
                 resources = metrics_data.resource_metrics
                 scopes = (scope for resource in resources for scope in resource.scope_metrics)
                 self._feed.take([read(metric) for scope in scopes for metric in scope.metrics])
-                self.device.save()  # the SDK collects once a minute, and may be about to end the process
+                self.device.save(2.0)  # the SDK collects once a minute, and may be about to end the process
         except Exception:  # what was raised may tell of a value: it goes no further
             if self._feed is not None:
                 self._feed.warn("", "reticent: an export was dropped: it is not what the SDK hands over")

@@ -74,6 +74,7 @@ class Feed:
 
     def take(self, readings: Iterable[Reading]) -> None:
         """Add, set and choose what the readings come to; all readings of one export together."""
+        _ = self._device.consent  # a look at the file: another process may have entered a choice
         amounts: defaultdict[tuple[Kind, str], list[Number]] = defaultdict(list)
         for reading in readings:
             routes, problem = self._routes.of(reading.instrument, reading.unit)

@@ -2,7 +2,7 @@
 The least that a collector in Python can be: a measure for the real one, not a model.
 
 httptools on uvloop, msgspec, a set of ids, and one row of SQLite for each group commit. No keys, limits,
-time-outs, or checks against a plan.
+time-outs, or checks against a plan; no lock either, so a report can get lost between two lists.
 
     python -m benchmarks.bare FILE        # prints the address it listens on
 """
@@ -49,17 +49,21 @@ class Group:
         self._loop = loop
         self._path = path
         self._ids: set[bytes] = set()
-        self._waiting: list[tuple[Connection, bytes]] = []
-        self._wake = threading.Condition(threading.Lock())
+        self._waiting: list[Connection] = []
+        self._records: list[bytes] = []
+        self._wake = threading.Condition()
         threading.Thread(target=self._run, daemon=True).start()
 
     def put(self, connection: Connection, name: bytes, record: bytes) -> None:
         """Queue a record, once."""
-        record = b"" if name in self._ids else record
-        self._ids.add(name)
-        with self._wake:
-            self._waiting.append((connection, record))
-            if len(self._waiting) == 1:
+        if name not in self._ids:
+            self._ids.add(name)
+            self._records.append(record)
+        self._waiting.append(
+            connection
+        )  # after its record: whoever takes the waiting takes their records too
+        if len(self._waiting) == 1:
+            with self._wake:
                 self._wake.notify()
 
     def _run(self) -> None:
@@ -70,17 +74,17 @@ class Group:
         while True:
             with self._wake:
                 while not self._waiting:
-                    self._wake.wait()
-                waiting, self._waiting = self._waiting, []
+                    self._wake.wait(0.1)
             begin = time.perf_counter()
-            data = b"".join(record for _, record in waiting)
-            database.execute("INSERT INTO records (data) VALUES (?)", (data,))
+            waiting, self._waiting = self._waiting, []
+            records, self._records = self._records, []
+            database.execute("INSERT INTO records (data) VALUES (?)", (b"".join(records),))
             self._loop.call_soon_threadsafe(self._answer, waiting)
             if len(waiting) >= 128:  # what this measure was found to be fastest with
                 time.sleep(max(0.0, begin + 0.003 - time.perf_counter()))
 
-    def _answer(self, waiting: list[tuple[Connection, bytes]]) -> None:
-        for connection, _ in waiting:
+    def _answer(self, waiting: list[Connection]) -> None:
+        for connection in waiting:
             if connection.transport is not None:
                 connection.transport.write(ACCEPTED)
 

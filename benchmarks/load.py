@@ -77,9 +77,11 @@ def bare(path: str) -> Iterator[Process]:
 
 
 @contextmanager
-def collector(store: str, *options: str, plan: Path = PLAN_FILE) -> Iterator[Process]:
-    """`reticent serve` on a store."""
-    reticent = str(Path(sys.executable).with_name("reticent"))
+def collector(
+    store: str, *options: str, plan: Path = PLAN_FILE, command: str | None = None
+) -> Iterator[Process]:
+    """`reticent serve` on a store, by this version or by the command of another one."""
+    reticent = command or str(Path(sys.executable).with_name("reticent"))
     process = Process(reticent, "serve", str(plan), "--store", store, "--listen", "127.0.0.1:0", *options)
     try:
         yield process
@@ -208,3 +210,14 @@ def batches(port: int, kind: str, bodies: list[bytes], connections: int) -> floa
     begin = time.perf_counter()
     _all(work, connections)
     return time.perf_counter() - begin
+
+
+def synced(path: Path, size: int, count: int) -> float:
+    """Seconds to write so many blocks to a file, each synced: the least that durability takes."""
+    data = os.urandom(size)
+    with path.open("wb", buffering=0) as file:
+        begin = time.perf_counter()
+        for _ in range(count):
+            file.write(data)
+            os.fdatasync(file.fileno())
+        return time.perf_counter() - begin

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import numpy as np
+import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,8 +23,10 @@ from reticent.frames import (
     BadFileError,
     DuckDB,
     Engine,
+    FrameError,
     RoundCount,
     Spark,
+    count,
     count_lake,
     engine,
     lake_rounds,
@@ -99,6 +103,22 @@ def test_rounds_are_chosen_by_plan_version_number_and_state(tmp_path: Path) -> N
     assert lake_rounds(url, version=2) == []
     with pytest.raises(ParameterError, match="round: expected a round of this lake, got 7"):
         lake_rounds(url, rounds=[5, 7])
+
+
+@pytest.mark.parametrize("options", [{}, {"dtype_backend": "pyarrow"}, {"dtype_backend": "numpy_nullable"}])
+@pytest.mark.parametrize("name", ["mean", "segments"])
+def test_a_lake_as_pandas_and_arrow_read_it(tmp_path: Path, name: str, options: dict[str, Any]) -> None:
+    """Plan, version and round come from the paths, as categories."""
+    plan = PLANS[name]
+    reports = make_reports(plan, 300, 9)
+    fill(f"lake:///{tmp_path / 'lake'}", plan, [*reports, *reports[:20]])
+    frame = pandas.read_parquet(tmp_path / "lake" / "reports", **options)
+    assert "Int64" not in map(str, frame.dtypes[["plan", "version", "round"]])
+    expected = count_reports(reports, plan)
+    assert count(frame, plan) == expected
+    assert count(pq.read_table(tmp_path / "lake" / "reports"), plan) == expected
+    with pytest.raises(FrameError, match="version: expected 2 in every row, got 1"):
+        count(frame, replace(plan, version=2))
 
 
 # Bad files

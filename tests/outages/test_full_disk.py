@@ -113,7 +113,7 @@ def test_a_little_room_is_enough_for_a_log_that_has_filled_the_disk(disk: Callab
 
     Then 0.3 MB of room, far less than the log, are enough to empty it and go on for good.
     """
-    small = disk("6m")
+    small = disk("3m")
     small.ballast.write_bytes(bytes(300_000))
     plan = Plan.from_toml(
         '[plan]\nname = "small"\nversion = 1\nround = "1h"\n'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -148,7 +149,9 @@ def test_distinct_against_a_dictionary() -> None:
         assert sorted(found) == sorted(expected.values())
 
 
-def test_a_round_counted_in_passes_comes_to_the_same() -> None:
+def test_a_large_round_is_read_once_and_counted_in_shares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     columns = Columns(make_plan(2, 1, True))
     records = make_records(columns, 5000)
     records[1000:2000, :16] = records[:1000, :16]  # other reports with the same ids
@@ -166,10 +169,23 @@ def test_a_round_counted_in_passes_comes_to_the_same() -> None:
     whole = Arrow().count(parts, names)
     assert whole == columns.layout.counts(distinct(records))
     assert sum(by_metric["m0"].devices for by_metric in whole.values()) == 3500
-    for rows, passes in ((4999, 2), (400, 13)):
+    sizes: list[int] = []
+
+    def measured(share: Records) -> Records:
+        sizes.append(len(share))
+        assert list(tmp_path.iterdir()) == []  # what is spread is nameless: it is gone with the process
+        return distinct(share)
+
+    monkeypatch.setattr("reticent.stores.lake.counting.distinct", measured)
+    for rows, count in ((4999, 2), (400, 13), (10, 500)):
         reads.clear()
-        assert Arrow(rows_at_once=rows).count(parts, names) == whole
-        assert len(reads) == passes * 13
+        sizes.clear()
+        assert Arrow(rows_at_once=rows, folder=str(tmp_path)).count(parts, names) == whole
+        assert reads == names
+        assert len(sizes) == count
+        assert sum(sizes) == 5000
+        if count < 500:  # ids are spread evenly: eight standard deviations
+            assert max(sizes) < 5000 / count + 8 * (5000 / count) ** 0.5
 
 
 def test_the_rule_as_polars_says_it() -> None:

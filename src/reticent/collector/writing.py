@@ -253,9 +253,8 @@ class Sealer:
                 try:
                     if key not in is_due:
                         self._store.take_step(key)
-                    elif self._store.seal(key):
-                        self.sealed += 1
-                        log("sealed", **key._asdict())
+                    else:
+                        self._seal(key)
                     self._failing.discard(key)
                 except Exception as error:  # one that cannot be sealed does not keep others from it
                     self._failed(key, error, sealing=key in is_due)
@@ -263,6 +262,12 @@ class Sealer:
                 self._store.sweep()
             except Exception as error:  # what is left is tried again the next time
                 self._failed(None, error)
+
+    def _seal(self, key: RoundKey) -> None:
+        with self._store.claim(key) as is_mine:
+            if is_mine and self._store.seal(key):
+                self.sealed += 1
+                log("sealed", **key._asdict())
 
     def _failed(self, key: RoundKey | None, error: Exception, sealing: bool = True) -> None:
         """One line for each fault that lasts, not one for each try."""

@@ -82,8 +82,20 @@ def count(
         raise ParameterError("passes", "a whole number >= 1", passes)
     packing = Packing(plan)
     source: Any = nw.from_native(frame)
-    if source.implementation.is_pandas() and any(hasattr(dtype, "pyarrow_dtype") for dtype in frame.dtypes):
-        source = nw.from_native(source.to_arrow())  # pandas has no remainders of Arrow's columns; Arrow has
+    if source.implementation.is_pandas():
+        if any(hasattr(dtype, "pyarrow_dtype") for dtype in frame.dtypes):
+            source = nw.from_native(
+                source.to_arrow()
+            )  # pandas has no remainders of Arrow's columns; Arrow has
+        else:
+            source = nw.from_native(frame.astype(_plain_types(frame)))
+    if source.implementation.is_pyarrow():
+        table = source.to_native()
+        plain = [
+            field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+            for field in table.schema
+        ]
+        source = nw.from_native(table.cast(pa.schema(plain)))
     shape = Shape(source.collect_schema(), packing, round)
     tallies: dict[Slice, Tally] = {}
     for share in (source,) if passes == 1 else (source.filter(chosen) for chosen in shares(passes)):
@@ -99,6 +111,14 @@ def count(
         asked = {cohort: tally[plan.bits :] for cohort, tally in ones.items()}
         counts[cell] = fold(plan, reports, ones, asked if plan.asked_bytes else None)
     return counts
+
+
+def _plain_types(frame: Any) -> dict[str, Any]:
+    """By column that pandas keeps as categories, as it does with those from paths: the type of what they hold."""
+    categories = {
+        name: dtype.categories.dtype for name, dtype in frame.dtypes.items() if hasattr(dtype, "categories")
+    }
+    return {name: "Int64" if dtype.kind in "iu" else object for name, dtype in categories.items()}
 
 
 def shares(passes: int) -> Iterator[nw.Expr]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
@@ -155,6 +156,9 @@ class RoundWriter(Protocol):
     def unsealed(self) -> list[RoundKey]:
         """The rounds that are open or closing."""
 
+    def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
+        """Whether to seal a round here: False while another collector is at it. It saves work, no more."""
+
     def seal(self, key: RoundKey) -> bool:
         """Seal a round; False when it was sealed already, or never opened."""
 
@@ -264,6 +268,9 @@ class Backend(Keys, Protocol):
 
     def state(self, key: RoundKey) -> State | None:
         """The state of a round; None when there is none."""
+
+    def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
+        """Whether to seal a round here: False while another collector is at it. It saves work, no more."""
 
     def close_round(self, key: RoundKey) -> bool:
         """Begin to seal: what is put from now on is late. False when it is sealed, or there is none."""

@@ -28,6 +28,7 @@ from reticent.stores.lake.layout import (
     outermost,
     schema,
 )
+from reticent.stores.lake.leases import Leases
 
 __all__ = [
     "COUNTS",
@@ -38,6 +39,7 @@ __all__ = [
     "Engine",
     "Files",
     "LakeBackend",
+    "Leases",
     "LocalFiles",
     "ObjectFiles",
     "Part",

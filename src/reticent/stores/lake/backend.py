@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from reticent.stores.lake.layout import (
     outermost,
     plan_path,
 )
+from reticent.stores.lake.leases import Leases
 from reticent.stores.lake.registry import Registry
 from reticent.stores.lake.seals import Seals
 from reticent.stores.lake.upkeep import NOT_A_FOLDER, is_not_a_folder, problems_of, repair
@@ -74,6 +75,7 @@ class LakeBackend(Registry):
         super().__init__(files, readonly)
         self.seals = Seals(files)
         self._writer = secrets.token_hex(16)
+        self.leases = Leases(files, self._writer)
         self._written: dict[RoundKey, int] = {}
         self._own: dict[RoundKey, list[Own]] = {}
         """By round: the latest parts of this writer, without a gap between them."""
@@ -351,7 +353,7 @@ class LakeBackend(Registry):
         out, and says so in the result. A sealed round is what it was sealed as.
         """
         try:
-            count, _, _ = count_round(self, key, Arrow(), skip_bad=skip_bad)
+            count, _, _ = count_round(self, key, Arrow(folder=self.files.scratch), skip_bad=skip_bad)
             return count
         except BadFileError as error:
             self.refuse(key, error.names)
@@ -385,6 +387,11 @@ class LakeBackend(Registry):
     def final(self, key: RoundKey) -> Count | None:
         """What a sealed round comes to; None when it is not sealed."""
         return self.seals.final(key, self.layout(key).plan)
+
+    def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
+        """Whether to seal a round here: False while another collector is at it."""
+        self._check_writable()
+        return self.leases.held(key)
 
     def close_round(self, key: RoundKey) -> bool:
         """Begin to seal: from now on what is put is late, unless the list of parts has it."""

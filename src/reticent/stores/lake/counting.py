@@ -9,20 +9,21 @@ has, or DuckDB and Spark of `reticent.frames`.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from reticent.errors import ReticentError, StoreError
 from reticent.stores.id_set import ID_BYTES
 from reticent.stores.lake.files import Files
 from reticent.stores.lake.layout import Columns, Part, folder_of
-from reticent.stores.records import Count, CountsByTags, Records, RoundKey, add_counts, reports_of
+from reticent.stores.records import Count, CountsByTags, Records, RoundKey, add_counts, batches, reports_of
 from reticent.stores.store import State
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 LOOKS = 50
 """How often a folder is listed anew because parts in it were merged while they were being read."""
 ROWS_AT_ONCE = 1 << 22
-"""Rows that are in memory at once, some 100 bytes each; a larger round is counted in as many passes."""
+"""Rows that are in memory at once, some 100 bytes each."""
+_MOST_SHARES = 500
+"""Temporary files that are open at once; of more than two billion rows, each has more than `ROWS_AT_ONCE`."""
 _COUNTED_AT_ONCE = 1 << 20
 _THREADS = 4
 
@@ -111,40 +114,56 @@ class Engine(Protocol):
 
 
 class Arrow:
-    """PyArrow reads and NumPy counts, in memory that does not grow with the round; a lake needs both anyway."""
+    """
+    PyArrow reads and NumPy counts, in memory that does not grow with the round; a lake needs both anyway.
+
+    Every part is read once. A round of more than `rows_at_once` rows is first spread over temporary files, in
+    `folder` or where the system has such, and each of these counted by itself: they take as much room as the
+    round, and are gone with the process.
+    """
 
     checks: Literal["all"] = "all"
 
-    def __init__(self, rows_at_once: int = ROWS_AT_ONCE) -> None:
+    def __init__(self, rows_at_once: int = ROWS_AT_ONCE, folder: str | None = None) -> None:
         self._rows_at_once = rows_at_once
+        self._folder = folder
 
     def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
-        """
-        The counts of a round.
-
-        A round of more than `rows_at_once` rows is counted in several passes, each of which takes the ids
-        that a random hash gives it: whoever picks ids cannot crowd them into one pass.
-        """
-        passes = max(1, -(-parts.rows(names) // self._rows_at_once))
-        factors = np.frombuffer(secrets.token_bytes(16), dtype=np.uint64) | np.uint64(1)
+        """The counts of a round."""
+        shares = min(_MOST_SHARES, -(-parts.rows(names) // self._rows_at_once))
         counts = CountsByTags()
-        for turn in range(passes):
-            shares = [_share(parts.read(name), factors, turn, passes) for name in names]
-            chosen = distinct(np.concatenate(shares))
+        for share in self._spread(parts, names, shares) if shares > 1 else [_read_all(parts, names)]:
+            chosen = distinct(share)
             for start in range(0, len(chosen), _COUNTED_AT_ONCE):
                 some = chosen[start : start + _COUNTED_AT_ONCE]
                 counts = add_counts(counts, parts.columns.layout.counts(some))
         return {tags: counts[tags] for tags in sorted(counts)}
 
+    def _spread(self, parts: Parts, names: Sequence[str], shares: int) -> Iterator[Records]:
+        """
+        All records, in shares of about equal size that have no id in common.
 
-def _share(records: Records, factors: NDArray[np.uint64], turn: int, passes: int) -> Records:
-    """The records whose ids belong to a pass, by a hash with two random odd factors."""
-    if passes == 1:
-        return records
-    halves = np.ascontiguousarray(records[:, :ID_BYTES]).view(np.uint64).reshape(-1, 2)
-    turns = (halves @ factors >> np.uint64(32)) % np.uint64(passes)
-    share: Records = records[turns == turn]
-    return share
+        Which share an id belongs to is a hash with random odd factors: whoever picks ids cannot crowd them.
+        """
+        factors = np.frombuffer(secrets.token_bytes(16), dtype=np.uint64) | np.uint64(1)
+        with ExitStack() as stack:
+            files = [stack.enter_context(tempfile.TemporaryFile(dir=self._folder)) for _ in range(shares)]
+            for records in batches(map(parts.read, names)):
+                halves = np.ascontiguousarray(records[:, :ID_BYTES]).view(np.uint64).reshape(-1, 2)
+                share_of = ((halves @ factors >> np.uint64(32)) % np.uint64(shares)).astype(np.uint16)
+                ordered = records[np.argsort(share_of, kind="stable")]
+                ends = np.cumsum(np.bincount(share_of, minlength=shares))
+                for file, start, end in zip(files, [0, *ends], ends, strict=False):
+                    file.write(ordered[start:end].tobytes())
+            width = parts.columns.layout.width
+            for file in files:
+                file.seek(0)
+                yield np.fromfile(file, dtype=np.uint8).reshape(-1, width)
+                file.truncate(0)
+
+
+def _read_all(parts: Parts, names: Sequence[str]) -> Records:
+    return np.concatenate([parts.read(name) for name in names])
 
 
 def distinct(records: Records) -> Records:

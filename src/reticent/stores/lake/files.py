@@ -45,6 +45,11 @@ class Files(ABC):
     def url(self) -> str:
         """The address, without a password."""
 
+    @property
+    def scratch(self) -> str | None:
+        """A folder of this machine for large temporary files; None for where the system has such."""
+        return None
+
     @abstractmethod
     def read(self, path: str) -> bytes | None:
         """A whole file; None when there is none."""
@@ -132,6 +137,12 @@ class LocalFiles(Files):
     def url(self) -> str:
         """The address."""
         return f"lake:///{self._root}"
+
+    @property
+    def scratch(self) -> str | None:
+        """A folder beside the parts, where there is room; not for who may only read."""
+        folder = self._root / TEMPORARY
+        return str(folder) if os.access(folder, os.W_OK) else None
 
     def open(self) -> None:
         """Make the folder if there is none, and throw away what died in the middle of a write long ago."""

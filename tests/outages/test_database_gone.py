@@ -287,13 +287,21 @@ def test_the_wait_ends(
     assert log.count("waiting-for-database") == (seconds == "0.5")
 
 
-def test_what_will_never_be_there_is_not_waited_for(tmp_path: Path, postgres: PostgresServer) -> None:
-    """Another program's tables, or a schema of another version: waiting would be for nothing."""
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("CREATE TABLE reticent_schema AS SELECT 99 AS version", "expected schema version"),
+        ("CREATE TABLE round (bullets INTEGER)", "already exists"),
+    ],
+)
+def test_what_will_never_be_there_is_not_waited_for(
+    tmp_path: Path, postgres: PostgresServer, statement: str, reason: str
+) -> None:
+    """A schema of another version, or another program's tables: waiting would be for nothing."""
     url = postgres.new_database()
     with psycopg.connect(url) as connection:
-        connection.execute("CREATE TABLE reticent_schema (version BIGINT)")
-        connection.execute("INSERT INTO reticent_schema VALUES (99)")
+        connection.execute(statement)
     service = Service(tmp_path, usage(), store=url)
-    with pytest.raises(AssertionError, match="expected schema version"):
+    with pytest.raises(AssertionError, match=reason):
         service.start("--wait-for-database", "60")
     assert "waiting" not in service.log

@@ -1,7 +1,10 @@
 """What holds for every test."""
 
+import inspect
 import os
+from functools import partialmethod
 
+from click.testing import CliRunner
 from hypothesis import settings
 
 from reticent.device import policy
@@ -14,3 +17,8 @@ policy.CONTAINER_FILES = ()
 
 settings.register_profile("reticent", settings(), deadline=None)  # nothing here is timed
 settings.load_profile("reticent")
+
+if (
+    "mix_stderr" in inspect.signature(CliRunner.__init__).parameters
+):  # click 8.1 mixes the two unless told not to
+    CliRunner.__init__ = partialmethod(CliRunner.__init__, mix_stderr=False)  # type: ignore[method-assign,assignment]

@@ -20,6 +20,7 @@ PICTURE = ROOT / "docs" / "images" / "architecture.svg"
 
 WORDS = {
     "errors": "the exception tree",
+    "frozen": "frozen values",
     "html": "escaped fragments",
     "plots": "pictures for files",
     "mechanisms": "P(bit | value)",

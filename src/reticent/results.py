@@ -325,6 +325,7 @@ class Results:
         by: str | None = None,
         confidence: float = 0.95,
         per: str | None = None,
+        most: int | None = None,
     ) -> Estimates:
         """
         The estimates of a plan's metrics, latest period first.
@@ -333,21 +334,35 @@ class Results:
         `rounds` picks rounds by number, and with `per="window"` the windows that they are in; `last` picks the
         latest periods. `segment` keeps the devices with these tags; `by` names a segment whose tags are
         estimated apart: those of reports whose tag is rare stand under "(few)". Periods that nobody answered
-        have no estimate.
+        have no estimate. `most` bounds the numbers of an answer, each a mean or the share of a bucket: what
+        would have more of them, in more than one period, is refused before anything is worked out.
         """
         picked = segment or {}
         self.check(self.plan(plan), metric, picked, by, confidence)
         if per is None and rounds is not None:
             per = "round"
         wanted = None if rounds is None else set(rounds)
-        figures: list[Result | Withheld] = []
+        asked: list[tuple[Period, list[Metric]]] = []
+        numbers = 0
         for period in self.periods(plan, last, per):
             declared = {segment.name for segment in period.plan.segments}
             if wanted is not None and wanted.isdisjoint(range(period.first, period.last + 1)):
                 continue
             if not {*picked, *([by] if by else [])} <= declared:
                 continue  # this version of the plan had no such segment
-            metrics = [asked for asked in period.plan.metrics if metric in (None, asked.name)]
+            metrics = [one for one in period.plan.metrics if metric in (None, one.name)]
+            asked.append((period, metrics))
+            numbers += _numbers(period.plan, metrics, by)
+        if most is not None and numbers > most and len(asked) > 1:
+            fitting = max(1, most * len(asked) // numbers)
+            raise ParameterError(
+                "last or round",
+                f"at most {fitting:,} rounds or windows at once of what is asked, with {most:,} numbers in all",
+                f"{len(asked):,}, with {numbers:,} numbers",
+                "ask for a part at a time with round=FIRST-LAST, for one metric, or without by",
+            )
+        figures: list[Result | Withheld] = []
+        for period, metrics in asked:
             figures += self.figures(period, metrics, picked, by, confidence)
         return Estimates(figures)
 
@@ -470,3 +485,10 @@ def _reason(plan: Plan, state: State) -> str:
     return (
         f"fewer than {least}" if state == "sealed" else f"an open round is shown in steps of at least {least}"
     )
+
+
+def _numbers(plan: Plan, metrics: Sequence[Metric], by: str | None) -> int:
+    """How many numbers with an interval an answer about a period has at most."""
+    tags = next((len(segment.tags) + 1 for segment in plan.segments if segment.name == by), 1)
+    buckets = (len(metric.mechanism.points) - 1 for metric in metrics if metric.mechanism.kind == "histogram")
+    return tags * (sum(buckets) + sum(metric.mechanism.kind == "mean" for metric in metrics))

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import pytest
 from click.testing import CliRunner
 from tests.collector.test_restarts import der, presented
-from tests.shared.clients import at_work, check_all_counted
+from tests.shared.clients import MANY, at_work, check_all_counted
 from tests.shared.collectors import Service, make_certificate, make_keys, make_reports, usage
 
 from reticent.cli import command
@@ -54,11 +54,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 # One of them dies
 
-A_HUNDRED = pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])
-
 
 @pytest.mark.parametrize("kind", ["lake", "postgresql"])
-@pytest.mark.parametrize("kills", [3, A_HUNDRED])
+@pytest.mark.parametrize("kills", [3, MANY])
 def test_killed_workers_lose_nothing_and_are_started_again(
     tmp_path: Path, request: pytest.FixtureRequest, kind: str, kills: int
 ) -> None:

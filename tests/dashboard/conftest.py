@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.shared.collectors import in_thread
 
 from reticent.collector import SECURITY_HEADERS, Health, KeyTraffic
-from reticent.dashboard import routes
+from reticent.dashboard import handlers, static
 from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
 from reticent.results import Results
@@ -182,7 +183,10 @@ class World:
     def __post_init__(self) -> None:
         self.store.register(self.plan)
         self.results = Results(self.store, lambda: self.now)
-        self._starlette = Starlette(routes=routes(self.results, lambda: self.health))
+        pages = handlers(self.results, lambda: self.health).items()
+        self._starlette = Starlette(
+            routes=[*(Route(path, page) for path, page in pages), Route("/static/{name}", static)]
+        )
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The dashboard behind what stands for the collector's middleware."""

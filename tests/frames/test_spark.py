@@ -33,7 +33,11 @@ from reticent.plan import Plan
 from reticent.stores import RoundKey, open_store
 from reticent.stores.lake import Columns, Part
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.timeout(300),
+    # Py4J of Spark 3.5 leaves sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 def test_frames_and_lakes_on_the_cluster(cluster: Any, settings: dict[str, str], tmp_path: Path) -> None:

@@ -90,4 +90,4 @@ def collected(it: Program) -> MetricsData:
     it.exporter.export, export = lambda data, **_: seen.append(data), it.exporter.export  # type: ignore[assignment,method-assign]
     it.provider.force_flush()
     it.exporter.export = export  # type: ignore[method-assign]
-    return seen[0]
+    return seen[0] if seen else MetricsData([])

@@ -22,7 +22,7 @@ from tests.shared.collectors import Service, in_thread, make_keys, make_reports,
 from reticent.collector import Collector
 from reticent.plan import Plan
 from reticent.reports import Report
-from reticent.stores import create_key, open_store
+from reticent.stores import Layout, RoundKey, StoreGoneError, create_key, open_store
 
 PLAN = Plan.from_toml(usage())
 
@@ -150,6 +150,35 @@ def test_nothing_is_acknowledged_once_the_files_are_not_those_that_were_opened(
     assert log.count('"event": "store-gone"') == 1
     assert "no more reports are acknowledged" in log
     assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("point", ["before the commit", "after the commit"])
+@pytest.mark.parametrize("place", range(7), ids=NAMES[:7])
+def test_a_commit_is_not_acknowledged_when_the_files_go_during_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, place: int
+) -> None:
+    """Between the last look before a commit and the answer there is one more."""
+    path = tmp_path / "data" / "store.db"
+    store, key = open_store(f"sqlite:///{path}"), RoundKey(PLAN.name, PLAN.version, 7)
+    records = [b"".join(map(Layout(PLAN).pack, make_reports(PLAN, 7, 5, seed))) for seed in range(3)]
+    store.register(PLAN)
+    store.append({key: records[0]})
+    connections, hands = type(store.backend._writer).__mro__[1], [HANDS[place]]
+    execute = connections.commit
+
+    def commit(self: object, connection: sqlite3.Connection) -> None:
+        hand = hands.pop() if hands else None
+        if hand is not None and point == "before the commit":
+            hand(path)
+        execute(self, connection)
+        if hand is not None and point == "after the commit":
+            hand(path)
+
+    monkeypatch.setattr(connections, "commit", commit)
+    for group in records[1:]:
+        with pytest.raises(StoreGoneError, match="no more reports are acknowledged"):
+            store.append({key: group})
+    store.close()
 
 
 def test_files_that_are_back_do_not_make_it_go_on(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +17,8 @@ from reticent.cli import command
 from reticent.collector import Collector
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.reports import to_ndjson
-from reticent.stores import Appended, DamagedError, Layout, RoundKey, RoundStore
+from reticent.reports import Report, to_ndjson
+from reticent.stores import Appended, DamagedError, Layout, RoundKey, RoundStore, Seen
 from reticent.testing import Bench
 
 Open = Callable[[str], RoundStore]
@@ -86,6 +87,28 @@ def test_a_group_that_is_cut_off_keeps_its_whole_reports(
     assert store.verify() == []
 
 
+def test_a_group_that_was_given_up_is_missed_until_it_is_repaired_and_read_then(
+    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number that stays missing is not asked for any more; the round is damaged all the same."""
+    monkeypatch.setattr(Seen, "patience", 2)
+    groups = [bench.reports(10) for _ in range(8)]
+    for group in groups[:3]:
+        bench.append(group)
+    execute(store, CUT.format(1))
+    other, key = bench.open(), bench.key(7)
+    assert isinstance(other, RoundStore)
+    other.load_open_rounds()
+    for group in groups[3:]:
+        bench.append(group, other)
+    for _ in range(2):
+        with pytest.raises(DamagedError):
+            other.counts(key)
+    store.repair(key, dry=False)
+    saved = [report for group in groups for report in group if report is not groups[1][9]]
+    assert other.counts(key) == bench.expected(saved)
+
+
 def test_a_group_that_lacks_its_beginning_is_not_taken_for_reports(bench: Bench, store: RoundStore) -> None:
     """What follows is shifted: tags that do not exist, padding that is not 0."""
     for _ in range(2):
@@ -119,6 +142,52 @@ def test_a_table_that_is_gone_keeps_no_other_round_from_taking_reports(bench: Be
     assert bench.append(both, store)[bench.key(7)] == Appended(accepted=2)
     assert store.seal(bench.key(7))
     assert store.verify() == []
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_pages_that_cannot_be_read_lose_only_what_is_on_them(bench: Bench, url: str) -> None:
+    """Bytes of the file itself are overwritten: each of the pages of a round in turn, but for the first."""
+    path, key = Path(url.removeprefix("sqlite:///")), bench.key(7)
+    groups = [bench.reports(30) for _ in range(40)]
+    bench.append(bench.reports(3, 6))
+    for group in groups:
+        bench.append(group)
+    bench.append(bench.reports(7, 8))
+    bench.store.close()
+    whole = path.read_bytes()
+    pages = [page for page in range(len(whole) // 4096) if groups_on(bench, groups, whole, page)]
+    assert len(pages) > 5
+    for page in pages:
+        lost = groups_on(bench, groups, whole, page)
+        path.write_bytes(whole[: 4096 * page] + b"\xff" * 4096 + whole[4096 * (page + 1) :])
+        store = bench.open()
+        assert isinstance(store, RoundStore)
+        assert store.load_open_rounds() >= 10
+        with pytest.raises(DamagedError):
+            store.counts(key)
+        assert {info.key.round: bool(info.damage) for info in store.rounds()} == {6: False, 7: True, 8: False}
+        answers = bench.append([*bench.reports(2), *bench.reports(1, 8)], store)
+        assert answers[bench.key(8)] == Appended(accepted=1)
+        repair = store.repair(key, dry=False)
+        assert repair is not None
+        kept = [report for group in groups if group not in lost for report in group]
+        assert repair.readable >= len(kept) + answers[key].accepted
+        assert store.repair(key) is None
+        assert sum(counts["minutes"].devices for counts in store.counts(key).values()) == repair.readable
+        assert bench.append(kept, store)[key] == Appended(duplicate=len(kept))
+        assert store.seal(key)
+        assert execute(store, "SELECT count(*) FROM sqlite_master WHERE name = 'damaged_2'") == [(1,)]
+        assert store.prune(key)
+        assert key not in [info.key for info in store.rounds()]
+        store.close()
+        for file in path.parent.glob("store.db-*"):
+            file.unlink()
+
+
+def groups_on(bench: Bench, groups: list[list[Report]], file: bytes, page: int) -> list[list[Report]]:
+    """The groups that have a report on a page of a file."""
+    text = file[4096 * page : 4096 * (page + 1)]
+    return [group for group in groups if any(bench.layout.pack(report)[:16] in text for report in group)]
 
 
 def test_counts_that_cannot_be_read_are_said_to_be_lost(bench: Bench, store: RoundStore, url: str) -> None:

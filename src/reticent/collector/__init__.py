@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from reticent.collector.openapi import openapi_document
     from reticent.collector.problems import DETAILS, ProblemError
     from reticent.collector.protocol import CollectorProtocol
+    from reticent.collector.readers import Readers
     from reticent.collector.relay import KeyFile, Relay, shuffled
     from reticent.collector.server import make_server, tls_context
     from reticent.collector.wire import Batch, Wire
@@ -57,6 +58,7 @@ __all__ = [
     "Limits",
     "Pages",
     "ProblemError",
+    "Readers",
     "Readiness",
     "Relay",
     "Response",
@@ -100,6 +102,7 @@ __getattr__ = imported_when_used(
         "openapi": "openapi_document",
         "problems": "DETAILS ProblemError",
         "protocol": "CollectorProtocol",
+        "readers": "Readers",
         "relay": "KeyFile Relay shuffled",
         "server": "make_server tls_context",
         "wire": "Batch Wire",

@@ -8,7 +8,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Protocol
 from urllib.parse import parse_qs
@@ -236,8 +236,13 @@ class Access:
 class Pages(Protocol):
     """What adds pages for people: `reticent.dashboard`."""
 
-    def routes(self, results: Results, health: Callable[[], Health]) -> Sequence[BaseRoute]:
-        """The pages."""
+    def handlers(
+        self, results: Results, health: Callable[[], Health]
+    ) -> Mapping[str, Callable[[Request], Response]]:
+        """The pages by path, in the order in which paths are tried. They block."""
+
+    def static(self, request: Request) -> Response:
+        """A file that pages use, at `/static/{name}`."""
 
     def login_page(self, message: str, next_path: str) -> str:
         """The page that asks for a key."""

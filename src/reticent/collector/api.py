@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
@@ -22,16 +21,19 @@ from reticent.collector.health import Health, Readiness, render_metrics
 from reticent.collector.log import log_fault
 from reticent.collector.openapi import openapi_document
 from reticent.collector.problems import ProblemError
+from reticent.collector.readers import Readers
 from reticent.errors import MissingExtraError, ParameterError, StoreError
 from reticent.estimates import arrow_bytes, csv_text
 from reticent.plan import Plan
-from reticent.results import Estimates, Results
+from reticent.results import Results
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
 ESTIMATE_PARAMETERS = {"plan", "metric", "period", "round", "last", "segment", "by", "confidence", "format"}
 USUAL_ROUNDS = 100
 """How many of the latest rounds, or windows, are answered when nothing is said of them."""
 MOST_ROUNDS = 10_000
+MOST_NUMBERS = 20_000
+"""How many numbers, each with its interval, an answer has at most: so none takes long, or much memory."""
 FORMATS = ("json", "csv", "arrow")
 
 SECURITY_HEADERS = [
@@ -67,21 +69,35 @@ class Api:
         self._pages = pages
         self._ready = Readiness(ping)
         self._document = msgspec.json.encode(openapi_document())
+        self._readers = Readers()
         routes: list[BaseRoute] = [
-            Route("/v1/plans", self.plans),
-            Route("/v1/plans/{name}", self.plan),
-            Route("/v1/estimates", self.estimates),
-            Route("/v1/rounds", self.rounds),
+            Route("/v1/plans", self._on_thread(self.plans)),
+            Route("/v1/plans/{name}", self._on_thread(self.plan)),
+            Route("/v1/estimates", self._on_thread(self.estimates)),
+            Route("/v1/rounds", self._on_thread(self.rounds)),
             Route("/metrics", self.metrics),
             Route("/healthz", self.healthz),
             Route("/readyz", self.readyz),
             Route("/openapi.json", self.openapi),
         ]
         if pages is not None:
-            routes += [*Login(access, pages, secure_cookies).routes(), *pages.routes(results, health)]
+            routes += Login(access, pages, secure_cookies).routes()
+            for path, handler in pages.handlers(results, health).items():
+                routes.append(Route(path, self._on_thread(handler)))
+            routes.append(Route("/static/{name}", pages.static))
         refused = (ProblemError, ParameterError, StoreError, HTTPException, ClientDisconnect, Exception)
         self._app = Starlette(routes=routes, exception_handlers=dict.fromkeys(refused, _refusal))
         self._app.router.redirect_slashes = False
+
+    def _on_thread(self, endpoint: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            return await self._readers.run(endpoint, request)
+
+        return answer
+
+    def close(self) -> None:
+        """Begin nothing more for readers."""
+        self._readers.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the key, answer, and add the headers that keep browsers safe."""
@@ -115,14 +131,15 @@ class Api:
                 response = RedirectResponse(f"/login?next={target}", status_code=303)
             await response(scope, receive, send_safely)
 
-    async def plans(self, request: Request) -> Response:
-        """`GET /v1/plans`."""
-        plans = await run_in_threadpool(self._results.plans)
-        return _json({"plans": [_described(plan) for plan in plans.values()]})
+    # These block: they are worked out on a thread for readers
 
-    async def plan(self, request: Request) -> Response:
+    def plans(self, request: Request) -> Response:
+        """`GET /v1/plans`."""
+        return _json({"plans": [_described(plan) for plan in self._results.plans().values()]})
+
+    def plan(self, request: Request) -> Response:
         """`GET /v1/plans/{name}`: its text, or what it says in JSON."""
-        plan = (await run_in_threadpool(self._results.plans)).get(request.path_params["name"])
+        plan = self._results.plans().get(request.path_params["name"])
         if plan is None:
             raise ProblemError(404, "unknown_plan")
         wants_json = "application/json" in request.headers.get("accept", "")
@@ -135,29 +152,16 @@ class Api:
             body, media_type="application/json" if wants_json else "application/toml", headers=headers
         )
 
-    async def estimates(self, request: Request) -> Response:
+    def estimates(self, request: Request) -> Response:
         """`GET /v1/estimates`, as JSON, CSV or Arrow."""
         query = Query(request.query_params.multi_items(), ESTIMATE_PARAMETERS)
         form = query.format(request.headers.get("accept", ""))
-        results = await run_in_threadpool(self._estimates, query)
-        if form == "csv":
-            return PlainTextResponse(csv_text(results.rows), media_type="text/csv")
-        if form == "arrow":
-            try:
-                body = await run_in_threadpool(arrow_bytes, results.rows)
-            except MissingExtraError as error:
-                raise ProblemError(406, "not_acceptable", str(error)) from None
-            return Response(body, media_type="application/vnd.apache.arrow.stream")
-        damaged = await run_in_threadpool(self._results.damaged, query.one("plan"), query.last())
-        return _json({**results.to_dict(), "damaged": damaged})
-
-    def _estimates(self, query: Query) -> Estimates:
         plan, rounds = query.one("plan"), query.rounds()
         if plan is None:
             raise ParameterError("plan", "the name of a plan", "nothing")
         if plan not in self._results.plans():
             raise ProblemError(404, "unknown_plan")
-        return self._results.estimates(
+        results = self._results.estimates(
             plan,
             metric=query.one("metric"),
             rounds=rounds,
@@ -166,20 +170,39 @@ class Api:
             by=query.one("by"),
             confidence=query.confidence(),
             per=query.one("period"),
+            most=MOST_NUMBERS,
         )
+        if form == "csv":
+            return PlainTextResponse(csv_text(results.rows), media_type="text/csv")
+        if form == "arrow":
+            try:
+                body = arrow_bytes(results.rows)
+            except MissingExtraError as error:
+                raise ProblemError(406, "not_acceptable", str(error)) from None
+            return Response(body, media_type="application/vnd.apache.arrow.stream")
+        # Encoded one by one: all at once would keep every other thread waiting.
+        figures, withheld = (
+            b",".join(msgspec.json.encode(figure.to_dict()) for figure in part)
+            for part in (results, results.withheld)
+        )
+        damaged = msgspec.json.encode(self._results.damaged(plan, query.last()))
+        body = b'{"estimates":[%b],"withheld":[%b],"damaged":%b}' % (figures, withheld, damaged)
+        return Response(body, media_type="application/json")
 
-    async def rounds(self, request: Request) -> Response:
+    def rounds(self, request: Request) -> Response:
         """`GET /v1/rounds`."""
         query = Query(request.query_params.multi_items(), {"plan", "last"})
         plan, last = query.one("plan"), query.last() or USUAL_ROUNDS
-        if plan is not None and plan not in await run_in_threadpool(self._results.plans):
+        if plan is not None and plan not in self._results.plans():
             raise ProblemError(404, "unknown_plan")
-        return _json({"rounds": await run_in_threadpool(self._results.rounds, plan, last)})
+        return _json({"rounds": self._results.rounds(plan, last)})
+
+    # These do not, or not in all they do
 
     async def metrics(self, request: Request) -> Response:
         """`GET /metrics`."""
         accept = request.headers.get("accept", "")
-        body, kind = await run_in_threadpool(render_metrics, self._results, self._health(), accept)
+        body, kind = await self._readers.run(render_metrics, self._results, self._health(), accept)
         return Response(body, headers={"content-type": kind})
 
     async def healthz(self, request: Request) -> Response:

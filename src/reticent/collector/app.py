@@ -109,6 +109,7 @@ class Collector:
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        self._api.close()
         # In this order: a round that is being sealed is finished, what waits is written, the store is let go.
         for part in (self._sealer, self._committer):
             if part is not None:

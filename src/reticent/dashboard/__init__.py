@@ -1,8 +1,8 @@
 """
 Pages and their JSON twins: what a telemetry engineer opens every morning.
 
-`routes(results, health)` is mounted by the collector at `/`. Everything is drawn on the server; a script
-makes it handier and nothing depends on it. No page loads anything from another host.
+The collector mounts `handlers(results, health)` at `/`, and `static` below it. Everything is drawn on the
+server; a script makes it handier and nothing depends on it. No page loads anything from another host.
 """
 
 from reticent.errors import MissingExtraError
@@ -13,7 +13,7 @@ try:
 except ImportError as missing:
     raise MissingExtraError("collector", (missing.name or "jinja2").partition(".")[0]) from missing
 
-from reticent.dashboard.endpoints import routes
+from reticent.dashboard.endpoints import handlers, static
 from reticent.dashboard.pages import assets, login_page
 
-__all__ = ["assets", "login_page", "routes"]
+__all__ = ["assets", "handlers", "login_page", "static"]

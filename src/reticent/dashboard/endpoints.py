@@ -7,7 +7,6 @@ from functools import wraps
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import BaseRoute, Route
 
 from reticent.collector import Health, log_fault
 from reticent.dashboard.pages import assets, problem_page, render
@@ -24,13 +23,12 @@ from reticent.results import Results
 Endpoint = Callable[[Request], Response]
 
 
-def routes(results: Results, health: Callable[[], Health]) -> list[BaseRoute]:
+def handlers(results: Results, health: Callable[[], Health]) -> dict[str, Endpoint]:
     """
-    The pages, their JSON twins, and the static files.
+    The pages and their JSON twins by path, in the order in which paths are tried.
 
-    Endpoints are plain functions, which Starlette runs in its thread pool: reading may block. Who may see
-    them is decided outside, where the headers are added that keep browsers safe; `request.state.logged_in`,
-    if true, puts a log-out button on every page.
+    They block, so the collector runs them on threads. Who may see them is decided there too, and it adds the
+    headers that keep browsers safe; `request.state.logged_in`, if true, puts a log-out button on every page.
     """
     reader = PointReader(results)
 
@@ -50,17 +48,16 @@ def routes(results: Results, health: Callable[[], Health]) -> list[BaseRoute]:
             raise NotHereError("metric", name, f"/plans/{plan.name}")
         return metric_page(reader, plan, plan.by_name[name], Params.parse(request.query_params))
 
-    return [
-        *_pair("/", "/index.json", lambda request: overview(reader)),
-        *_pair("/plans/{plan}/metrics/{metric}", "/plans/{plan}/metrics/{metric}.json", metric_view),
-        *_pair("/plans/{plan}", "/plans/{plan}.json", plan_view),
-        *_pair("/health", "/health.json", lambda request: health_page(health(), newest_uneven(results))),
-        Route("/static/{name}", static),
-    ]
+    return {
+        **_pair("/", "/index.json", lambda request: overview(reader)),
+        **_pair("/plans/{plan}/metrics/{metric}", "/plans/{plan}/metrics/{metric}.json", metric_view),
+        **_pair("/plans/{plan}", "/plans/{plan}.json", plan_view),
+        **_pair("/health", "/health.json", lambda request: health_page(health(), newest_uneven(results))),
+    }
 
 
-def _pair(path: str, twin: str, build: Callable[[Request], View]) -> list[BaseRoute]:
-    """A page and its twin, made of the same view. The twin's route comes first: its path fits both."""
+def _pair(path: str, twin: str, build: Callable[[Request], View]) -> dict[str, Endpoint]:
+    """A page and its twin, made of the same view. The twin comes first: its path fits both."""
 
     def page(request: Request) -> Response:
         view, address = build(request), request.url.path
@@ -79,7 +76,7 @@ def _pair(path: str, twin: str, build: Callable[[Request], View]) -> list[BaseRo
     def json(request: Request) -> Response:
         return JSONResponse(build(request).twin)
 
-    return [Route(twin, _careful(json), methods=["GET"]), Route(path, _careful(page), methods=["GET"])]
+    return {twin: _careful(json), path: _careful(page)}
 
 
 def logged_in(request: Request) -> bool:

@@ -11,6 +11,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
+from itertools import islice
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from reticent.estimates.estimator import Estimate, HistogramEstimate
 
 BACKENDS = ("pyarrow", "pandas", "polars")
+ROWS_AT_ONCE = 1000
 
 
 class Column(NamedTuple):
@@ -161,7 +163,11 @@ def _frame(rows: Iterable[Mapping[str, Any]], backend: str) -> Any:
         raise ParameterError("backend", f"one of {', '.join(BACKENDS)}", backend)
     pa = _module("pyarrow")
     schema = pa.schema([(column.name, pa.type_for_alias(column.type)) for column in COLUMNS])
-    table = pa.Table.from_pylist(list(rows), schema=schema)
+    rows, parts = iter(rows), []
+    # Some at a time: all at once would keep every other thread of a collector waiting.
+    while some := list(islice(rows, ROWS_AT_ONCE)):
+        parts.append(pa.Table.from_pylist(some, schema=schema))
+    table = pa.concat_tables(parts) if parts else schema.empty_table()
     if backend == "pandas":  # whole numbers that may be null: a column's type is the same whatever it holds
         return table.to_pandas(types_mapper={pa.int64(): _module("pandas").Int64Dtype()}.get)
     return _module("polars").from_arrow(table) if backend == "polars" else table

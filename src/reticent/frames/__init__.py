@@ -13,7 +13,7 @@ try:
     import narwhals as _narwhals  # noqa: F401
     import pyarrow as _pyarrow  # noqa: F401
 except ImportError as missing:
-    raise MissingExtraError("lake", (missing.name or "narwhals").partition(".")[0]) from missing
+    raise MissingExtraError("frames", (missing.name or "narwhals").partition(".")[0]) from missing
 
 from reticent.estimates import estimates_to_frame
 from reticent.frames.counting import FrameError, count, shares, to_arrow

@@ -105,7 +105,7 @@ class DuckDB:
         try:
             import duckdb
         except ImportError as missing:
-            raise MissingExtraError("lake", "duckdb") from missing
+            raise MissingExtraError("frames", "duckdb") from missing
         with tempfile.TemporaryDirectory(prefix="reticent-duckdb-", dir=self._folder) as folder:
             settings: dict[str, Any] = {
                 "memory_limit": self._memory,

@@ -29,56 +29,14 @@ from reticent.stores.round_store import (
     not_registered,
     read_plan,
 )
-from reticent.stores.sql_upkeep import cut_to_readable, lost, problems_of, problems_of_counts, repair_of
+from reticent.stores.sql_upkeep import (
+    cut_to_readable,
+    lost,
+    problems_of,
+    problems_of_counts,
+    repair_of,
+)
 from reticent.stores.store import Key, Repair, RoundInfo, State
-
-SCHEMA_VERSION = 2
-SCHEMA = """
-CREATE TABLE plan (                -- every plan ever served, as it was written
-    name    TEXT NOT NULL,         -- plan.name
-    version INTEGER NOT NULL,      -- plan.version
-    text    TEXT NOT NULL,         -- plan.toml
-    PRIMARY KEY (name, version)
-);
-CREATE TABLE round (               -- rounds that got at least one report
-    id      INTEGER PRIMARY KEY,   -- names the table of its records, which exists until it is sealed
-    plan    TEXT NOT NULL,         -- plan.name
-    version INTEGER NOT NULL,      -- plan.version
-    round   INTEGER NOT NULL,      -- unix seconds / round length
-    state   TEXT NOT NULL,         -- open, closing (being counted), sealed, pruned (its counts were removed)
-    reports INTEGER NOT NULL,      -- distinct reports, once sealed; 0 before, and when pruned
-    UNIQUE (plan, version, round)
-);
-CREATE TABLE counts (              -- sealed rounds; never changed
-    round_id INTEGER NOT NULL REFERENCES round (id), -- round.id
-    tags     TEXT NOT NULL,        -- JSON list, one public tag per segment of the plan
-    metric   TEXT NOT NULL,        -- the metric's name in the plan
-    reports  TEXT NOT NULL,        -- JSON list per row: reports that speak of it
-    ones     TEXT NOT NULL,        -- JSON list per row: how many of them said 1
-    PRIMARY KEY (round_id, tags, metric)
-) WITHOUT ROWID;
-CREATE TABLE step (                -- what readers are shown of open rounds; removed when they are sealed
-    round_id INTEGER NOT NULL REFERENCES round (id), -- round.id
-    number   INTEGER NOT NULL,     -- from 1 on, each taken once
-    document TEXT NOT NULL,        -- JSON: reports so far, and counts by tags that are shown and that wait
-    PRIMARY KEY (round_id, number)
-) WITHOUT ROWID;
-CREATE TABLE key (                 -- who may write, read or administer
-    id         TEXT PRIMARY KEY,   -- public part of the key
-    role       TEXT NOT NULL,      -- ingest, reader, admin
-    hash       BLOB NOT NULL,      -- SHA-256 of the whole key
-    label      TEXT NOT NULL,      -- a note for people
-    created_at INTEGER NOT NULL,   -- unix seconds
-    revoked_at INTEGER             -- unix seconds, or NULL while it is active
-);
-"""
-RECORDS = """
-CREATE TABLE records_{number} (          -- the reports of one open round
-    number  INTEGER PRIMARY KEY,   -- of the commit group; in order of arrival per collector
-    records BLOB NOT NULL          -- reports end to end, of fixed width: id, cohort, tags, bits
-);
-"""
-"""Of each open round, with its number for {number}. Each column says what it holds; PostgreSQL keeps that too."""
 
 LATEST_ROUNDS = """
 SELECT plan, version, round, state, reports FROM (
@@ -438,22 +396,30 @@ class SqlBackend(ABC):
 
     def repair(self, key: RoundKey, *, dry: bool) -> Repair | None:
         """Cut what is no whole record off a round's groups, and keep what it was in a table beside it."""
-        layout = self.layout(key)
-        with self.reading() if dry else self.writing() as transaction:
-            row = self._row(transaction, key)
-            if row is None or row[1] == "pruned":
-                return None
-            if row[1] == "sealed":
-                problems = list(problems_of_counts(transaction, layout.plan, row[0], row[2]))
-                return Repair("; ".join(problems), 0, "") if problems else None
-            number, there = row[0], row[0] in self.record_tables(transaction)
-            repair = repair_of(transaction, number, layout) if there else lost(number)
-            if repair is not None and not dry:
-                if there:
+        layout, number = self.layout(key), 0
+        try:
+            with self.reading() if dry else self.writing() as transaction:
+                number, state, reports = self._row(transaction, key) or (0, "pruned", 0)
+                if state == "pruned":
+                    return None
+                if state == "sealed":
+                    problems = list(problems_of_counts(transaction, layout.plan, number, reports))
+                    return Repair("; ".join(problems), 0, "") if problems else None
+                if number not in self.record_tables(transaction):
+                    if not dry:
+                        transaction.execute(self.records_table.format(number=number))
+                    return lost(number)
+                with self._damage_of(key):
+                    repair = repair_of(transaction, number, layout)
+                if repair is not None and not dry:
                     cut_to_readable(transaction, number, layout)
-                else:
-                    transaction.execute(self.records_table.format(number=number))
-            return repair
+                return repair
+        except DamagedError as error:
+            return self.rebuild(number, layout, error.reason, dry)
+
+    def rebuild(self, number: int, layout: Layout, reason: str, dry: bool) -> Repair:
+        """What can be done about a table of which pages cannot be read."""
+        return Repair(reason, 0, "")
 
     def prune(self, key: RoundKey) -> bool:
         """Remove a sealed round's counts, and what a repair kept; its row stays, so that it never opens again."""
@@ -465,16 +431,11 @@ class SqlBackend(ABC):
             )
             for (number,) in rows:
                 transaction.execute("DELETE FROM counts WHERE round_id = ?", number)
+        for (number,) in rows:
+            # A table with pages that cannot be read may not be dropped either; it belongs to nothing any more.
+            with suppress(StoreError), self.writing() as transaction:
                 transaction.execute(f"DROP TABLE IF EXISTS damaged_{number}")
         return bool(rows)
-
-
-def other_version(url: str, expected: int, version: int) -> str:
-    """What to say of a store whose schema is not of the expected version."""
-    age = "an older" if version < expected else "a newer"
-    return (
-        f"{url}: expected schema version {expected}, got {version}.\n  Hint: {age} reticent made it; use that"
-    )
 
 
 def _unseen(transaction: Transaction, table: str, seen: Seen, bad: Container[int]) -> list[Row]:

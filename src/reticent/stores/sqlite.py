@@ -13,8 +13,11 @@ from urllib.parse import quote
 
 from reticent.errors import StoreError
 from reticent.stores.pool import Connections, Row, Transaction
-from reticent.stores.sql import RECORDS, SCHEMA, SCHEMA_VERSION, SqlBackend, other_version
+from reticent.stores.records import Layout
+from reticent.stores.sql import SqlBackend
+from reticent.stores.sql_schema import RECORDS, SCHEMA, SCHEMA_VERSION, other_version
 from reticent.stores.sqlite_files import DatabaseFiles
+from reticent.stores.store import Repair
 
 APPLICATION_ID = 0x2E71CE01
 OLDEST_SQLITE = (3, 35, 0)
@@ -33,6 +36,8 @@ _PATIENCE = 10.0
 _READERS = 8
 _DROPPED_GROUPS, _DROPPED_BYTES = 1000, 1 << 22
 """How much of a sealed round is dropped at a time."""
+_MISSED = 1000
+"""Numbers in a row without a group that can be read, after which a damaged table has no more."""
 _TURN_SECONDS = 0.002
 """Between two such times: whoever waits to append is next."""
 
@@ -202,6 +207,36 @@ class SqliteBackend(SqlBackend):
                     transaction.execute(f"DELETE FROM records_{number} WHERE number <= ?", last)  # noqa: S608
             time.sleep(_TURN_SECONDS)
 
+    def rebuild(self, number: int, layout: Layout, reason: str, dry: bool) -> Repair:
+        """Put the groups that can be read, one by one, into a new table, and keep the old one beside it."""
+        with self.reading() if dry else self.writing() as transaction:
+            groups = self._readable(number, layout)  # on another connection: nobody else writes meanwhile
+            if not dry:
+                transaction.execute(f"ALTER TABLE records_{number} RENAME TO damaged_{number}")
+                transaction.execute(self.records_table.format(number=number))
+                for place, records in groups.items():
+                    transaction.execute(f"INSERT INTO records_{number} VALUES (?, ?)", place, records)  # noqa: S608
+        return Repair(
+            reason,
+            sum(map(len, groups.values())) // layout.width,
+            f"put the {len(groups)} groups that can be read into a new table, and keep the old one as damaged_{number}",
+        )
+
+    def _readable(self, number: int, layout: Layout) -> dict[int, bytes]:
+        """The groups of a table, each as far as it can be read, by their numbers, of which few are left out."""
+        groups: dict[int, bytes] = {}
+        place, missed = 0, 0
+        with self.reading() as transaction:
+            while missed < _MISSED:
+                place, missed = place + 1, missed + 1
+                with suppress(sqlite3.DatabaseError):
+                    query = f"SELECT records FROM records_{number} WHERE number = ?"  # noqa: S608
+                    for (records,) in transaction.execute(query, place):
+                        missed = 0
+                        is_whole = len(records) % layout.width == 0
+                        groups[place] = records if is_whole else layout.readable(records).tobytes()
+        return {place: records for place, records in groups.items() if records}
+
     def record_tables(self, transaction: Transaction) -> set[int]:
         """The numbers of all tables of records."""
         rows = transaction.execute(
@@ -241,7 +276,8 @@ class _SqliteConnections(Connections[sqlite3.Connection]):
         return _SqliteTransaction(connection)
 
     def commit(self, connection: sqlite3.Connection) -> None:
-        connection.execute("COMMIT")
+        # Who only reads has nothing to keep; and COMMIT would repeat the error of a page that cannot be read.
+        connection.execute("ROLLBACK" if self._begin == "BEGIN" else "COMMIT")
 
     def roll_back(self, connection: sqlite3.Connection) -> None:
         with suppress(sqlite3.Error):

@@ -1,0 +1,89 @@
+"""
+What readers cost those who send: the time until a single report is durable, alone and while readers ask for much.
+
+    python -m benchmarks.readers
+
+Three readers page through months of rounds, apart by segment, as fast as they are answered. One device after the
+other sends its report meanwhile. All is one run on one machine: the ratio is the figure.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import threading
+import time
+from collections import Counter
+from http.client import HTTPConnection
+
+from benchmarks.load import PLAN, collector, ndjson, records, this_round
+from reticent.stores import RoundKey, open_store
+
+ROUNDS, REPORTS, READERS, SECONDS = 1_000, 2_000, 3, 6.0
+FORMS = ("json", "csv", "arrow")
+
+
+def latencies(port: int, seconds: float) -> list[float]:
+    """Milliseconds until each of many single reports was acknowledged, one after the other."""
+    connection, found = HTTPConnection("127.0.0.1", port, timeout=60), []
+    bodies = iter(ndjson(100_000).splitlines())
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        begin = time.perf_counter()
+        connection.request("POST", "/v1/reports", next(bodies), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        response.read()
+        assert response.status == 202, response.status
+        found.append(1000 * (time.perf_counter() - begin))
+        time.sleep(0.002)
+    return sorted(found)
+
+
+def page(port: int, place: int, stop: threading.Event, answers: Counter[int]) -> None:
+    """Read all rounds again and again, as much at once as the collector gives."""
+    connection, draw = HTTPConnection("127.0.0.1", port, timeout=120), random.Random(place)
+    at_once = 20_000 // (5 * sum(max(1, len(metric.mechanism.points) - 1) for metric in PLAN.metrics))
+    newest = this_round() - 3
+    while not stop.is_set():
+        last = newest - draw.randrange(ROUNDS - at_once)
+        path = f"/v1/estimates?plan={PLAN.name}&by={PLAN.segments[0].name}&round={last - at_once + 1}-{last}"
+        connection.request("GET", f"{path}&format={FORMS[place % 3]}")
+        response = connection.getresponse()
+        response.read()
+        answers[response.status] += 1
+
+
+def main() -> None:
+    """Fill a store, then measure twice."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/readers.db"
+        store = open_store(url)
+        store.register(PLAN)
+        for number in range(this_round() - 2 - ROUNDS, this_round() - 2):
+            key = RoundKey(PLAN.name, PLAN.version, number)
+            store.append({key: records(REPORTS).tobytes()})
+            store.seal(key)
+        store.close()
+        with collector(url) as service:
+            latencies(service.port, 1.0)
+            alone = latencies(service.port, SECONDS)
+            stop, answers = threading.Event(), Counter[int]()
+            readers = [
+                threading.Thread(target=page, args=(service.port, place, stop, answers))
+                for place in range(READERS)
+            ]
+            for reader in readers:
+                reader.start()
+            beside = latencies(service.port, SECONDS)
+            stop.set()
+            for reader in readers:
+                reader.join()
+    print(f"{READERS} readers, {ROUNDS:,} rounds: answers {dict(answers)}")
+    print(f"{'a report is durable after, in ms':<36} {'alone':>10} {'beside':>10} {'ratio':>8}")
+    for name, share in (("median", 0.5), ("99 %", 0.99), ("slowest", 1.0)):
+        one, other = (times[min(len(times) - 1, int(share * len(times)))] for times in (alone, beside))
+        print(f"{name:<36} {one:>10.2f} {other:>10.2f} {other / one:>8.1f}")
+
+
+if __name__ == "__main__":
+    main()

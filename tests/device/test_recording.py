@@ -451,3 +451,10 @@ def test_names_that_the_plan_does_not_have_are_noted_by_name(device_of: Make, qu
     for number in range(100):
         device.add(f"name-{number}")
     assert len(device.status().notes) < 20, "names of any number are bounded"
+
+
+def test_what_went_wrong_is_kept_where_no_value_is(device_of: Make, query: Query) -> None:
+    device = device_of()
+    device.add("editor_secs")
+    assert device.close()
+    assert query("SELECT kind, count FROM notes") == [("unknown-metric: editor_secs", 1)]

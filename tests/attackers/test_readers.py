@@ -369,7 +369,7 @@ def test_a_step_is_taken_once_and_what_comes_late_changes_nothing(
 
 
 def test_a_step_counts_all_that_was_counted_before(urls: Callable[[str], str]) -> None:
-    """Another collector takes a step just before this one reads it: the next step holds those reports too."""
+    """Another collector takes a step while this one is about to, and takes reports: the next step holds all."""
     plan, url = watched(2), urls("sqlite")
     one, two = open_store(url), open_store(url)
     one.register(plan)
@@ -388,14 +388,15 @@ def test_a_step_counts_all_that_was_counted_before(urls: Callable[[str], str]) -
         one.backend.step = original
         send(two, 3, 6)
         two.take_step(key)
+        send(one, 6, 12)
         return original(key)
 
     one.backend.step = interrupted
     one.take_step(key)
-    send(one, 6, 9)
+    send(one, 12, 15)
     one.take_step(key)
     (counts,) = one.shown(key).values()
-    assert counts["who"].devices == 6
+    assert counts["who"].devices == 12
     for store in (one, two):
         store.close()
 

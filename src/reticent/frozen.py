@@ -91,7 +91,7 @@ def _init(owner: type, kinds: dict[str, str], defaults: dict[str, object]) -> An
     ]
     scope: dict[str, Any] = {"defaults": defaults}
     exec("\n".join(lines), scope)  # noqa: S102, all of it comes from the class
-    scope["__init__"].__annotations__ = {**kinds, "return": "None"}
+    scope["__init__"].__annotations__ = {**kinds, "return": None}
     return scope["__init__"]
 
 

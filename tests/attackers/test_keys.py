@@ -195,7 +195,10 @@ def test_a_key_over_its_rate_is_held_back_whatever_it_sends(attack: Any, tools: 
         assert (answer.status, answer.json["code"]) == (413, "too_large")
         assert answer.json["detail"] == "This key may send 2 reports a second, and 20 in a batch."
         assert target.service.post(most, "application/x-ndjson", key).status == 202
-        for kind, body in (("application/json", tools.to_json(reports[0])), ("application/x-ndjson", b"{}")):
+        for kind, body in (
+            ("application/json", tools.to_json(reports[0])),
+            ("application/vnd.reticent.packed", b"x"),
+        ):
             answer = target.service.post(body, kind, key)
             assert (answer.status, answer.json["code"]) == (429, "rate_limited")
             assert 7 <= int(answer.headers["retry-after"]) <= 10

@@ -136,6 +136,18 @@ def test_ids_that_differ_in_one_half_only_are_different() -> None:
     is_a_set(IdSet(), [ids, ids])
 
 
+@pytest.mark.parametrize("expected", [1, 2867, 2868, 2869, 50_000])
+def test_a_set_that_was_made_for_so_many_ids_does_not_grow_for_them(expected: int) -> None:
+    seen, ids = (
+        IdSet(expected=expected),
+        np.random.default_rng(7).integers(0, 256, (expected, 16), dtype=np.uint8),
+    )
+    held = seen.nbytes
+    seen.add(seen.missing(ids))
+    assert (len(seen), seen.nbytes) == (expected, held)
+    assert held <= max(16 << 12, expected * 16 * 2 / 0.7 + 16 * 8)
+
+
 def test_memory_per_id_is_bounded() -> None:
     """Two tables at most, one twice as large as the other, which is 70 % full when the larger one is made."""
     seen = IdSet()

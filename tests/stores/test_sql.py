@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from reticent.errors import StoreError
 from reticent.plan import Plan
-from reticent.stores import Appended, RoundKey, RoundStore
+from reticent.stores import Appended, Records, RoundKey, RoundStore, Seen, Span
 from reticent.testing import Bench
 
 Open = Callable[[str], RoundStore]
@@ -50,6 +50,26 @@ def test_a_closing_round_takes_nothing_and_anyone_may_finish_it(
     for each in (store, other):
         assert each.counts(key) == bench.expected(reports)
         assert bench.states(each) == {key: ("sealed", 300)}
+
+
+def test_what_this_process_stored_is_not_read_again(
+    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups, read = store.backend.groups, []
+
+    def watched(key: RoundKey, seen: Seen) -> Iterator[list[tuple[Span, Records]]]:
+        for some in groups(key, seen):
+            read.extend(len(records) for _, records in some)
+            yield some
+
+    monkeypatch.setattr(store.backend, "groups", watched)
+    key, reports = bench.key(7), bench.reports(300)
+    for start in range(0, 300, 100):
+        bench.append(reports[start : start + 100])
+    assert (store.counts(key), read) == (bench.expected(reports), [])
+    more = bench.reports(5)
+    bench.append(more, bench.open())
+    assert (store.counts(key), read) == (bench.expected([*reports, *more]), [5])
 
 
 def test_two_that_seal_at_once_agree(bench: Bench, store: RoundStore) -> None:

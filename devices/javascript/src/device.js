@@ -304,7 +304,9 @@ export class Device {
     this.#wakesAt = at;
     this.#timer = setTimeout(() => {
       this.#wakesAt = Infinity;
-      this.#working = this.#quietly(() => (this.#started ? this.#work(false) : this.#update(() => {})));
+      this.#working = this.#quietly(async () => {
+        await (this.#started ? this.#work(false) : this.#update(() => {}));
+      });
     }, 1000 * seconds);
     /** @type {any} */ (this.#timer).unref?.(); // in Node: a device does not keep its program alive
   }

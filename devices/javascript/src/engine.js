@@ -4,7 +4,7 @@
 // No decision here depends on a value, except which remembered answer is given.
 
 import { answer } from "./answer.js";
-import { fromHex, toHex } from "./bytes.js";
+import { fromHex } from "./bytes.js";
 import { costMore, costsOf } from "./consent.js";
 import { emptyData } from "./data.js";
 import { Draws } from "./draws.js";

@@ -182,7 +182,7 @@ function mechanism(metric, table, where, label) {
   const order = Array.isArray(table.order) ? table.order : [];
   expect(
     order.length === buckets && new Set(order).size === buckets && order.every(
-      (one) => isWhole(one, 0, buckets - 1),
+      (/** @type {unknown} */ one) => isWhole(one, 0, buckets - 1),
     ),
     `${where}.order`,
     "every bucket once",

@@ -84,6 +84,7 @@ function takeOver(engine, newest) {
     since,
   );
   if (problems.length) return problems;
+  /** @type {[string, number][]} */
   const layout = plan.metrics.map((/** @type {Metric} */ metric) => [metric.name, metric.mechanism.bits]);
   data.plans.push({
     version: plan.version,

@@ -34,7 +34,7 @@ export class Policy {
   /** Be silent in containers. */
   silentInContainers = true;
 
-  /** @param {Record<string, number | boolean | null>} changes by the name of a limit or rule */
+  /** @param {import("../index.js").PolicySettings} changes by the name of a limit or rule */
   constructor(changes = {}) {
     for (const [name, value] of Object.entries(changes)) {
       const usual = Object.hasOwn(this, name) ? typeof this[/** @type {keyof Policy} */ (name)] : "";

@@ -130,13 +130,13 @@ class OpenRound:
     meanwhile.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, expected: int = 0) -> None:
         self.layout = layout
         self.seen = Seen()
         """Which commit groups are in."""
         self.released = False
         """Whether ids were let go of, because the round is closing and takes nothing more."""
-        self._ids = IdSet()
+        self._ids = IdSet(expected=expected)
         self._length = 0
         self._waiting = bytearray()
         """Answers end to end that are not counted yet."""
@@ -322,8 +322,9 @@ class RoundStore(Generic[Kind]):
 
     def load_open_rounds(self) -> int:
         """Bring all open rounds into memory; returns how many reports they hold."""
+        stored = {info.key: info.reports for info in self.backend.rounds()}
         for key in self.unsealed():
-            self._load(key, "open")
+            self._load(key, "open", expected=stored.get(key, 0))
         return self.open_reports
 
     @property
@@ -341,11 +342,15 @@ class RoundStore(Generic[Kind]):
         """Memory that open rounds hold."""
         return sum(known.nbytes for known in list(self._open.values()))
 
-    def _load(self, key: RoundKey, *states: State) -> OpenRound | None:
-        """A round in memory, brought there if it is in one of these states; None when it is not."""
+    def _load(self, key: RoundKey, *states: State, expected: int = 0) -> OpenRound | None:
+        """
+        A round in memory, brought there if it is in one of these states; None when it is not.
+
+        Room for as many reports as are `expected` is made at once.
+        """
         known = self._open.get(key)
         if known is None and self.backend.state(key) in states:
-            loaded = OpenRound(self.layout(key))
+            loaded = OpenRound(self.layout(key), expected)
             try:
                 self._catch_up(key, loaded, nullcontext())
             except DamagedError as error:  # reports are taken all the same; whoever counts is refused

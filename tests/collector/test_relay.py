@@ -683,13 +683,13 @@ def test_nothing_acknowledged_is_lost_or_doubled_when_relay_and_collector_are_ki
             while len(fleet.acknowledged) < goal:
                 time.sleep(0.002)
             time.sleep(draws.random() * 0.02)
-            # What was acknowledged by now is in the store, whoever dies next.
-            acknowledged = len(fleet.acknowledged)
             victim = (relay, collector)[kill % 2]
             assert victim.stop(signal.SIGKILL) == -signal.SIGKILL
+            acknowledged = len(fleet.acknowledged)
+            store = open_store(collector.store)
+            assert counted(store) >= acknowledged
+            store.close()
             victim.start(*(options if victim is relay else ()), port=victim.port)
-            assert len(collector.get(f"/v1/rounds?plan={PLAN.name}").json["rounds"]) == 1
-            assert acknowledged <= reports
         while fleet.busy:
             time.sleep(0.01)
     finally:

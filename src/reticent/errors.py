@@ -8,6 +8,8 @@ The exceptions reticent raises on purpose.
     ├── StateError         a device's state file that cannot be opened
     ├── UsageError         a slip of the program that a device is in, raised in debug mode only
     ├── StoreError         a collector's store that cannot be opened, read or written just now
+    ├── UnreachableError   a running collector that does not answer, or not as one (reticent.collector)
+    ├── BatchTooLargeError a batch that a running collector does not take at once (reticent.collector)
     ├── MissingExtraError  a part of reticent whose optional dependency is not installed
     ├── ValuesError        a file of values that cannot be read (reticent.lab.fleet)
     ├── SendError          a collector that does not take a fleet's reports (reticent.lab.fleet)

@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -163,8 +163,8 @@ def ok(body: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (ok(b"<html>log in</html>"), "what answers is not a collector."),
-        (ok(b'{"plans": 7}'), "what answers is not a collector."),
+        (ok(b"<html>log in</html>"), "what answers is not a collector, or one that is too old"),
+        (ok(b'{"plans": 7}'), "what answers is not a collector, or one that is too old"),
         (ok(b'{"plans": [{"name": "a"}]}'), "the collector is too old to be read by this version."),
         (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "not a collector, or one that is too old: status 404"),
         (b"HTTP/1.1 302 Found\r\nlocation: /login\r\ncontent-length: 0\r\n\r\n", "not a collector, or one"),
@@ -185,6 +185,57 @@ def test_what_is_not_a_collector_is_told(run: Run, answer: bytes, words: str) ->
 def test_a_body_may_end_with_the_connection(run: Run) -> None:
     with answering(b'HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{"plans": [], "rounds": []}') as url:
         assert run("rounds", "--url", url).output == "No rounds yet: no report has come in.\n"
+
+
+@contextmanager
+def made_up(answer: Callable[[str], bytes]) -> Iterator[str]:
+    """A collector that serves a plan, and made-up answers to everything else that it is asked."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        target = f"{scope['path']}?{scope['query_string'].decode()}"
+        plans = json.dumps({"plans": [{"toml": usage()}]}).encode()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        body = plans if scope["path"] == "/v1/plans" else answer(target)
+        await send({"type": "http.response.body", "body": body})
+
+    with in_thread(app) as service:
+        yield address(service)
+
+
+@pytest.mark.parametrize("rounds", [9_999, 10_000])
+def test_an_export_asks_for_all_rounds_or_says_that_there_are_too_many(
+    run: Run, tmp_path: Path, rounds: int
+) -> None:
+    """A collector shows 100 rounds to who does not say how many, and 10,000 at most."""
+    asked: list[str] = []
+
+    def answer(target: str) -> bytes:
+        asked.append(target)
+        rows = [{"round": number} for number in range(rounds)]
+        return b"bucket\n" if "csv" in target else json.dumps({"rounds": rows}).encode()
+
+    with made_up(answer) as url:
+        done = run("export", tmp_path / "all.csv", "--url", url)
+    assert all("last=10000" in target for target in asked)
+    if rounds < 10_000:
+        assert (done.exit_code, len(asked), "0 estimates written" in done.output) == (0, 2, True)
+    else:
+        assert (done.exit_code, "more rounds than a collector shows at once" in done.output) == (1, True)
+
+
+def test_what_has_no_bound_is_null_in_json_and_said_so_to_people(run: Run) -> None:
+    row = {
+        **{"metric": "minutes", "round": 1, "to": 1, "start": 0, "end": 60, "state": "sealed", "segment": {}},
+        **{"value": 1.0, "half_width": None, "lower": None, "upper": None, "reports": 7},
+    }
+    with made_up(lambda _: json.dumps({"estimates": [row], "withheld": []}).encode()) as url:
+        assert "1.0 ± no bound  no bound to no bound" in run("estimate", "--url", url).output
 
 
 def test_the_wrong_key_none_and_no_collector(run: Run, folder: Path, remote: Any) -> None:

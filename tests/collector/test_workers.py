@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import pytest
 from click.testing import CliRunner
 from tests.collector.test_restarts import der, presented
-from tests.shared.clients import at_work, check_all_counted
+from tests.shared.clients import MANY, at_work, check_all_counted
 from tests.shared.collectors import Service, make_certificate, make_keys, make_reports, usage
 
 from reticent.cli import command
@@ -54,11 +54,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 # One of them dies
 
-A_HUNDRED = pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])
-
 
 @pytest.mark.parametrize("kind", ["lake", "postgresql"])
-@pytest.mark.parametrize("kills", [3, A_HUNDRED])
+@pytest.mark.parametrize("kills", [3, MANY])
 def test_killed_workers_lose_nothing_and_are_started_again(
     tmp_path: Path, request: pytest.FixtureRequest, kind: str, kills: int
 ) -> None:
@@ -196,7 +194,7 @@ def test_what_keeps_one_worker_from_starting_is_said_once(tmp_path: Path) -> Non
 
 
 SUPERVISED = """
-import os, signal, sys
+import os, signal, sys, time
 from reticent.collector import Supervisor
 
 def work(worker):
@@ -230,6 +228,24 @@ def test_a_worker_that_keeps_ending_is_started_at_growing_intervals() -> None:
                     process.terminate()
         assert process.wait(20) == 0
     assert pauses == [0.2, 0.4, 0.8, 1.6]
+
+
+def test_what_a_worker_left_for_the_others_goes_with_it() -> None:
+    """The first worker writes down whose figures there are; the second one leaves some, and dies."""
+    work = (
+        "worker.publish(b'')", "worker.ready()", "os.kill(os.getpid(), 9 * worker.number)",
+        "[print(sorted(worker.published()), flush=True) or time.sleep(0.05) for _ in range(1200)]",
+    )  # fmt: skip
+    with supervised("; ".join(work)) as process:
+        assert process.stdout is not None
+        seen = []
+        for line in process.stdout:
+            if line.startswith("[") and line not in seen[-1:]:
+                seen.append(line)
+            if seen[-2:] == ["[0, 1]\n", "[0]\n"]:
+                break
+        process.kill()
+    assert seen[-2:] == ["[0, 1]\n", "[0]\n"]
 
 
 @pytest.mark.parametrize(("work", "code"), [("return 3", 3), ("os.abort()", 1), ("raise ValueError('x')", 1)])

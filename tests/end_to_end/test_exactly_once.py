@@ -12,14 +12,12 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.shared.clients import check_all_counted, check_sealed_rounds, hammer, wait_until_sealed
+from tests.shared.clients import MANY, check_all_counted, check_sealed_rounds, hammer, wait_until_sealed
 from tests.shared.collectors import Service, usage
 from tests.shared.postgres import PostgresServer
 
-A_HUNDRED = pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])
 
-
-@pytest.mark.parametrize("kills", [3, A_HUNDRED])
+@pytest.mark.parametrize("kills", [3, MANY])
 def test_killed_collectors_lose_nothing_and_count_nothing_twice(tmp_path: Path, kills: int) -> None:
     service = Service(tmp_path, usage()).start("--clock-skew", "0")
     try:
@@ -31,7 +29,7 @@ def test_killed_collectors_lose_nothing_and_count_nothing_twice(tmp_path: Path, 
     assert "Traceback" not in service.log
 
 
-@pytest.mark.parametrize("kills", [5, A_HUNDRED])
+@pytest.mark.parametrize("kills", [5, MANY])
 def test_killed_while_rounds_are_sealed(tmp_path: Path, kills: int) -> None:
     """Rounds of three seconds: they end, and are sealed, while collectors die."""
     service = Service(tmp_path, usage(round_length="3s", grace="2s")).start("--clock-skew", "0")
@@ -44,7 +42,7 @@ def test_killed_while_rounds_are_sealed(tmp_path: Path, kills: int) -> None:
     assert sum(client.lost_answers for client in clients) > kills
 
 
-@pytest.mark.parametrize("kills", [2, A_HUNDRED])
+@pytest.mark.parametrize("kills", [2, MANY])
 def test_two_collectors_on_postgresql_which_dies_too(
     tmp_path: Path, postgres: PostgresServer, kills: int
 ) -> None:

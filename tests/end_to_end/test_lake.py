@@ -10,10 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.shared.clients import check_all_counted, check_sealed_rounds, hammer, wait_until_sealed
+from tests.shared.clients import MANY, check_all_counted, check_sealed_rounds, hammer, wait_until_sealed
 from tests.shared.collectors import Service, usage
-
-A_HUNDRED = pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])
 
 
 def two_collectors(folder: Path, plan: str) -> list[Service]:
@@ -25,7 +23,7 @@ def two_collectors(folder: Path, plan: str) -> list[Service]:
     return services
 
 
-@pytest.mark.parametrize("kills", [2, A_HUNDRED])
+@pytest.mark.parametrize("kills", [2, MANY])
 def test_two_collectors_on_a_lake_lose_nothing_and_count_nothing_twice(tmp_path: Path, kills: int) -> None:
     services = two_collectors(tmp_path, usage())
     try:
@@ -38,7 +36,7 @@ def test_two_collectors_on_a_lake_lose_nothing_and_count_nothing_twice(tmp_path:
     assert all("Traceback" not in service.log for service in services)
 
 
-@pytest.mark.parametrize("kills", [2, A_HUNDRED])
+@pytest.mark.parametrize("kills", [2, MANY])
 def test_killed_while_both_seal_the_rounds_of_a_lake(tmp_path: Path, kills: int) -> None:
     """Rounds of three seconds, of which either collector seals the other's reports too."""
     services = two_collectors(tmp_path, usage(round_length="3s", grace="2s"))

@@ -220,6 +220,34 @@ def test_a_hung_database_does_not_hang_the_collector(
     store.close()
 
 
+def test_reports_are_taken_and_a_round_is_sealed_while_somebody_dumps_it(
+    postgres: PostgresServer, eventually: Callable[..., float]
+) -> None:
+    """As pg_dump does, a reader holds the table of a round that is due: only the table stays until it is done."""
+    plan, url, clock = Plan.from_toml(usage()), postgres.new_database(), [time.time()]
+    app = Collector([plan], open_store(url), clock=lambda: clock[0], seal_every=0.05)
+
+    def tables() -> list[tuple[str]]:
+        with psycopg.connect(url) as connection:
+            query = "SELECT tablename FROM pg_tables WHERE tablename LIKE 'records%' ORDER BY 1"
+            return connection.execute(query).fetchall()
+
+    with in_thread(app) as service:
+        for report in make_reports(plan, plan.round_at(clock[0]), 5):
+            assert service.send(report).status == 202
+        with psycopg.connect(url) as dump:
+            dump.execute("LOCK TABLE records_1 IN ACCESS SHARE MODE")
+            clock[0] += 86_400
+            eventually(lambda: app.health().sealed == 1)
+            for report in make_reports(plan, plan.round_at(clock[0]), 20, "next"):
+                assert service.send(report).status == 202
+            states = [(each["state"], each["reports"]) for each in service.get("/v1/rounds").json["rounds"]]
+            assert states[-1] == ("sealed", 5)
+            assert ("records_1",) in tables()
+        eventually(lambda: tables() == [("records_2",)])
+        assert app.health().failed_commits == 0
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_database_that_hangs_for_a_minute(
@@ -287,13 +315,21 @@ def test_the_wait_ends(
     assert log.count("waiting-for-database") == (seconds == "0.5")
 
 
-def test_what_will_never_be_there_is_not_waited_for(tmp_path: Path, postgres: PostgresServer) -> None:
-    """Another program's tables, or a schema of another version: waiting would be for nothing."""
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("CREATE TABLE reticent_schema AS SELECT 99 AS version", "expected schema version"),
+        ("CREATE TABLE round (bullets INTEGER)", "already exists"),
+    ],
+)
+def test_what_will_never_be_there_is_not_waited_for(
+    tmp_path: Path, postgres: PostgresServer, statement: str, reason: str
+) -> None:
+    """A schema of another version, or another program's tables: waiting would be for nothing."""
     url = postgres.new_database()
     with psycopg.connect(url) as connection:
-        connection.execute("CREATE TABLE reticent_schema (version BIGINT)")
-        connection.execute("INSERT INTO reticent_schema VALUES (99)")
+        connection.execute(statement)
     service = Service(tmp_path, usage(), store=url)
-    with pytest.raises(AssertionError, match="expected schema version"):
+    with pytest.raises(AssertionError, match=reason):
         service.start("--wait-for-database", "60")
     assert "waiting" not in service.log

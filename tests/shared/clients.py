@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import threading
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPException
 
+import pytest
 from tests.shared.collectors import Answer, Service, make_reports
 
 from reticent.counts import Counts, count_reports
@@ -20,6 +22,8 @@ from reticent.reports import Report, to_json, to_ndjson, to_packed
 from reticent.stores import RoundKey, open_store
 
 CLIENTS = 4
+MANY = pytest.param(int(os.environ.get("KILLS", "100")), marks=[pytest.mark.soak, pytest.mark.timeout(1800)])
+"""Kills of a long run: `KILLS=10 make soak ARGS=tests/end_to_end` for fewer of them."""
 NDJSON, PACKED = "application/x-ndjson", "application/vnd.reticent.packed"
 
 

@@ -18,7 +18,7 @@ from reticent.collector import Collector
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report, to_ndjson
-from reticent.stores import Appended, DamagedError, Layout, RoundKey, RoundStore
+from reticent.stores import Appended, DamagedError, Layout, RoundKey, RoundStore, Seen
 from reticent.testing import Bench
 
 Open = Callable[[str], RoundStore]
@@ -85,6 +85,28 @@ def test_a_group_that_is_cut_off_keeps_its_whole_reports(
     ((number, records),) = execute(store, "SELECT * FROM damaged_1")
     assert (number, bytes(records)) == next((place, bytes(kept)) for place, kept, *_ in before if place == 2)
     assert store.verify() == []
+
+
+def test_a_group_that_was_given_up_is_missed_until_it_is_repaired_and_read_then(
+    bench: Bench, store: RoundStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number that stays missing is not asked for any more; the round is damaged all the same."""
+    monkeypatch.setattr(Seen, "patience", 2)
+    groups = [bench.reports(10) for _ in range(8)]
+    for group in groups[:3]:
+        bench.append(group)
+    execute(store, CUT.format(1))
+    other, key = bench.open(), bench.key(7)
+    assert isinstance(other, RoundStore)
+    other.load_open_rounds()
+    for group in groups[3:]:
+        bench.append(group, other)
+    for _ in range(2):
+        with pytest.raises(DamagedError):
+            other.counts(key)
+    store.repair(key, dry=False)
+    saved = [report for group in groups for report in group if report is not groups[1][9]]
+    assert other.counts(key) == bench.expected(saved)
 
 
 def test_a_group_that_lacks_its_beginning_is_not_taken_for_reports(bench: Bench, store: RoundStore) -> None:
@@ -155,6 +177,8 @@ def test_pages_that_cannot_be_read_lose_only_what_is_on_them(bench: Bench, url: 
         assert bench.append(kept, store)[key] == Appended(duplicate=len(kept))
         assert store.seal(key)
         assert execute(store, "SELECT count(*) FROM sqlite_master WHERE name = 'damaged_2'") == [(1,)]
+        assert store.prune(key)
+        assert key not in [info.key for info in store.rounds()]
         store.close()
         for file in path.parent.glob("store.db-*"):
             file.unlink()

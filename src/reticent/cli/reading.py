@@ -325,7 +325,7 @@ class _Remote:
         confidence: float,
         per: str | None,
     ) -> list[tuple[str, str]]:
-        if last is None and len(self.rounds(plan, MOST_ROUNDS)) == MOST_ROUNDS:
+        if last is None and len(self.rounds(plan, MOST_ROUNDS)) >= MOST_ROUNDS:
             raise ReticentError(
                 f"{self._client.url}: there are more rounds than a collector shows at once.\n"
                 "  Hint: --last N picks the latest"
@@ -351,7 +351,9 @@ class _Remote:
         if not lists or not all(
             isinstance(rows, list) and all(isinstance(row, dict) for row in rows) for rows in lists.values()
         ):
-            raise ReticentError(f"{self._client.url}: what answers is not a collector.")
+            raise ReticentError(
+                f"{self._client.url}: what answers is not a collector, or one that is too old."
+            )
         return lists
 
     def _body(self, name: str, query: list[tuple[str, str]]) -> bytes:

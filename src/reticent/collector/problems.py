@@ -37,7 +37,7 @@ DETAILS = {
     "timeout": "The body did not arrive in time.",
     "rate_limited": "This key sends more than it may; wait and send again.",
     "busy": "More is waiting than can be written; wait and send again.",
-    "unavailable": "The store cannot be used just now; nothing that was acknowledged is lost. Try again.",
+    "unavailable": "The store cannot be used just now. Send it again.",
     "internal": "Something went wrong here; it has been noted.",
 }
 """Every code there is, and what it means."""

@@ -16,7 +16,7 @@ from typing import Any
 import httptools
 
 from reticent.collector.asgi import Exchange
-from reticent.collector.ingest import ONE_ACCEPTED, Accepted, Ingest
+from reticent.collector.ingest import ONE_ACCEPTED, Accepted, Intake
 from reticent.collector.limits import Connections, Pace
 from reticent.collector.log import log_fault
 from reticent.collector.problems import ProblemError, response_of
@@ -60,7 +60,7 @@ class CollectorProtocol(asyncio.Protocol):
         self.writable = asyncio.Event()
 
     @cached_property
-    def _ingest(self) -> Ingest | None:
+    def _ingest(self) -> Intake | None:
         """The ingest path of the application, which has started by the time of the first request."""
         return getattr(self.shared.app, "ingest", None)
 

@@ -79,6 +79,7 @@ class OpenLoop:
                 self._give_up_on(looked - PATIENCE_SECONDS)
         end = monotonic() + PATIENCE_SECONDS
         while len(self._free) < len(self._connections) and monotonic() < end:
+            self._look_at_the_round()  # what waits for a connection is sent in the round under way
             await asyncio.sleep(0.01)
         if self._waiting:
             self.errors["not sent"] = len(self._waiting)
@@ -86,11 +87,14 @@ class OpenLoop:
         for connection in list(self._connections):
             connection.leave()
 
-    def _send_due(self) -> None:
+    def _look_at_the_round(self) -> None:
         number = self._requests.plan.round_at(time())
         if number != self._number:
             self._number, self._kinds = number, self._requests.of_round(number)
             self._round = self.rounds.setdefault(number, OneRound())
+
+    def _send_due(self) -> None:
+        self._look_at_the_round()
         until = min(self.total, int((monotonic() - self._begin) * self.rate) + 1)
         for place in range(self.due, until):
             if self._free:

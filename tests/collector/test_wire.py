@@ -6,6 +6,7 @@ import json
 import random
 import string
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -394,7 +395,7 @@ def each_as_alone(wire: Wire, judge: Any, bodies: list[bytes]) -> Batch:
     return batch
 
 
-@settings(MANY, max_examples=100)
+@settings(MANY, max_examples=40)
 @given(st.data())
 def test_single_reports_of_a_group_are_read_as_each_alone(
     tools: Any, plans: list[Plan], wire: Wire, judge: Any, data: st.DataObject
@@ -420,6 +421,24 @@ def test_one_byte_changed_in_a_group_of_single_reports(
     changed[place // 12 % len(changed)] = byte
     bodies[place % 12] = bytes(changed)
     each_as_alone(wire, judge, bodies)
+
+
+def test_every_bit_of_padding_and_large_rounds_among_many(
+    tools: Any, plans: list[Plan], wire: Wire, judge: Any
+) -> None:
+    """Padding that is not 0, and numbers that no round has, are malformed; whole groups and lines of one kind."""
+    for plan in plans:
+        reports = tools.make_reports(plan, right_round, 10, "last")
+        for byte in (0, 255, *(1 << place for place in range(8))):
+            bodies = [to_json(replace(each, bits=each.bits[:-1] + bytes([byte]))) for each in reports]
+            each_as_alone(wire, judge, bodies)
+            lines = wire.lines(b"\n".join(bodies), NOW, 100)
+            assert as_tuple(lines) == batch_of([judge(body) for body in bodies])
+        for number in (2**53 - 1, 2**53, 10**16 - 1, 10**16):
+            bodies = [body.replace(b"%d" % right_round, b"%d" % number) for body in map(to_json, reports)]
+            each_as_alone(wire, judge, bodies)
+            lines = wire.lines(b"\n".join(bodies), NOW, 100)
+            assert as_tuple(lines) == batch_of([judge(body) for body in bodies])
 
 
 def test_right_single_reports_take_the_quick_way_also_beside_odd_ones(

@@ -220,6 +220,34 @@ def test_a_hung_database_does_not_hang_the_collector(
     store.close()
 
 
+def test_reports_are_taken_and_a_round_is_sealed_while_somebody_dumps_it(
+    postgres: PostgresServer, eventually: Callable[..., float]
+) -> None:
+    """As pg_dump does, a reader holds the table of a round that is due: only the table stays until it is done."""
+    plan, url, clock = Plan.from_toml(usage()), postgres.new_database(), [time.time()]
+    app = Collector([plan], open_store(url), clock=lambda: clock[0], seal_every=0.05)
+
+    def tables() -> list[tuple[str]]:
+        with psycopg.connect(url) as connection:
+            query = "SELECT tablename FROM pg_tables WHERE tablename LIKE 'records%' ORDER BY 1"
+            return connection.execute(query).fetchall()
+
+    with in_thread(app) as service:
+        for report in make_reports(plan, plan.round_at(clock[0]), 5):
+            assert service.send(report).status == 202
+        with psycopg.connect(url) as dump:
+            dump.execute("LOCK TABLE records_1 IN ACCESS SHARE MODE")
+            clock[0] += 86_400
+            eventually(lambda: app.health().sealed == 1)
+            for report in make_reports(plan, plan.round_at(clock[0]), 20, "next"):
+                assert service.send(report).status == 202
+            states = [(each["state"], each["reports"]) for each in service.get("/v1/rounds").json["rounds"]]
+            assert states[-1] == ("sealed", 5)
+            assert ("records_1",) in tables()
+        eventually(lambda: tables() == [("records_2",)])
+        assert app.health().failed_commits == 0
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_database_that_hangs_for_a_minute(

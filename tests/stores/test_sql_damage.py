@@ -177,6 +177,8 @@ def test_pages_that_cannot_be_read_lose_only_what_is_on_them(bench: Bench, url: 
         assert bench.append(kept, store)[key] == Appended(duplicate=len(kept))
         assert store.seal(key)
         assert execute(store, "SELECT count(*) FROM sqlite_master WHERE name = 'damaged_2'") == [(1,)]
+        assert store.prune(key)
+        assert key not in [info.key for info in store.rounds()]
         store.close()
         for file in path.parent.glob("store.db-*"):
             file.unlink()

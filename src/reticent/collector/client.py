@@ -63,14 +63,15 @@ class Response(NamedTuple):
         [(0, <Verdict.LATE: 'late'>)]
         >>> Response(202, {}, b'{"accepted":1,"rejected":[]}').refused(2)
         """
+        document = self.document
         try:
             if self.status == 202:
-                places = [(row["index"], Verdict(row["code"])) for row in self.document["rejected"]]
-                accepted = self.document["accepted"]
+                places = [(row["index"], Verdict(row["code"])) for row in document["rejected"]]
+                accepted = document["accepted"]
                 if Verdict.ACCEPTED in dict(places).values():
                     return None
             else:
-                places, accepted = [(place, Verdict(self.document["code"])) for place in range(reports)], 0
+                places, accepted = [(place, Verdict(document["code"])) for place in range(reports)], 0
         except (KeyError, TypeError, ValueError):
             return None
         distinct = {place for place, _ in places if type(place) is int and 0 <= place < reports}

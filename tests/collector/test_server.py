@@ -16,7 +16,7 @@ from tests.shared.collectors import BARE, Service, in_thread, make_reports
 
 from reticent.collector import Collector, Limits
 from reticent.plan import Plan
-from reticent.reports import to_json, to_ndjson
+from reticent.reports import MAX_JSON, to_json, to_ndjson
 from reticent.stores import RoundKey, create_key, open_store
 
 PLAN = Plan.from_toml(BARE)
@@ -407,15 +407,11 @@ def test_exactly_as_many_connections_as_there_may_be(most: int, monkeypatch: pyt
             connection.close()
 
 
-# The end
+# While a commit takes its time
 
 
-def test_the_end_waits_for_commits_and_for_nothing_else() -> None:
-    """
-    One report is at its commit, half of another one has arrived, one client does not read its answer, one is
-    between two requests, one has only just connected. The first gets its acknowledgement, however long the
-    commit takes; the others have half a second.
-    """
+def gated() -> tuple[Any, threading.Event, threading.Event]:
+    """A store, what lets its next commit end, and what says that one is under way."""
     store, gate, inside = open_store("memory:"), threading.Event(), threading.Event()
     append = store.append
 
@@ -425,6 +421,32 @@ def test_the_end_waits_for_commits_and_for_nothing_else() -> None:
         return append(records)
 
     store.append = slow  # type: ignore[method-assign]
+    return store, gate, inside
+
+
+def test_what_is_too_long_for_a_report_does_not_wait_for_a_commit() -> None:
+    """Reports wait for the next commit unread; bodies of 16 MiB would do so too, and nobody would count them."""
+    store, gate, inside = gated()
+    with in_thread(Collector([PLAN], store, clock=lambda: NOW)) as service:
+        with socket.create_connection((service.host, service.port), timeout=20) as connection:
+            connection.sendall(posted(report("first")))
+            assert inside.wait(20)
+            assert in_turn(service, *[posted(b" " * (MAX_JSON + 1))] * 3) == [400] * 3
+            gate.set()
+            assert statuses(connection.recv(1 << 16)) == [202]
+        assert in_turn(service, posted(b" " * MAX_JSON)) == [400]
+
+
+# The end
+
+
+def test_the_end_waits_for_commits_and_for_nothing_else() -> None:
+    """
+    One report is at its commit, half of another one has arrived, one client does not read its answer, one is
+    between two requests, one has only just connected. The first gets its acknowledgement, however long the
+    commit takes; the others have half a second.
+    """
+    store, gate, inside = gated()
     app = Collector([PLAN], store, clock=lambda: NOW)
     ended = threading.Event()
     with in_thread(app, Limits(seconds=60.0)) as service:

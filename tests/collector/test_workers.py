@@ -194,7 +194,7 @@ def test_what_keeps_one_worker_from_starting_is_said_once(tmp_path: Path) -> Non
 
 
 SUPERVISED = """
-import os, signal, sys
+import os, signal, sys, time
 from reticent.collector import Supervisor
 
 def work(worker):
@@ -228,6 +228,24 @@ def test_a_worker_that_keeps_ending_is_started_at_growing_intervals() -> None:
                     process.terminate()
         assert process.wait(20) == 0
     assert pauses == [0.2, 0.4, 0.8, 1.6]
+
+
+def test_what_a_worker_left_for_the_others_goes_with_it() -> None:
+    """The first worker writes down whose figures there are; the second one leaves some, and dies."""
+    work = (
+        "worker.publish(b'')", "worker.ready()", "os.kill(os.getpid(), 9 * worker.number)",
+        "[print(sorted(worker.published()), flush=True) or time.sleep(0.05) for _ in range(1200)]",
+    )  # fmt: skip
+    with supervised("; ".join(work)) as process:
+        assert process.stdout is not None
+        seen = []
+        for line in process.stdout:
+            if line.startswith("[") and line not in seen[-1:]:
+                seen.append(line)
+            if seen[-2:] == ["[0, 1]\n", "[0]\n"]:
+                break
+        process.kill()
+    assert seen[-2:] == ["[0, 1]\n", "[0]\n"]
 
 
 @pytest.mark.parametrize(("work", "code"), [("return 3", 3), ("os.abort()", 1), ("raise ValueError('x')", 1)])

@@ -18,7 +18,7 @@ from reticent.collector.problems import NO_SNIFFING, ProblemError, of_verdict
 from reticent.collector.wire import Wire
 from reticent.collector.writing import BusyError, Committer, Done
 from reticent.errors import StoreError
-from reticent.reports import Verdict
+from reticent.reports import MAX_JSON, Verdict
 from reticent.stores import Key, RoundKey
 
 SENDERS = ("ingest", "admin")
@@ -159,6 +159,8 @@ class Ingest(Intake):
         self._clock = clock
 
     def _take_one(self, body: bytes, key: Key | None, finish: Finish) -> None:
+        if len(body) > MAX_JSON:  # it would wait for the next commit unread, and take memory meanwhile
+            raise of_verdict(Verdict.MALFORMED)
         self._access.spend(key, 1)
         self._committer.submit_one((body, key, finish))
 

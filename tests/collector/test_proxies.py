@@ -53,9 +53,13 @@ def front(
 
 
 def exchange(
-    connection: socket.socket, *parts: bytes, pause: float = 0.0, closes_half: bool = False
+    connection: socket.socket,
+    *parts: bytes,
+    pause: float = 0.0,
+    patience: float = 10.0,
+    closes_half: bool = False,
 ) -> bytes:
-    """All that is answered to bytes, until the other side closes, or is silent for a second."""
+    """All that is answered to bytes, until the other side closes, or is silent for so many seconds."""
     received = b""
     with connection:
         with suppress(OSError):  # it may close before it has everything
@@ -65,7 +69,7 @@ def exchange(
                 connection.sendall(part)
             if closes_half:
                 socket.socket.shutdown(connection, socket.SHUT_WR)  # of TLS there is no half
-        connection.settimeout(1.0)
+        connection.settimeout(patience)
         with suppress(OSError):
             while more := connection.recv(1 << 16):
                 received += more
@@ -79,6 +83,7 @@ class Sequence:
     name: str
     parts: tuple[bytes, ...]
     pause: float = 0.0
+    patience: float = 10.0
     hides: bool = False
     """Whether each reading has the hidden request in a body."""
     closes_half: bool = False
@@ -154,19 +159,25 @@ def sequences(key: str, report: bytes, added: bytes) -> Iterator[Sequence]:
         yield Sequence(f"{odd!r} and a length", (posted((*authority, odd, length), hidden), MARKER))
     for framing, body in ((length, hidden), (CHUNKED, chunks)):
         whole, cut = posted((*authority, framing), body), posted((*authority, framing), body[:-5])
-        yield hides(f"{framing}, breaks off", cut)
+        yield Sequence(f"{framing}, breaks off", (cut,), patience=0.5, hides=True)
         yield Sequence(f"{framing}, breaks off and ends", (cut,), hides=True, closes_half=True)
         yield Sequence(f"{framing}, ends", (whole,), hides=True, closes_half=True)
         yield Sequence(f"{framing}, ends after another", (whole, MARKER), hides=True, closes_half=True)
 
 
 def disagreements(links: list[Link]) -> list[str]:
-    """Connections on which the collector saw other requests than the proxy sent."""
-    return [
-        f"{link.forwarded} sent, {link.answered} answered"
-        for link in links
-        if link.answered > link.forwarded or (link.is_open and link.answered < link.forwarded)
-    ]
+    """Connections on which the collector saw other requests than the proxy sent, when nothing is under way."""
+    wrong: list[str] = []
+    for _ in range(100):
+        wrong = [
+            f"{link.forwarded} sent, {link.answered} answered"
+            for link in links
+            if link.answered > link.forwarded or (link.is_open and link.answered < link.forwarded)
+        ]
+        if not wrong:
+            break
+        time.sleep(0.05)
+    return wrong
 
 
 def test_a_proxy_and_the_collector_agree_on_every_request(front: Any) -> None:
@@ -180,7 +191,13 @@ def test_a_proxy_and_the_collector_agree_on_every_request(front: Any) -> None:
 
     def walk(sequence: Sequence, own: Report) -> tuple[bytes, bytes]:
         parts = [part.replace(identity(hidden), identity(own)) for part in sequence.parts]
-        received = exchange(front.connect(), *parts, pause=sequence.pause, closes_half=sequence.closes_half)
+        received = exchange(
+            front.connect(),
+            *parts,
+            pause=sequence.pause,
+            patience=sequence.patience,
+            closes_half=sequence.closes_half,
+        )
         return received, exchange(front.connect(), MARKER)
 
     with ThreadPoolExecutor(8) as clients:
@@ -244,7 +261,7 @@ def test_no_address_comes_through_or_is_kept_and_none_can_be_forged(front: Any) 
         f"Content-Length: {len(body)}",
     )
     assert statuses(exchange(front.connect(CLIENT), posted(claims, body))) == [202]
-    assert statuses(exchange(front.connect(CLIENT), posted(claims[1:], b"no report"))) != [202]
+    assert statuses(exchange(front.connect(CLIENT), posted(claims, b"no report".ljust(len(body))))) == [400]
     spoken = f"PROXY TCP4 {FORGED} 127.0.0.1 1234 443\r\n".encode()
     assert statuses(exchange(front.connect(CLIENT), spoken + MARKER)) in ([400], [])
     front.tap.is_cut = True  # what a proxy says when there is no collector

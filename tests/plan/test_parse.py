@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reticent.errors import PlanError
 from reticent.mechanisms import DBitFlip, HadamardBit, OneBitMean
-from reticent.plan import Plan
+from reticent.plan import Plan, diff, lint
 
 HEAD = '[plan]\nname = "p"\nversion = 1\nround = "6h"\n'
 MEAN = HEAD + '[metrics.a]\nkind = "mean"\nepsilon = 1.0\nmax_value = 60\n'
@@ -210,3 +210,23 @@ def _toml(value: object) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     return "0" if value is None else repr(value)
+
+
+def test_the_least_number_of_reports_is_said_at_the_top_and_changes_nothing_for_devices() -> None:
+    """100 unless the plan says otherwise; no digest holds it, and a diff and the linter name it."""
+    text = HEAD + '[metrics.m]\nkind = "mean"\nmax_value = 1\nepsilon = 1.0\n'
+    usual, lifted = Plan.from_toml(text), Plan.from_toml("min_reports = 1\n" + text)
+    assert (usual.min_reports, lifted.min_reports) == (100, 1)
+    assert usual != lifted
+    assert usual.fingerprint == lifted.fingerprint
+    assert [metric.digest for metric in usual.metrics] == [metric.digest for metric in lifted.metrics]
+    (change,) = diff(usual, lifted).changes
+    assert (change.where, change.new_answers, change.loss) == ("min_reports", (), 0.0)
+    assert "100 → 1" in change.message
+    assert "single-reports" in {problem.rule for problem in lint(lifted)}
+    assert "single-reports" not in {problem.rule for problem in lint(usual)}
+    for wrong in ("0", "-1", "1.5", "true", '"100"'):
+        with pytest.raises(PlanError, match="min_reports"):
+            Plan.from_toml(f"min_reports = {wrong}\n{text}")
+    with pytest.raises(PlanError, match="above"):
+        Plan.from_toml(text.replace("[plan]", "[plan]\nmin_reports = 5"))

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, suppress
 from functools import partial
 
 from reticent.reports import Report
-from reticent.stores import Appended, Key, Keys, RoundKey, Rounds, Store, create_key
+from reticent.stores import Appended, CountsByTags, Key, Keys, RoundKey, Rounds, Store, create_key, reports_of
 from reticent.testing.store_bench import Bench, all_at_once, law, refused, same
 
 
@@ -85,6 +85,25 @@ def reports_count_once(bench: Bench) -> None:
     same(bench.store.counts(key), bench.expected(reports), "of two reports with one id, the first one stands")
     bench.store.seal(key)
     same(bench.store.counts(key), bench.expected(reports), "counts are the same after sealing as before")
+
+
+def readers_see_no_single_report(bench: Bench) -> None:
+    """What is shown of an open round grows by many reports at once, and lacks as many until the seal."""
+    key, least = bench.key(7), bench.plan.min_reports
+    seen: CountsByTags = {}
+    for _ in range(8):
+        bench.append(bench.reports(700))
+        bench.store.take_step(key)
+        shown, counts = bench.store.shown(key), bench.store.counts(key)
+        for tags, cell in shown.items():
+            size, before = (reports_of(bench.plan, {tags: part}) for part in (cell, seen.get(tags, {})))
+            law(size == before or size - before >= least, "a step shows min_reports more, or nothing", size)
+            lacking = reports_of(bench.plan, {tags: counts[tags]}) - size
+            law(lacking >= least, "what is shown lacks min_reports of what came", lacking)
+        law(shown.keys() >= seen.keys(), "what was shown stays shown", sorted(shown))
+        seen = shown
+    bench.store.seal(key)
+    same(bench.store.shown(key), {}, "steps are gone when a round is sealed")
 
 
 def rounds_are_apart(bench: Bench) -> None:
@@ -374,6 +393,7 @@ Law = Callable[[Bench], None]
 LAWS: tuple[Law, ...] = (
     plans_never_change,
     reports_count_once,
+    readers_see_no_single_report,
     rounds_are_apart,
     sealing_is_final,
     nothing_makes_no_round,

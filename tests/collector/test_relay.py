@@ -77,7 +77,7 @@ def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, 
         yield service, store
 
 
-# What a client is told
+# What a client is answered
 
 
 def bodies() -> dict[str, tuple[bytes, str]]:
@@ -126,7 +126,7 @@ def relay(behind: tuple[Service, Any]) -> Iterator[Service]:
 
 
 @pytest.mark.parametrize("name", bodies())
-def test_a_client_is_told_what_the_collector_would_tell_it(
+def test_a_client_gets_the_answer_that_the_collector_would_give(
     behind: tuple[Service, Any], relay: Service, name: str
 ) -> None:
     body, kind = bodies()[name]
@@ -353,6 +353,9 @@ def test_the_order_is_that_of_the_operating_systems_numbers_and_equal_ones_are_d
         respond(202, {"accepted": 2, "rejected": [{"index": 0, "code": "bored"}]}),
         respond(202, {"accepted": 3, "rejected": []})[:-1],
         respond(302, {}, "location: /login"),
+        respond(200, {"code": "accepted"}),
+        respond(400, {"code": "accepted"}),
+        respond(503, {"code": "late"}),
         respond(401, {"code": "unauthorized"}),
         respond(403, {"code": "forbidden"}),
         respond(404, "<html>"),
@@ -367,7 +370,7 @@ def test_the_order_is_that_of_the_operating_systems_numbers_and_equal_ones_are_d
         b"HTTP/1.1 202 Accepted\r\nx: " + b"y" * 400_000,
         b"SSH-2.0\r\n",
     ],
-    ids=range(26),
+    ids=range(29),
 )  # fmt: skip
 def test_what_the_collector_did_not_acknowledge_is_to_be_sent_again(answer: bytes) -> None:
     reports = make_reports(PLAN, NOW, 3)
@@ -375,8 +378,12 @@ def test_what_the_collector_did_not_acknowledge_is_to_be_sent_again(answer: byte
         Recorder(lambda _: answer) as recorder,
         relaying(recorder.url, batch=3, timeout=0.1, patience=0.15) as relay,
     ):
-        for told in [*post_all(relay, reports), relay.post(to_ndjson(reports), NDJSON)]:
-            assert (told.status, told.json["code"], told.headers["retry-after"]) == (503, "unavailable", "5")
+        for refusal in [*post_all(relay, reports), relay.post(to_ndjson(reports), NDJSON)]:
+            assert (refusal.status, refusal.json["code"], refusal.headers["retry-after"]) == (
+                503,
+                "unavailable",
+                "5",
+            )
         assert relay.get("/readyz").status == 503
         assert relay.get("/healthz").status == 200
 
@@ -389,8 +396,8 @@ def test_a_batch_that_is_refused_as_a_whole_is_refused_report_by_report(status: 
         Recorder(lambda _: respond(status, {"code": code})) as recorder,
         relaying(recorder.url, batch=3) as relay,
     ):
-        told = post_all(relay, make_reports(PLAN, NOW, 3))
-        assert {(answer.status, answer.json["code"]) for answer in told} == {(status, code)}
+        answers = post_all(relay, make_reports(PLAN, NOW, 3))
+        assert {(answer.status, answer.json["code"]) for answer in answers} == {(status, code)}
 
 
 def test_each_client_gets_the_answer_for_its_own_report() -> None:
@@ -407,8 +414,8 @@ def test_each_client_gets_the_answer_for_its_own_report() -> None:
         return respond(202, {"accepted": 40 - len(refused), "rejected": refused})
 
     with Recorder(judge) as recorder, relaying(recorder.url, batch=40) as relay:
-        told = post_all(relay, reports)
-        assert [answer.json.get("code", "accepted") for answer in told] == [
+        answers = post_all(relay, reports)
+        assert [answer.json.get("code", "accepted") for answer in answers] == [
             codes[each.id] for each in reports
         ]
         answer = relay.post(to_ndjson(reports), NDJSON).json
@@ -439,8 +446,8 @@ def test_no_more_wait_than_may_and_a_collector_that_hangs_frees_them() -> None:
         busy = relay.post(to_ndjson(reports[3:]), NDJSON)
         assert (busy.status, busy.json["code"], busy.headers["retry-after"]) == (503, "busy", "1")
         waiting.append(pool.submit(relay.send, reports[3]))  # behind them, and answered with them
-        told = [answer.result() for answer in waiting]
-        assert {(answer.status, answer.json["code"]) for answer in told} == {(503, "unavailable")}
+        answers = [answer.result() for answer in waiting]
+        assert {(answer.status, answer.json["code"]) for answer in answers} == {(503, "unavailable")}
         assert len(recorder.requests) >= 2  # each attempt had a limit of its own
         assert len(set(recorder.requests)) == 1
         release.set()
@@ -605,12 +612,12 @@ def test_a_relay_writes_nothing_and_stops_in_good_order(behind: tuple[Service, A
     relay = RelayService(tmp_path, usage()).start("--to", url_of(behind[0]), "--wait", "0.3")
     before = sorted(path.name for path in tmp_path.iterdir())
     with ThreadPoolExecutor(5) as pool:
-        told = [pool.submit(relay.send, report) for report in make_reports(PLAN, NOW, 5, seed="stop")]
+        answers = [pool.submit(relay.send, report) for report in make_reports(PLAN, NOW, 5, seed="stop")]
         assert relay.process is not None
         files = {os.readlink(file) for file in Path(f"/proc/{relay.process.pid}/fd").iterdir()}
         time.sleep(0.1)
         assert relay.stop() == 0
-        assert {answer.result().status for answer in told} == {202}
+        assert {answer.result().status for answer in answers} == {202}
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     written = {name for name in files if name.startswith("/") and not name.startswith("/dev/")}
     assert written <= {str(tmp_path / "log")}

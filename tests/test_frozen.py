@@ -12,6 +12,7 @@ import pytest
 
 from reticent import frozen as module
 from reticent.frozen import freeze, frozen
+from reticent.mechanisms import Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean, RandomizedResponse
 
 
 @frozen("note")
@@ -33,6 +34,15 @@ class Same:
     """What dataclass makes of it."""
 
     unit: ClassVar[str] = "m"
+    x: int
+    y: int = 0
+    note: str = ""
+
+
+@frozen("note")
+class Twin:
+    """The same fields, and another class."""
+
     x: int
     y: int = 0
     note: str = ""
@@ -84,6 +94,7 @@ def test_values_are_compared_and_shown_by_their_fields() -> None:
     assert hash(Point(1, 2)) == hash(Point(1, 2, "hidden"))
     assert Point(1, 2) != Point(2, 1)
     assert Point(1, 2) != (1, 2)
+    assert Point(1, 2) != Twin(1, 2)
     assert Point(1) != Hiding(1)
     assert repr(Point(1, 2, "hidden")) == "Point(x=1, y=2)"
     assert Nothing() == Nothing()
@@ -125,3 +136,32 @@ def test_copies_and_pickles_are_equal() -> None:
 def test_a_field_wins_over_a_property_of_a_base_class() -> None:
     assert Hiding(4).x == 8
     assert repr(Hiding(4)) == "Hiding(x=8)"
+
+
+HOURS, DAYS = Buckets.even(24, 4), Buckets.even(24, 4, absent=True)
+DIFFERENT = [
+    OneBitMean(1, 24),
+    OneBitMean(2, 24),
+    OneBitMean(1, 12),
+    OneBitMean(1, 24, step=12),
+    HadamardBit(1, HOURS),
+    HadamardBit(2, HOURS),
+    HadamardBit(1, DAYS),
+    DBitFlip(1, HOURS, 1),
+    DBitFlip(2, HOURS, 1),
+    DBitFlip(1, DAYS, 1),
+    DBitFlip(1, HOURS, 2),
+    DBitFlip(1, HOURS, 1, "paper"),
+    DBitFlip(1, HOURS, 1, label="other"),
+    Flip("0.1"),
+    Flip("0.2"),
+    RandomizedResponse(1),
+    RandomizedResponse(2),
+]
+
+
+def test_what_is_remembered_for_a_mechanism_is_not_another_ones() -> None:
+    """Losses are kept by mechanism: two that differ in anything must not be equal."""
+    assert len(set(DIFFERENT)) == len(DIFFERENT)
+    assert all((one == other) is (one is other) for one in DIFFERENT for other in DIFFERENT)
+    assert OneBitMean(1, 24) == OneBitMean("1.0", grid=Grid((0, 24)))

@@ -7,6 +7,7 @@ A store in dictionaries, the smallest that keeps the laws of `reticent.stores.St
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from threading import RLock
 
@@ -129,6 +130,10 @@ class DictBackend:
             return "open" if key in self._groups else None
 
     # Sealing: closed, counted, published
+
+    def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
+        """Always here: no other process has this store."""
+        return nullcontext(True)
 
     def close_round(self, key: RoundKey) -> bool:
         """From now on groups are late; False when the round is sealed, or there is none."""

@@ -393,6 +393,25 @@ def test_a_send_that_does_not_end_is_said(
     assert query("SELECT in_force FROM consent") == [("denied" if word == "denied" else "granted",)]
 
 
+def test_nothing_is_sent_where_nobody_could_wait_for_it(
+    device_of: Make, clock: ManualClock, state: Path, transport: RecordingTransport
+) -> None:
+    """The lock that a sender holds cannot be opened: it sends later, and a pause does not say that it is done."""
+    device = device_of(transport=transport)
+    clock.advance(2 * SECONDS)
+    lock = state.with_name(state.name + "-sending")
+    lock.unlink(missing_ok=True)
+    lock.mkdir()
+    assert device.flush() == 0
+    assert transport.reports == []
+    assert device.status().waiting == 1
+    assert device.pause() is False
+    lock.rmdir()
+    assert device.pause()
+    assert device.resume()
+    assert device.flush() == 1
+
+
 def test_a_sender_that_was_killed_keeps_nobody_waiting(plan_text: str, tmp_path: Path) -> None:
     script = f"""
 import os, signal

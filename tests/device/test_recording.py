@@ -335,6 +335,7 @@ def test_the_end_of_a_program_waits_while_others_write(
     device_of: Make, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is never free when it tries, and changes in between: there is a queue, and its turn comes."""
+    monkeypatch.setattr("reticent.device.process.WRITE_AFTER", 3600.0)  # no thread takes part
     monkeypatch.setattr("reticent.device.process.LONGEST_CLOSE", 0.01)
     device = device_of()
     device.add("editor_seconds", 5)
@@ -361,6 +362,7 @@ def test_the_end_of_a_program_does_not_wait_for_ever(
     progress: bool, device_of: Make, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that does not change is waited for once; one that changes, until the time is up."""
+    monkeypatch.setattr("reticent.device.process.WRITE_AFTER", 3600.0)
     monkeypatch.setattr("reticent.device.process.LONGEST_CLOSE", 0.01)
     monkeypatch.setattr("reticent.device.process.LONGEST_EXIT", 0.5)
     device, looks = device_of(), [0]
@@ -385,6 +387,7 @@ def test_the_end_of_a_program_does_not_wait_for_ever(
 def test_values_that_keep_coming_do_not_hold_up_the_end(
     device_of: Make, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("reticent.device.process.WRITE_AFTER", 3600.0)
     device = device_of()
     assert device._engine is not None
     write, writes = type(device._engine).write_pending, [0]
@@ -448,3 +451,10 @@ def test_names_that_the_plan_does_not_have_are_noted_by_name(device_of: Make, qu
     for number in range(100):
         device.add(f"name-{number}")
     assert len(device.status().notes) < 20, "names of any number are bounded"
+
+
+def test_what_went_wrong_is_kept_where_no_value_is(device_of: Make, query: Query) -> None:
+    device = device_of()
+    device.add("editor_secs")
+    assert device.close()
+    assert query("SELECT kind, count FROM notes") == [("unknown-metric: editor_secs", 1)]

@@ -415,3 +415,15 @@ def test_receipts_are_summed_up_and_the_file_stays_small(
     assert again.receipt().losses == losses
     assert again.receipt().earlier == receipt.earlier
     again.close()
+
+
+def test_the_secret_is_not_shown_by_what_is_read_of_a_file(device_of: Make) -> None:
+    """A traceback with local variables, or a log of them, would show it."""
+    from reticent.device.schema import device_row
+
+    device = device_of()
+    assert device._engine is not None
+    with device._engine.state.view() as connection:
+        me = device_row(connection)
+    assert len(me.secret) == 32
+    assert repr(me) == f"DeviceRow(plan={me.plan!r}, epoch={me.epoch})"

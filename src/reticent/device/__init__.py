@@ -10,7 +10,7 @@ From values to reports, in somebody else's program. Standard library only.
     preview, receipt, words, page  what the person can see
     rounds                         which rounds are answered
     sending, transport, exchange   the way to the collector
-    process                        its threads; what a fork and the end of the program mean
+    process                        its threads; what a fork and the end of the program mean; its engine
     engine, device                 all of it together, and the quiet shell around it
 
 Importing this loads nothing until a name is used: a guest does not slow down its host's start.

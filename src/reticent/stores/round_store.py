@@ -20,7 +20,7 @@ from reticent.errors import PlanError, StoreError
 from reticent.plan import Plan
 from reticent.stores.id_set import ID_BYTES, IdSet, Missing
 from reticent.stores.records import CountsByTags, Layout, Records, RoundKey, add_counts, batches
-from reticent.stores.shown import Step
+from reticent.stores.shown import MOST_STEP_BYTES, Step
 from reticent.stores.store import Appended, Backend, Key, Repair, RoundInfo, State, Steps
 
 _COUNT_AT = 1 << 20
@@ -478,7 +478,9 @@ class RoundStore(Generic[Kind]):
         known = self._refresh(key)
         if known is not None and step.is_due(plan, len(known)):
             step = step.following(plan, known.counts())
-            self.backend.put_step(key, step.number, step.to_json())
+            document = step.to_json()
+            if len(document) <= MOST_STEP_BYTES:
+                self.backend.put_step(key, step.number, document)
 
     def _step(self, key: RoundKey) -> Step:
         """The latest step of a round, which another collector may have taken."""

@@ -353,6 +353,9 @@ def test_the_order_is_that_of_the_operating_systems_numbers_and_equal_ones_are_d
         respond(202, {"accepted": 2, "rejected": [{"index": 0, "code": "bored"}]}),
         respond(202, {"accepted": 3, "rejected": []})[:-1],
         respond(302, {}, "location: /login"),
+        respond(200, {"code": "accepted"}),
+        respond(400, {"code": "accepted"}),
+        respond(503, {"code": "late"}),
         respond(401, {"code": "unauthorized"}),
         respond(403, {"code": "forbidden"}),
         respond(404, "<html>"),
@@ -367,7 +370,7 @@ def test_the_order_is_that_of_the_operating_systems_numbers_and_equal_ones_are_d
         b"HTTP/1.1 202 Accepted\r\nx: " + b"y" * 400_000,
         b"SSH-2.0\r\n",
     ],
-    ids=range(26),
+    ids=range(29),
 )  # fmt: skip
 def test_what_the_collector_did_not_acknowledge_is_to_be_sent_again(answer: bytes) -> None:
     reports = make_reports(PLAN, NOW, 3)

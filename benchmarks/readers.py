@@ -19,7 +19,7 @@ from http.client import HTTPConnection
 from benchmarks.load import PLAN, collector, ndjson, records, this_round
 from reticent.stores import RoundKey, open_store
 
-ROUNDS, REPORTS, READERS, SECONDS = 1_000, 2_000, 3, 6.0
+ROUNDS, REPORTS, READERS, SECONDS = 400, 2_000, 3, 8.0
 FORMS = ("json", "csv", "arrow")
 
 

@@ -77,9 +77,13 @@ def test_bad_lines_are_named_and_stop_no_good_one(run: Run, url: str, tmp_path: 
     file.write_bytes(b"\n".join([good[0], b"", b"{}", good[1], late, b"  ", good[2], other, good[3]]))
     result = run("ingest", file, "--store", url, "--json")
     assert result.exit_code == 3
-    said = answer(result)
-    assert (said["accepted"], said["late"], said["refused"]) == (4, 1, {"malformed": 1, "unknown_plan": 1})
-    assert [(row["where"], row["code"]) for row in said["first"]] == [
+    summary = answer(result)
+    assert (summary["accepted"], summary["late"], summary["refused"]) == (
+        4,
+        1,
+        {"malformed": 1, "unknown_plan": 1},
+    )
+    assert [(row["where"], row["code"]) for row in summary["first"]] == [
         ("line 3", "malformed"),
         ("line 5", "late"),
         ("line 8", "unknown_plan"),
@@ -94,9 +98,9 @@ def test_bad_records_of_a_packed_batch_are_named(run: Run, url: str, tmp_path: P
     reports = [*make_reports(PLAN, NOW, 3), *make_reports(PLAN, 5, 1)]
     file = tmp_path / "reports.packed"
     file.write_bytes(to_packed(reports, PLAN))
-    said = answer(run("ingest", file, "--store", url, "--json"))
-    assert (said["accepted"], said["late"]) == (3, 1)
-    assert [row["where"] for row in said["first"]] == ["report 4"]
+    summary = answer(run("ingest", file, "--store", url, "--json"))
+    assert (summary["accepted"], summary["late"]) == (3, 1)
+    assert [row["where"] for row in summary["first"]] == ["report 4"]
     file.write_bytes(to_packed(reports, PLAN)[:-1])
     cut = run("ingest", file, "--store", url)
     assert cut.exit_code == 1
@@ -217,8 +221,8 @@ def test_a_run_that_was_killed_is_repeated_without_counting_anything_twice(url: 
     kept = stored(url)
     pipe = pipes("--store", url, "--json")
     pipe.write(lines)
-    code, said, _ = pipe.end()
-    assert (code, said["accepted"], said["duplicates"]) == (0, 20_000 - kept, kept)
+    code, summary, _ = pipe.end()
+    assert (code, summary["accepted"], summary["duplicates"]) == (0, 20_000 - kept, kept)
     assert stored(url) == 20_000
 
 
@@ -230,8 +234,8 @@ def test_progress_is_told_without_a_terminal_and_ctrl_c_ends_with_the_summary(ur
         if select.select([pipe.process.stderr], [], [], 0.1)[0]:
             break
     pipe.process.send_signal(signal.SIGINT)
-    code, said, progress = pipe.end()
-    assert (code, said["accepted"]) == (130, 1)
+    code, summary, progress = pipe.end()
+    assert (code, summary["accepted"]) == (130, 1)
     assert re.match(r"1 accepted, \d+ duplicate, 0 late, 0 refused; reading on\.\n", progress)
     assert stored(url) == 1
 
@@ -244,8 +248,8 @@ def test_a_line_without_end_takes_no_memory(url: str, pipes: Any) -> None:
     assert peak is not None
     assert int(peak[1]) < 200_000
     pipe.write(b"\n" + to_ndjson(make_reports(PLAN, NOW, 1)))
-    code, said, _ = pipe.end()
-    assert (code, said["accepted"], said["refused"]) == (3, 1, {"malformed": 1})
+    code, summary, _ = pipe.end()
+    assert (code, summary["accepted"], summary["refused"]) == (3, 1, {"malformed": 1})
 
 
 # Into a running collector
@@ -271,13 +275,13 @@ def test_a_collector_takes_what_a_store_does_in_batches_that_it_likes(
     file = tmp_path / "reports"
     file.write_bytes(lines if kind == "lines" else to_packed(reports, PLAN))
     options = ("--url", f"http://127.0.0.1:{collector.port}", "--key-file", tmp_path / "ingest", "--json")
-    said = answer(run("ingest", file, *options))
+    summary = answer(run("ingest", file, *options))
     wrong = {"malformed": 1} if kind == "lines" else {}
-    assert (said["accepted"], said["duplicates"], said["late"]) == (1500, None, 2)
-    assert said["refused"] == wrong
+    assert (summary["accepted"], summary["duplicates"], summary["late"]) == (1500, None, 2)
+    assert summary["refused"] == wrong
     places = ["line 1002", "line 1503", "line 1504"] if kind == "lines" else ["report 1501", "report 1502"]
-    assert [row["where"] for row in said["first"]] == places
-    assert answer(run("ingest", file, *options)) == said
+    assert [row["where"] for row in summary["first"]] == places
+    assert answer(run("ingest", file, *options)) == summary
     assert stored(url) == 1500
 
 
@@ -288,8 +292,8 @@ def test_a_store_takes_reports_beside_its_running_collector(
     reports, key = make_reports(PLAN, NOW, 40), (tmp_path / "ingest").read_text().strip()
     (tmp_path / "reports").write_bytes(to_ndjson(reports[:30]))
     assert collector.post(to_ndjson(reports[:10]), "application/x-ndjson", key).json["accepted"] == 10
-    said = answer(run("ingest", tmp_path / "reports", "--store", url, "--json"))
-    assert (said["accepted"], said["duplicates"]) == (20, 10)
+    summary = answer(run("ingest", tmp_path / "reports", "--store", url, "--json"))
+    assert (summary["accepted"], summary["duplicates"]) == (20, 10)
     assert collector.post(to_ndjson(reports), "application/x-ndjson", key).json["accepted"] == 40
     assert stored(url) == 40
     store = open_store(url)

@@ -35,7 +35,7 @@ def test_groups_are_taken_once_and_reports_too(plan: Plan) -> None:
 def test_answers_that_nobody_asks_for_do_not_pile_up(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     layout, known = Layout(plan), OpenRound(Layout(plan))
     draws = np.random.default_rng(3)
-    monkeypatch.setattr("reticent.stores.round_store._COUNT_AT", 10_000)
+    monkeypatch.setattr("reticent.stores.open_round._COUNT_AT", 10_000)
     for _ in range(30):
         records = draws.integers(0, 256, (1000, layout.width), dtype=np.uint8)
         known.add(known.missing(records))

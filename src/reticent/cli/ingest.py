@@ -161,7 +161,7 @@ def ingest(
                 if time.monotonic() - shown_at > PROGRESS_SECONDS:
                     shown_at = time.monotonic()
                     click.echo(f"{summary}; reading on.", err=True)
-        finally:  # what was taken is told also when the rest cannot be, or Ctrl-C ends it
+        finally:  # the summary comes also when the rest cannot be taken, or Ctrl-C ends it
             if as_json:
                 print_json(summary.to_dict())
             else:

@@ -116,7 +116,7 @@ def rounds(
 @confidence_option
 @as_json
 def estimate(
-    store: str | None, counts: Path | None, url: str | None, key: str | None, as_json: bool, **asked: Any
+    store: str | None, counts: Path | None, url: str | None, key: str | None, as_json: bool, **selection: Any
 ) -> None:
     """
     Show estimates with their intervals, latest first. Those of open rounds are provisional.
@@ -130,7 +130,7 @@ def estimate(
       reticent estimate --counts counts.parquet --by os
     """
     with _source(key, store=store, counts=counts, url=url) as source:
-        answer = source.estimates(**_checked(source, **asked))
+        answer = source.estimates(**_checked(source, **selection))
     if as_json:
         print_json({"about": ABOUT, **answer})
         return
@@ -139,7 +139,7 @@ def estimate(
         reason = next(iter(withheld), "no report has come in for what was asked")
         click.echo(f"No estimates: {reason}.")
         return
-    interval = f"{asked['confidence']:.0%} interval"
+    interval = f"{selection['confidence']:.0%} interval"
     shown = table("metric", "round", "from", "to", "segment", "estimate", interval, "reports", "")
     for row in rows:
         for number in row.get("buckets", [row]):
@@ -191,7 +191,7 @@ def export(
     url: str | None,
     key: str | None,
     as_json: bool,
-    **asked: Any,
+    **selection: Any,
 ) -> None:
     """
     Write estimates to FILE as a table: .csv or .parquet. A histogram is a row per bucket.
@@ -203,13 +203,13 @@ def export(
     if path.suffix not in (".csv", ".parquet"):
         raise click.BadParameter("expected a name that ends in .csv or .parquet.", param_hint="FILE")
     with _source(key, store=store, counts=counts, url=url) as source:
-        asked = _checked(source, **asked)
+        selection = _checked(source, **selection)
         if path.suffix == ".csv":
-            text = source.csv(**asked)
+            text = source.csv(**selection)
             path.write_text(text)
             table_rows = [(row["bucket"], row["reports"]) for row in csv.DictReader(io.StringIO(text))]
         else:
-            arrow = source.arrow(**asked)
+            arrow = source.arrow(**selection)
             from pyarrow import parquet
 
             parquet.write_table(arrow, path)
@@ -224,8 +224,8 @@ def export(
         click.echo(f"{written} estimates written to {path}.")
 
 
-def _checked(source: _Local | _Remote, plan: str | None, **asked: Any) -> dict[str, Any]:
-    """What was asked, with the plan if there is one only; raises `ReticentError` for names that nothing has."""
+def _checked(source: _Local | _Remote, plan: str | None, **selection: Any) -> dict[str, Any]:
+    """The selection, with the plan if there is one only; raises `ReticentError` for names that nothing has."""
     from reticent.results import Results
 
     plans = source.plans()
@@ -240,8 +240,10 @@ def _checked(source: _Local | _Remote, plan: str | None, **asked: Any) -> dict[s
     with near_names(plan=list(plans), metric=metrics, segment=segments, by=segments):
         if plan not in plans:
             raise ParameterError("plan", "a plan of this store", plan)
-        Results.check(plans[plan], asked["metric"], asked["segment"], asked["by"], asked["confidence"])
-    return {"plan": plan, **asked}
+        Results.check(
+            plans[plan], selection["metric"], selection["segment"], selection["by"], selection["confidence"]
+        )
+    return {"plan": plan, **selection}
 
 
 @contextmanager
@@ -270,18 +272,18 @@ class _Local:
         self.plans = results.plans
         self.rounds = results.rounds
 
-    def estimates(self, **asked: Any) -> dict[str, list[dict[str, Any]]]:
-        return self._results.estimates(**asked).to_dict()
+    def estimates(self, **selection: Any) -> dict[str, list[dict[str, Any]]]:
+        return self._results.estimates(**selection).to_dict()
 
-    def csv(self, **asked: Any) -> str:
+    def csv(self, **selection: Any) -> str:
         from reticent.estimates import csv_text
 
-        return csv_text(self._results.estimates(**asked).rows)
+        return csv_text(self._results.estimates(**selection).rows)
 
-    def arrow(self, **asked: Any) -> Any:
+    def arrow(self, **selection: Any) -> Any:
         from reticent.estimates import estimates_to_frame
 
-        return estimates_to_frame(self._results.estimates(**asked).rows)
+        return estimates_to_frame(self._results.estimates(**selection).rows)
 
 
 class _Remote:
@@ -302,17 +304,17 @@ class _Remote:
     def rounds(self, plan: str | None, last: int) -> list[dict[str, Any]]:
         return self._lists("rounds", [("last", str(last)), *([("plan", plan)] if plan else [])])["rounds"]
 
-    def estimates(self, **asked: Any) -> dict[str, list[dict[str, Any]]]:
-        return self._lists("estimates", self._query(**asked), "withheld")
+    def estimates(self, **selection: Any) -> dict[str, list[dict[str, Any]]]:
+        return self._lists("estimates", self._query(**selection), "withheld")
 
-    def csv(self, **asked: Any) -> str:
-        return self._body("estimates", [*self._query(**asked), ("format", "csv")]).decode()
+    def csv(self, **selection: Any) -> str:
+        return self._body("estimates", [*self._query(**selection), ("format", "csv")]).decode()
 
-    def arrow(self, **asked: Any) -> Any:
+    def arrow(self, **selection: Any) -> Any:
         from pyarrow import ipc
 
         return ipc.open_stream(
-            self._body("estimates", [*self._query(**asked), ("format", "arrow")])
+            self._body("estimates", [*self._query(**selection), ("format", "arrow")])
         ).read_all()
 
     def _query(

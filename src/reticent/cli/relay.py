@@ -85,7 +85,7 @@ def relay(
     tls = tls_files(tls_cert, tls_key)
     keys = KeyFile(client_keys) if client_keys is not None else None
     if keys is not None:
-        keys.keys()  # a file that cannot be used is told before anything is begun
+        keys.keys()  # raises when the file cannot be used, before anything is begun
     elif not (all(map(is_local, listeners)) if listeners else is_loopback(host)):
         raise ReticentError(
             f"{host}:{port} can be reached from elsewhere, and clients need no key.\n"

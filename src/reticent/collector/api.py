@@ -180,14 +180,14 @@ class Api:
             except MissingExtraError as error:
                 raise ProblemError(406, "not_acceptable", str(error)) from None
             return Response(body, media_type="application/vnd.apache.arrow.stream")
-        # Encoded one by one: all at once would keep every other thread waiting.
-        figures, withheld = (
-            b",".join(msgspec.json.encode(figure.to_dict()) for figure in part)
-            for part in (results, results.withheld)
-        )
-        damaged = msgspec.json.encode(self._results.damaged(plan, query.last()))
-        body = b'{"estimates":[%b],"withheld":[%b],"damaged":%b}' % (figures, withheld, damaged)
-        return Response(body, media_type="application/json")
+        # Lists are encoded one by one: all at once would keep every other thread waiting.
+        encode, fields = msgspec.json.encode, []
+        for name, part in {**results.to_dict(), "damaged": self._results.damaged(plan, query.last())}.items():
+            listed = isinstance(part, list)
+            fields.append(
+                encode(name) + b":" + (b"[%b]" % b",".join(map(encode, part)) if listed else encode(part))
+            )
+        return Response(b"{%b}" % b",".join(fields), media_type="application/json")
 
     def rounds(self, request: Request) -> Response:
         """`GET /v1/rounds`."""

@@ -63,19 +63,21 @@ class Response(NamedTuple):
         [(0, <Verdict.LATE: 'late'>)]
         >>> Response(202, {}, b'{"accepted":1,"rejected":[]}').refused(2)
         """
+        document = self.document
         try:
             if self.status == 202:
-                places = [(row["index"], Verdict(row["code"])) for row in self.document["rejected"]]
-                accepted = self.document["accepted"]
-                if Verdict.ACCEPTED in dict(places).values():
-                    return None
+                places = [(row["index"], Verdict(row["code"])) for row in document["rejected"]]
+                accepted = document["accepted"]
+            elif not 400 <= self.status < 500:
+                return None
             else:
-                places, accepted = [(place, Verdict(self.document["code"])) for place in range(reports)], 0
+                places, accepted = [(place, Verdict(document["code"])) for place in range(reports)], 0
         except (KeyError, TypeError, ValueError):
             return None
         distinct = {place for place, _ in places if type(place) is int and 0 <= place < reports}
         complete = len(distinct) == len(places) and accepted == reports - len(places)
-        return places if complete and type(accepted) is int else None
+        is_sound = type(accepted) is int and all(verdict is not Verdict.ACCEPTED for _, verdict in places)
+        return places if complete and is_sound else None
 
 
 class Client:

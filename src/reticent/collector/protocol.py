@@ -77,10 +77,9 @@ class CollectorProtocol(asyncio.Protocol):
         self.shared.all.discard(self)
         self._is_deaf = self._said_all = True
         self._repeated = self._reading = None
-        del self._parser  # which has this connection's methods: without the circle, memory is free at once
         self._behind.clear()
         if self._current is not None:
-            self._current.parts = []
+            self._current.parts = []  # parser and connection know each other: this one may stay for a while
             if self._current.exchange is not None:
                 self._current.exchange.disconnect()
         self._release(self.held)

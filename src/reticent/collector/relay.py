@@ -168,7 +168,7 @@ class Forwarder:
             await self._deliver(head, reports[middle:])
         except UnreachableError as error:
             self._fail(reports, str(error))
-        except Exception as error:  # whoever waits gets an answer, and the next batch is sent all the same
+        except Exception as error:  # every client gets an answer, and the next batch is sent all the same
             log_fault("internal-error", error)
             self._fail(reports, type(error).__name__)
         else:
@@ -192,7 +192,7 @@ class Forwarder:
         for (_, answer), outcome in zip(reports, outcomes, strict=True):
             try:
                 answer(outcome)
-            except Exception as error:  # whoever comes after gets an answer all the same
+            except Exception as error:  # the clients after it get their answers all the same
                 log_fault("answer-failed", error)
 
 
@@ -298,7 +298,7 @@ class RelayIntake(Intake):
 
 
 class KeyFile:
-    """The keys of a relay's clients: a file with one on each line, read again when it changes."""
+    """The keys of a relay's clients: a file with one on each line, read again every few seconds."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

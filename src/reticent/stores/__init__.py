@@ -16,6 +16,7 @@ except ImportError as missing:
     raise MissingExtraError("collector", "numpy") from missing
 
 from reticent.stores.id_set import IdSet
+from reticent.stores.open_round import OpenRound, Seen, Span
 from reticent.stores.records import (
     Count,
     CountsByTags,
@@ -27,30 +28,25 @@ from reticent.stores.records import (
     latest,
     reports_of,
 )
-from reticent.stores.round_store import (
-    DamagedError,
-    OpenRound,
-    RoundGoneError,
-    RoundStore,
-    Seen,
-    Span,
-    StoreAwayError,
-    StoreGoneError,
-)
+from reticent.stores.round_store import RoundStore
 from reticent.stores.shown import FEW, Step, folded
 from reticent.stores.store import (
     ROLES,
     Appended,
     Backend,
+    DamagedError,
     Key,
     Keys,
     Repair,
+    RoundGoneError,
     RoundInfo,
     Rounds,
     RoundWriter,
     State,
     Steps,
     Store,
+    StoreAwayError,
+    StoreGoneError,
     create_key,
     hash_of,
     matches,

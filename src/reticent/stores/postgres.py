@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from reticent.errors import MissingExtraError, StoreError
 from reticent.stores.pool import Connections, Row, Transaction
-from reticent.stores.round_store import StoreAwayError
 from reticent.stores.sql import SqlBackend
 from reticent.stores.sql_schema import RECORDS, SCHEMA, SCHEMA_VERSION, other_version
+from reticent.stores.store import StoreAwayError
 
 try:
     import psycopg

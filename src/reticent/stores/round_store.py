@@ -8,190 +8,29 @@ known of open rounds in memory is the same for both, and is here.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache
-from typing import ClassVar, Generic, NamedTuple, TypeVar
-
-import numpy as np
+from typing import Generic, TypeVar
 
 from reticent.errors import PlanError, StoreError
 from reticent.plan import Plan
-from reticent.stores.id_set import ID_BYTES, IdSet, Missing
-from reticent.stores.records import CountsByTags, Layout, Records, RoundKey, add_counts, batches
-from reticent.stores.shown import Step
-from reticent.stores.store import Appended, Backend, Key, Repair, RoundInfo, State, Steps
-
-_COUNT_AT = 1 << 20
-"""Bytes of answers that wait to be counted: enough that counting is quick, few enough that no commit is slow."""
-
-
-class DamagedError(StoreError):
-    """
-    Some records of a round, or its counts, cannot be read.
-
-    The round is set aside: it has no figures and is not sealed until it is repaired. Reports are still taken,
-    and every other round is served.
-    """
-
-    def __init__(self, message: str, key: RoundKey, reason: str = "") -> None:
-        super().__init__(message)
-        self.key = key
-        self.reason = reason or message.partition("\n")[0]
-        """In a few words, for lists of rounds."""
-
-
-def damaged(url: str, key: RoundKey, reason: str) -> DamagedError:
-    """The error about a round that cannot be read."""
-    return DamagedError(
-        f"{url}: round {key.round} of {key.plan} version {key.version} is damaged: {reason}\n"
-        "  Hint: reticent store repair says what can be saved",
-        key,
-        reason,
-    )
-
-
-class StoreGoneError(StoreError):
-    """
-    What was written is no longer where the store is opened from: files were removed, replaced or overwritten.
-
-    Nothing can be acknowledged until the process is started again, and somebody has looked.
-    """
-
-
-class StoreAwayError(StoreError):
-    """A database cannot be reached, so the store is not opened; it may be there a moment later."""
-
-
-class RoundGoneError(Exception):
-    """A round is sealed, or there is none: it has no records."""
-
-
-class Span(NamedTuple):
-    """Commit groups that are stored as one: `first` to `last` of those that a writer counts from 1 on."""
-
-    writer: str
-    first: int
-    last: int
-
-
-class Seen:
-    """
-    The commit groups that were seen, as runs of numbers per writer.
-
-    Several collectors may take numbers from one sequence and commit in any order, or not at all: a number
-    that stays missing while `patience` later ones come is given up. What is given up is still stored, and
-    counted when the round is sealed.
-
-    >>> seen = Seen()
-    >>> for number in (1, 2, 4): seen.add(Span("", number, number))
-    >>> seen.floor(""), Span("", 3, 3) in seen, Span("", 1, 2) in seen, Span("", 2, 4) in seen
-    (2, False, True, False)
-    """
-
-    patience: ClassVar[int] = 1000
-
-    def __init__(self) -> None:
-        self._runs: dict[str, list[tuple[int, int]]] = {}
-
-    def __contains__(self, span: Span) -> bool:
-        runs = self._runs.get(span.writer, [(0, 0)])
-        return runs[bisect_right(runs, span.first, key=lambda run: run[0]) - 1][1] >= span.last
-
-    def add(self, span: Span) -> None:
-        """See all groups of a span."""
-        runs = self._runs.setdefault(span.writer, [(0, 0)])
-        start = bisect_left(runs, span.first - 1, key=lambda run: run[1])
-        stop = bisect_right(runs, span.last + 1, key=lambda run: run[0])
-        touched = [(span.first, span.last), *runs[start:stop]]
-        runs[start:stop] = [(min(first for first, _ in touched), max(last for _, last in touched))]
-        if len(runs) > 1 and sum(last - first + 1 for first, last in runs[1:]) > self.patience:
-            runs[:2] = [(0, runs[1][1])]
-
-    def floor(self, writer: str) -> int:
-        """The number up to which all groups of a writer were seen, or given up."""
-        return self._runs.get(writer, [(0, 0)])[0][1]
-
-
-class Fresh(NamedTuple):
-    """Records that an open round does not hold yet."""
-
-    records: Records
-    ids: Missing
-
-
-class OpenRound:
-    """
-    The ids of an open round, and its counts so far.
-
-    It is an aid: it is rebuilt from what is stored when a collector starts, and nothing is lost with it.
-    `missing`, `add`, `take` and `release` are for one thread at a time; `counts` may be asked by another
-    meanwhile.
-    """
-
-    def __init__(self, layout: Layout, expected: int = 0) -> None:
-        self.layout = layout
-        self.seen = Seen()
-        """Which commit groups are in."""
-        self.released = False
-        """Whether ids were let go of, because the round is closing and takes nothing more."""
-        self._ids = IdSet(expected=expected)
-        self._length = 0
-        self._waiting = bytearray()
-        """Answers end to end that are not counted yet."""
-        self._counted: CountsByTags = {}
-        self._swapping, self._counting = threading.Lock(), threading.Lock()
-
-    def __len__(self) -> int:
-        return self._length
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held, but for small change."""
-        return self._ids.nbytes + len(self._waiting)
-
-    def missing(self, records: Records) -> Fresh:
-        """Those records whose id is not in the round yet, each once."""
-        missing = self._ids.missing(self.layout.ids(records))
-        all_are = np.count_nonzero(missing.fresh) == len(records)
-        return Fresh(records if all_are else records[missing.fresh], missing)
-
-    def add(self, fresh: Fresh) -> None:
-        """Take in records that were `missing` and are durable now."""
-        self._ids.add(fresh.ids)
-        self._length += len(fresh.records)
-        answers = self.layout.answers(fresh.records)
-        with self._swapping:
-            self._waiting += answers
-        if len(self._waiting) >= _COUNT_AT:
-            self.counts()
-
-    def take(self, groups: Iterable[tuple[Span, Records]]) -> None:
-        """Take in groups as they are stored, each once; nothing after `release`."""
-        if not self.released:
-            new = [(span, records) for span, records in groups if span not in self.seen]
-            for records in batches(records for _, records in new):
-                self.add(self.missing(records))
-            for span, _ in new:
-                self.seen.add(span)
-
-    def counts(self) -> CountsByTags:
-        """The counts of all records so far."""
-        # `_counting` lets one thread count at a time; `_swapping` alone is what `add` ever waits for.
-        with self._counting:
-            with self._swapping:
-                waiting, self._waiting = self._waiting, bytearray()
-            if waiting:
-                answers = np.frombuffer(waiting, dtype=np.uint8).reshape(-1, self.layout.width - ID_BYTES)
-                self._counted = add_counts(self._counted, self.layout.count(answers))
-            return dict(self._counted)
-
-    def release(self) -> None:
-        """Let go of the ids: counts and length stay as they are."""
-        self.released = True
-        self._ids = IdSet()
-
+from reticent.stores.open_round import OpenRound, Span
+from reticent.stores.records import CountsByTags, Layout, Records, RoundKey
+from reticent.stores.shown import MOST_STEP_BYTES, Step
+from reticent.stores.store import (
+    Appended,
+    Backend,
+    DamagedError,
+    Key,
+    Repair,
+    RoundGoneError,
+    RoundInfo,
+    State,
+    Steps,
+    StoreGoneError,
+    damaged,
+)
 
 Kind = TypeVar("Kind", bound=Backend)
 
@@ -478,7 +317,9 @@ class RoundStore(Generic[Kind]):
         known = self._refresh(key)
         if known is not None and step.is_due(plan, len(known)):
             step = step.following(plan, known.counts())
-            self.backend.put_step(key, step.number, step.to_json())
+            document = step.to_json()
+            if len(document) <= MOST_STEP_BYTES:
+                self.backend.put_step(key, step.number, document)
 
     def _step(self, key: RoundKey) -> Step:
         """The latest step of a round, which another collector may have taken."""

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
+from reticent.stores.open_round import OpenRound, Seen, Span
 from reticent.stores.pool import Row, Transaction
 from reticent.stores.records import (
     Count,
@@ -19,16 +20,7 @@ from reticent.stores.records import (
     counts_in_rows,
     counts_of_rows,
 )
-from reticent.stores.round_store import (
-    DamagedError,
-    OpenRound,
-    RoundGoneError,
-    Seen,
-    Span,
-    damaged,
-    not_registered,
-    read_plan,
-)
+from reticent.stores.round_store import not_registered, read_plan
 from reticent.stores.sql_upkeep import (
     cut_to_readable,
     lost,
@@ -36,7 +28,7 @@ from reticent.stores.sql_upkeep import (
     problems_of_counts,
     repair_of,
 )
-from reticent.stores.store import Key, Repair, RoundInfo, State
+from reticent.stores.store import DamagedError, Key, Repair, RoundGoneError, RoundInfo, State, damaged
 
 LATEST_ROUNDS = """
 SELECT plan, version, round, state, reports FROM (

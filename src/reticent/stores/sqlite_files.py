@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from urllib.parse import quote
 
 from reticent.errors import StoreError
-from reticent.stores.round_store import StoreGoneError
+from reticent.stores.store import StoreGoneError
 
 _PAGE_ONE = ("page_count", "freelist_count", "schema_version")
 """What the first page says, by pragma."""

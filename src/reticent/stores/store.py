@@ -14,12 +14,12 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
-from reticent.errors import ParameterError
+from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
 from reticent.stores.records import Count, CountsByTags, Layout, Records, RoundKey
 
 if TYPE_CHECKING:
-    from reticent.stores.round_store import Seen, Span
+    from reticent.stores.open_round import Seen, Span
 
 State = Literal["open", "closing", "sealed"]
 Role = Literal["ingest", "reader", "admin"]
@@ -69,6 +69,47 @@ def hash_of(text: str) -> bytes:
 def matches(text: str, key: Key) -> bool:
     """Whether a text is the key, in a time that does not depend on how much of it is right."""
     return compare_digest(hash_of(text), key.hash)
+
+
+class DamagedError(StoreError):
+    """
+    Some records of a round, or its counts, cannot be read.
+
+    The round is set aside: it has no figures and is not sealed until it is repaired. Reports are still taken,
+    and every other round is served.
+    """
+
+    def __init__(self, message: str, key: RoundKey, reason: str = "") -> None:
+        super().__init__(message)
+        self.key = key
+        self.reason = reason or message.partition("\n")[0]
+        """In a few words, for lists of rounds."""
+
+
+def damaged(url: str, key: RoundKey, reason: str) -> DamagedError:
+    """The error about a round that cannot be read."""
+    return DamagedError(
+        f"{url}: round {key.round} of {key.plan} version {key.version} is damaged: {reason}\n"
+        "  Hint: reticent store repair says what can be saved",
+        key,
+        reason,
+    )
+
+
+class StoreGoneError(StoreError):
+    """
+    What was written is no longer where the store is opened from: files were removed, replaced or overwritten.
+
+    Nothing can be acknowledged until the process is started again, and somebody has looked.
+    """
+
+
+class StoreAwayError(StoreError):
+    """A database cannot be reached, so the store is not opened; it may be there a moment later."""
+
+
+class RoundGoneError(Exception):
+    """A round is sealed, or there is none: it has no records."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,15 +27,9 @@ from reticent.stores.lake.leases import Leases
 from reticent.stores.lake.registry import Registry
 from reticent.stores.lake.seals import Seals
 from reticent.stores.lake.upkeep import NOT_A_FOLDER, is_not_a_folder, problems_of, repair
+from reticent.stores.open_round import Seen, Span
 from reticent.stores.records import Count, Records, RoundKey, latest
-from reticent.stores.round_store import (
-    DamagedError,
-    RoundGoneError,
-    Seen,
-    Span,
-    StoreGoneError,
-)
-from reticent.stores.store import Repair, RoundInfo, State
+from reticent.stores.store import DamagedError, Repair, RoundGoneError, RoundInfo, State, StoreGoneError
 
 _PARTS_AT_ONCE, _ROWS_AT_ONCE = 256, 1 << 20
 _PAGE = bytes(4096)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores.id_set import ID_BYTES
+from reticent.stores.open_round import Span
 from reticent.stores.records import Layout, Records, RoundKey
-from reticent.stores.round_store import Span
 
 FORMAT = 1
 NUMBER_BYTES = 7

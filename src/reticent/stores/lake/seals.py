@@ -21,7 +21,7 @@ from reticent.stores.lake.layout import (
     value_of,
 )
 from reticent.stores.records import Count, RoundKey, counts_in_rows, counts_of_rows
-from reticent.stores.round_store import DamagedError
+from reticent.stores.store import DamagedError
 
 
 class Seals:

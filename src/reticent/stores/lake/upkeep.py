@@ -21,8 +21,7 @@ from reticent.stores.lake.layout import (
     plan_path,
 )
 from reticent.stores.records import RoundKey, misfits
-from reticent.stores.round_store import DamagedError
-from reticent.stores.store import Repair
+from reticent.stores.store import DamagedError, Repair
 
 if TYPE_CHECKING:
     from reticent.stores.lake.backend import LakeBackend

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-from tests.shared.collectors import BARE, SAMPLED, Service, make_keys, usage
+from tests.shared.collectors import BARE, SAMPLED, Service, in_thread, make_keys, usage
+from tests.shared.relays import PLANS
+
+from reticent.collector import Collector, Limits
+from reticent.stores import open_store
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +51,11 @@ ROLES = ("ingest", "reader", "admin", "revoked")
 def locked(start: Callable[..., Service]) -> Service:
     """A collector with a key of each role, and a revoked one."""
     return start(usage(1), keys=ROLES)
+
+
+@pytest.fixture(scope="module")
+def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Any]]:
+    """A collector for a relay, and its store."""
+    store = open_store(f"sqlite:///{tmp_path_factory.mktemp('behind') / 'store.db'}")
+    with in_thread(Collector(PLANS, store, limits=Limits(batch=50))) as service:
+        yield service, store

@@ -230,3 +230,13 @@ def test_the_least_number_of_reports_is_said_at_the_top_and_changes_nothing_for_
             Plan.from_toml(f"min_reports = {wrong}\n{text}")
     with pytest.raises(PlanError, match="above"):
         Plan.from_toml(text.replace("[plan]", "[plan]\nmin_reports = 5"))
+
+
+@pytest.mark.parametrize("part", ["a", '"b c"', "'\u2028'"])
+@pytest.mark.parametrize("dot", [".", " . ", "\t."])
+def test_a_key_of_many_parts_is_refused_before_it_is_read(part: str, dot: str) -> None:
+    """Reading one takes time in the square of their number."""
+    with pytest.raises(PlanError, match="fewer than 32 parts"):
+        Plan.from_toml(dot.join([part] * 40) + " = 1\n")
+    with pytest.raises(PlanError, match="is not a key of a plan"):
+        Plan.from_toml(dot.join([part] * 30) + " = 1\n")

@@ -39,6 +39,9 @@ _TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 """A text in JSON, from quote to quote."""
 _NUMBER = rb"(0|[1-9][0-9]{0,%d})"
 _BEFORE_ROUND = b',"round":'
+
+Lines = Sequence[tuple[bytes, ...]]
+"""The groups that an expression matched in each of many reports."""
 _COHORTS = {b"%d" % cohort: cohort for cohort in range(COHORTS)}
 
 
@@ -171,12 +174,7 @@ class Wire:
         return self._add(decoder, range(first, first + len(lines)), lines, now, batch)
 
     def _add(
-        self,
-        decoder: _PlanDecoder,
-        places: Sequence[int],
-        lines: Sequence[tuple[bytes, ...]],
-        now: float,
-        batch: Batch,
+        self, decoder: _PlanDecoder, places: Sequence[int], lines: Lines, now: float, batch: Batch
     ) -> bool:
         """Add reports on one plan that its expression matched, sorted by round; False when one is not in order."""
         rounds, *columns = zip(*lines, strict=True)

@@ -401,6 +401,18 @@ def test_a_step_counts_all_that_was_counted_before(urls: Callable[[str], str]) -
         store.close()
 
 
+def test_a_step_that_would_keep_commits_waiting_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reticent.stores.round_store.MOST_STEP_BYTES", 10)
+    plan, store = watched(LEAST), open_store("memory:")
+    store.register(plan)
+    key = RoundKey(plan.name, 1, plan.round_at(NOW))
+    for place in range(3 * LEAST):
+        store.append({key: store.layout(key).pack(report(plan, place, ("mac", "beta")))})
+        store.take_step(key)
+    assert store.shown(key) == {}
+    store.close()
+
+
 # What is said where a figure is withheld
 
 

@@ -17,7 +17,7 @@ from reticent.errors import PlanError, StoreError
 from reticent.plan import Plan
 from reticent.stores.open_round import OpenRound, Span
 from reticent.stores.records import CountsByTags, Layout, Records, RoundKey
-from reticent.stores.shown import Step
+from reticent.stores.shown import MOST_STEP_BYTES, Step
 from reticent.stores.store import (
     Appended,
     Backend,
@@ -317,7 +317,9 @@ class RoundStore(Generic[Kind]):
         known = self._refresh(key)
         if known is not None and step.is_due(plan, len(known)):
             step = step.following(plan, known.counts())
-            self.backend.put_step(key, step.number, step.to_json())
+            document = step.to_json()
+            if len(document) <= MOST_STEP_BYTES:
+                self.backend.put_step(key, step.number, document)
 
     def _step(self, key: RoundKey) -> Step:
         """The latest step of a round, which another collector may have taken."""

@@ -26,6 +26,8 @@ FEW = "(few)"
 """The tag of reports whose own tag is not shown; no plan can declare it."""
 GROWTH = 10
 """An open round takes a step when it has a tenth more reports, so that a round of any size takes few of them."""
+MOST_STEP_BYTES = 1 << 22
+"""A step that takes more is not taken, so that no commit waits long for it: the round is shown when it is sealed."""
 
 
 def folded(plan: Plan, counts: CountsByTags) -> CountsByTags:

@@ -56,7 +56,7 @@ def exchange(
     connection: socket.socket,
     *parts: bytes,
     pause: float = 0.0,
-    patience: float = 10.0,
+    patience: float = 30.0,
     closes_half: bool = False,
 ) -> bytes:
     """All that is answered to bytes, until the other side closes, or is silent for so many seconds."""
@@ -83,7 +83,7 @@ class Sequence:
     name: str
     parts: tuple[bytes, ...]
     pause: float = 0.0
-    patience: float = 10.0
+    patience: float = 30.0
     hides: bool = False
     """Whether each reading has the hidden request in a body."""
     closes_half: bool = False

@@ -197,6 +197,13 @@ def test_what_an_application_did_not_read_is_no_request(service: Service) -> Non
     assert b"\r\nconnection: close\r\n" in answer
 
 
+def test_a_body_that_the_application_left_does_not_stop_the_connection(app: App) -> None:
+    """Reading stopped when it had come in full; the answer makes room, and the next request is read."""
+    with in_thread(app, Limits(unread=10)) as service:
+        post = asked("/", "Content-Length: 100", method="POST") + b"x" * 100
+        assert in_turn(service, post, post, asked("/")) == [200, 200, 200]
+
+
 # Reports
 
 

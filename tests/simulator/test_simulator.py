@@ -15,7 +15,7 @@ from tests.simulator.machine import System
 from reticent.collector import Committer
 from reticent.device import Answer, HttpTransport, Outcome, StateFile, answer
 from reticent.reports import from_json, to_json
-from reticent.stores import Appended, OpenRound, RoundStore
+from reticent.stores import Appended, IdSet, OpenRound, RoundStore
 
 
 def budget(examples: int, steps: int = 30, *, to_fail: bool = False) -> settings:
@@ -64,6 +64,8 @@ def acknowledges_before_the_commit(patch: Patch) -> None:
     owed: dict[Committer, Any] = {}
 
     def commit(self: Committer, group: Any) -> None:
+        for records, done in self.read(group.unread) if group.unread else ():
+            group.add(records, done)
         self._answer(group, {key: Appended(len(parts)) for key, parts in group.records.items()})
         before = owed.pop(self, None)
         owed[self] = group
@@ -89,8 +91,14 @@ def draws_again_on_a_retry(patch: Patch) -> None:
 
 
 def counts_a_duplicate(patch: Patch) -> None:
-    """A store that never asks whether it has a report already."""
-    patch.setattr(OpenRound, "missing", lambda _, records: records)
+    """A store that forgets which reports it has."""
+    missing = OpenRound.missing
+
+    def forgetful(self: OpenRound, records: Any) -> Any:
+        self._ids = IdSet()
+        return missing(self, records)
+
+    patch.setattr(OpenRound, "missing", forgetful)
 
 
 def sends_before_it_is_durable(patch: Patch) -> None:

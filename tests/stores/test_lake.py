@@ -269,7 +269,7 @@ def test_a_closed_store_says_so(store: RoundStore) -> None:
 def test_a_lake_that_was_taken_away_is_noticed(store: RoundStore, tmp_path: Path) -> None:
     store.ping()
     shutil.rmtree(tmp_path / "lake")
-    for work in (store.ping, lambda: store.append({KEY: group(0, 3)})):
+    for work in (lambda: store.append({KEY: group(0, 3)}), store.ping):
         with pytest.raises(StoreGoneError, match=r"lake\.json was removed or replaced while it was in use"):
             work()
     assert not (tmp_path / "lake").exists()

@@ -307,13 +307,18 @@ class CollectorProtocol(asyncio.Protocol):
 
     def end_answer(self, is_last: bool) -> None:
         """The answer to the current request is written: go on to the next one, or close."""
-        self._current = None
+        request, self._current = self._current, None
         if self._said_all:
             return
         if is_last:
             self._close_after_reading()
             return
         self._idle_since = self.loop.time()
+        if request is not None and request.exchange is not None:
+            self._release_body(
+                request
+            )  # what the application did not take, for which reading may have stopped
+            self._pause_or_resume()
         if self._behind:
             self._begin(self._behind.popleft())
             self._pause_or_resume()

@@ -156,10 +156,7 @@ class LakeBackend(Registry):
         """
         witness = self._witness.get(key)
         if witness is None:
-            if self.files.read(LAKE) != self._identity:
-                raise StoreGoneError(
-                    f"{self.url}: {LAKE} is gone, or another one: this is not the lake it was"
-                )
+            self._check_is_same_lake()
             return True
         if self.files.has(f"{folder_of(key)}/{witness.name}"):
             return True

@@ -13,8 +13,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from operator import truediv
 from pathlib import Path
 
 from benchmarks.collector import Table
@@ -44,26 +42,19 @@ def main() -> None:
         relay(alone.port) as through,
     ):
         for connections in (256, 1024):
-            rates: dict[str, list[float]] = {"the collector alone": [], "through a relay": []}
-            microseconds = {"relay": float("inf"), "collector behind it": float("inf")}
+            direct, relayed = [], []
+            of_relay, of_collector = [], []  # microseconds of a core for each report that goes through both
             for _ in range(RUNS):
-                rates["the collector alone"].append(singles([alone.port], connections, SECONDS))
+                direct.append(singles([alone.port], connections, SECONDS))
                 before = through.cpu_seconds, alone.cpu_seconds
-                rates["through a relay"].append(singles([through.port], connections, SECONDS))
-                reports = rates["through a relay"][-1] * SECONDS
-                spent = through.cpu_seconds - before[0], alone.cpu_seconds - before[1]
-                for name, seconds in zip(microseconds, spent, strict=True):
-                    microseconds[name] = min(microseconds[name], 1e6 * seconds / reports)
-            best = [
-                table.measure(f"{name}, {connections} connections", "reports/s", RUNS, rate.pop)
-                for name, rate in rates.items()
-            ]
-            ratio = partial(truediv, best[1], best[0])
-            table.measure(f"ratio of the two, {connections} connections", "", 1, ratio)
-            for name, figure in microseconds.items():
-                table.measure(
-                    f"time of a core per report, {name}, {connections} connections", "us", 1, [figure].pop
-                )
+                relayed.append(singles([through.port], connections, SECONDS))
+                reports = relayed[-1] * SECONDS
+                of_relay.append(1e6 * (through.cpu_seconds - before[0]) / reports)
+                of_collector.append(1e6 * (alone.cpu_seconds - before[1]) / reports)
+            measure = table.add(f"the collector alone, {connections} connections", "reports/s", direct)
+            table.add(f"through a relay, {connections} connections", "reports/s", relayed, measure)
+            table.add("  time of a core per report, relay", "us", of_relay, least=True)
+            table.add("  time of a core per report, collector behind it", "us", of_collector, least=True)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from writing import ROOT, main, table
 from reticent.device.schema import LAYOUT, TABLES
 from reticent.frames import tables
 from reticent.plan import Plan
-from reticent.stores import postgres, sql
+from reticent.stores import postgres, sql_schema
 from reticent.stores.lake import FORMAT, Columns
 
 HEAD = """\
@@ -89,7 +89,7 @@ def section(name: str, databases: dict[str, Table]) -> str:
 
 def stores() -> str:
     """The tables of a collector, in SQLite and PostgreSQL side by side."""
-    embedded = read(statements(sql.SCHEMA + sql.RECORDS))
+    embedded = read(statements(sql_schema.SCHEMA + sql_schema.RECORDS))
     shared = read(statements(postgres.TABLES + postgres.RECORDS_TABLE))
     both = {
         name: {"SQLite": embedded[name], "PostgreSQL": each} if name in embedded else {"PostgreSQL": each}
@@ -111,7 +111,7 @@ def page() -> str:
         [
             HEAD,
             "## A collector's database\n",
-            f"Version {sql.SCHEMA_VERSION}; a store of another version is refused.\n",
+            f"Version {sql_schema.SCHEMA_VERSION}; a store of another version is refused.\n",
             stores(),
             "## A lake\n",
             f"Format {FORMAT}, a row per report, here for [examples/plan.toml](../../examples/plan.toml); a "

@@ -8,6 +8,7 @@ import re
 import socket
 import ssl
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -110,6 +111,12 @@ class Client:
         self._timeout = timeout
         self._most_bytes = most_bytes
         self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    def twin(self) -> Client:
+        """Another client of the same collector, with a connection of its own."""
+        other = copy(self)
+        other._connection = None
+        return other
 
     async def post(self, body: bytes, kind: str) -> Response:
         """`POST /v1/reports`."""

@@ -84,7 +84,7 @@ class _Queue:
 
 class Forwarder:
     """
-    Sends what waits to the collector, a batch at a time.
+    Sends what waits to the collector, two batches at a time: one is on its way while another is committed.
 
     A batch is begun when at least `batch` reports of a version of a plan wait, or when the first of them has
     waited for `seconds`. Nothing is kept of a report once it is answered.
@@ -101,7 +101,7 @@ class Forwarder:
         most_waiting: int = 100_000,
     ) -> None:
         self._queues = {(plan.name, plan.version): _Queue(plan) for plan in plans}
-        self._client = client
+        self._clients = [client, client.twin()]
         self._batch = min(batch, MOST_IN_BATCH)
         self._seconds = seconds
         self._patience = patience
@@ -129,11 +129,18 @@ class Forwarder:
 
     async def run(self) -> None:
         """Send what waits, for ever."""
+        try:
+            await asyncio.gather(*map(self._send, self._clients))
+        finally:
+            for client in self._clients:
+                client.close()
+
+    async def _send(self, client: Client) -> None:
         while True:
             queue = await self._due()
             taken, queue.waiting = queue.waiting[:MOST_IN_BATCH], queue.waiting[MOST_IN_BATCH:]
             queue.since = asyncio.get_running_loop().time()
-            await self._deliver(queue.head, shuffled(taken))
+            await self._deliver(client, queue.head, shuffled(taken))
 
     async def _due(self) -> _Queue:
         """The queue whose turn it is, as soon as there is one."""
@@ -155,17 +162,17 @@ class Forwarder:
             except TimeoutError:
                 continue
 
-    async def _deliver(self, head: bytes, reports: list[Waiting]) -> None:
+    async def _deliver(self, client: Client, head: bytes, reports: list[Waiting]) -> None:
         body = b"".join([head, *(record for record, _ in reports)])
         try:
-            refused = dict(await self._client.deliver(body, PACKED.decode(), len(reports), self._patience))
+            refused = dict(await client.deliver(body, PACKED.decode(), len(reports), self._patience))
         except BatchTooLargeError as error:
             if len(reports) == 1:
                 self._fail(reports, str(error))
                 return
             middle = len(reports) // 2
-            await self._deliver(head, reports[:middle])
-            await self._deliver(head, reports[middle:])
+            await self._deliver(client, head, reports[:middle])
+            await self._deliver(client, head, reports[middle:])
         except UnreachableError as error:
             self._fail(reports, str(error))
         except Exception as error:  # every client gets an answer, and the next batch is sent all the same
@@ -369,7 +376,7 @@ class Relay:
         await receive()
         for task in tasks:
             task.cancel()
-        self._client.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
         log("stopped")
         await send({"type": "lifespan.shutdown.complete"})
 

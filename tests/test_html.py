@@ -329,11 +329,12 @@ def test_a_band_has_a_row_per_edge() -> None:
     assert rows[2][1:3] == [f"{band.values[1]:.3f}", f"{band.lower[1]:.3f} to {band.upper[1]:.3f}"]
 
 
-def test_frozen_values_stay_frozen_and_without_a_dictionary() -> None:
+def test_values_that_show_themselves_stay_frozen() -> None:
     shares = estimate(SPREAD, SHARES)
-    for each in (shares, shares.buckets[0], cumulative(SPREAD, SHARES), Receipt("app")):
-        each._repr_html_()
-        assert not hasattr(each, "__dict__")
+    for value in (shares, shares.buckets[0], cumulative(SPREAD, SHARES), Receipt("app")):
+        value._repr_html_()
+        with pytest.raises(AttributeError):
+            setattr(value, value.__match_args__[0], 1)
 
 
 def test_a_table_of_a_hadamard_bit_stays_small() -> None:

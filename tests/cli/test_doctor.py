@@ -188,7 +188,7 @@ def test_the_metadata_names_every_extra_of_the_project() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert set(extras()) == set(project["optional-dependencies"]) - {"all"}
     assert [extra_of(name) for name in ("click", "numpy", "httptools", "psycopg", "duckdb", "pyspark")] == [
-        "cli", "estimates", "collector", "postgres", "lake", "spark",
+        "cli", "estimates", "collector", "postgres", "frames", "spark",
     ]  # fmt: skip
 
 

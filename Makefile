@@ -7,7 +7,7 @@ READY   := $(VENV)/.ready
 MINIMAL := .venv-minimal
 PIP     := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test browser lint docs docs-links reproduce bench bench-peers soak test-minimal lock-minimal audit-dependencies release-check clean
+.PHONY: demo test browser lint docs docs-links reproduce bench bench-peers scale soak test-minimal lock-minimal test-versions audit-dependencies release-check clean
 
 demo: $(READY)  ## collector, simulated fleet and dashboard on this machine: truth beside estimates
 	@$(BIN)/reticent demo $(ARGS)
@@ -45,11 +45,17 @@ bench-peers: $(READY)  ## reticent beside other libraries, in an environment of 
 reproduce: $(READY)  ## the experiments of the paper; ARGS="all --out reproduction"
 	@$(BIN)/python -m paper $(ARGS)
 
+scale: $(READY)  ## 100 million reports through relay, collector and lake, sealed by DuckDB and Spark; within an hour
+	$(BIN)/python -m benchmarks.whole $(ARGS)
+
 soak: $(READY)  ## long statistical, fault and load runs, by hand
 	$(BIN)/pytest -m soak --timeout 7200 $(ARGS)
 
 test-minimal: $(MINIMAL)/.ready browser  ## the fast tests with the oldest versions that pyproject.toml allows
 	$(MINIMAL)/bin/pytest -m "not soak" -n auto --dist worksteal $(ARGS)
+
+test-versions: $(READY)  ## other versions of OpenTelemetry and PySpark; ARGS="spark-3.5" for one
+	$(BIN)/python tools/test_versions.py $(ARGS)
 
 lock-minimal:  ## those oldest versions, found anew after a bound has changed
 	$(PYTHON) tools/lock_minimal.py

@@ -4,7 +4,7 @@ import inspect
 import os
 from functools import partialmethod
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from hypothesis import settings
 
 from reticent.device import policy
@@ -18,7 +18,6 @@ policy.CONTAINER_FILES = ()
 settings.register_profile("reticent", settings(), deadline=None)  # nothing here is timed
 settings.load_profile("reticent")
 
-if (
-    "mix_stderr" in inspect.signature(CliRunner.__init__).parameters
-):  # click 8.1 mixes the two unless told not to
+if "mix_stderr" in inspect.signature(CliRunner.__init__).parameters:  # click 8.1 has one or the other
     CliRunner.__init__ = partialmethod(CliRunner.__init__, mix_stderr=False)  # type: ignore[method-assign,assignment]
+    Result.output = property(lambda result: result.stdout + result.stderr)  # type: ignore[method-assign,assignment]

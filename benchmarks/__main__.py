@@ -15,7 +15,7 @@ from pathlib import Path
 NAMES = sorted(
     path.stem for path in Path(__file__).parent.glob("[a-z]*.py") if "def main" in path.read_text()
 )
-LONG = {"bare", "endurance"}
+LONG = {"bare", "endurance", "periods"}
 """Only when they are named; the first one is a server."""
 
 if __name__ == "__main__":

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reticent.lab.crowd import Crowd, Draws
 from reticent.lab.fleet import GRAN_TURISMO_SPORT, SdkFleet, VectorisedFleet
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, Mechanism, OneBitMean
-from reticent.plan import Metric, Plan
+from reticent.plan import Answers, Metric, Plan
 
 DAY = 86_400
 DEVICES = 1_000_000
@@ -71,6 +73,19 @@ def main() -> None:
         counts = DEVICES / best(lambda number: fleet.counts(number, row(number)), 20)  # noqa: B023
         packed = DEVICES / best(lambda number: fleet.packed(number, row(number)), 5)  # noqa: B023
         print(f"{name:32}{counts / 1e6:10.1f}{packed / 1e6:10.1f}{counts / rate:24.2f}{built:14.2f}")
+    metric = Metric("seconds", MECHANISMS["mean"])
+    sampled = replace(plan_of(MECHANISMS["mean"]), metrics=(metric,), answers=Answers(window=7))
+    window = sampled.window_of(sampled.round_at(1_700_438_400))
+    first = window.first if window else 0
+    fleet = VectorisedFleet(sampled, DEVICES, seed=1)
+    fleet.counts(first, row(0))  # draws the chance of the window
+    counts = DEVICES / best(lambda number: fleet.counts(first + number % 7, row(number)), 14)
+    print(f"{'mean, sampled, window of 7':32}{counts / 1e6:10.1f}{'':10}{counts / rate:24.2f}")
+    table = {"seconds": values}
+    for devices in (DEVICES, 1_500 * DEVICES):
+        crowd = Crowd.of(table, devices)
+        drawn_counts = values.size / best(lambda _: Draws(plan_of(MECHANISMS["mean"]), crowd, 1).draw(1), 3)  # noqa: B023
+        print(f"{f'mean, counts of {devices:,}':32}{drawn_counts / 1e6:10.1f}  million individual-rounds")
     few = {"seconds": values[0, :2000].tolist()}
     fleet_of_sdk = SdkFleet(plan_of(MECHANISMS["mean"]), 2000, seed=1)
     real = 2000 / best(lambda number: list(fleet_of_sdk.reports(number, few)), 3)

@@ -1,17 +1,19 @@
 """
-Counting a large round of a lake: DuckDB, the same by hand, PyArrow, and Spark on one worker and on two.
+Sealing a large round of a lake: DuckDB, its count by hand, PyArrow, and Spark on one worker and on two.
 
-    python -m benchmarks.scale [--reports 100000000] [--folder FOLDER] [--engines hand,duckdb,arrow,spark]
+    python -m benchmarks.scale [--reports 10000000,100000000] [--folder FOLDER] [--engines hand,duckdb,arrow,spark]
 
 The lake is made in a folder of its own inside FOLDER, some 25 bytes per report, and deleted afterwards. Each
-engine runs in a process of its own; executors of Spark get 2 GiB each.
-Times are of counting alone: not of starting Java, nor of making the lake.
+engine runs in a process of its own, on links to the same files; executors of Spark get 2 GiB each.
+Times are of the whole seal, from its first file to the removal of the reports; by hand, of the query alone. Neither
+has the start of Java, nor the making of the lake.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -23,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from tests.shared.spark import spark_cluster
 
-from reticent.frames import Arrow, DuckDB, Engine, Spark, count_lake, spark_session
+from reticent.frames import Arrow, DuckDB, Engine, Spark, seal_lake, spark_session
 from reticent.plan import Plan
 from reticent.stores import RoundKey, open_store
 from reticent.stores.lake import Columns, Part, folder_of
@@ -83,10 +85,18 @@ def by_hand(folder: Path) -> tuple[float, int]:
 
 
 def by_engine(folder: Path, engine: Engine) -> tuple[float, int]:
-    """Seconds and reports, all checks of the files included."""
-    start = time.perf_counter()
-    (count,) = count_lake(f"lake:///{folder}", [KEY], engine)
-    return time.perf_counter() - start, count.reports
+    """Seconds and reports of a seal, all checks of the files included; of a copy, because it removes them."""
+    copy = folder.with_name(f"{folder.name}-sealed")
+    shutil.copytree(folder, copy, copy_function=os.link)
+    try:
+        store = open_store(f"lake:///{copy}")
+        start = time.perf_counter()
+        (sealed,) = seal_lake(store, [KEY], engine)
+        seconds = time.perf_counter() - start
+        assert sealed.state == "sealed", sealed.problem
+        return seconds, sealed.reports
+    finally:
+        shutil.rmtree(copy)
 
 
 def by_spark(folder: Path, workers: int) -> tuple[float, int]:
@@ -123,10 +133,19 @@ def alone(name: str, folder: Path) -> dict[str, float]:
 
 
 def run(name: str, folder: Path) -> None:
-    """What `alone` starts: prints seconds, reports and peak memory."""
+    """What `alone` starts: prints seconds, reports, and what the process used."""
     seconds, reports = RUNS[name](folder)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": seconds, "reports": reports, "peak": peak}))
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    print(
+        json.dumps(
+            {
+                "seconds": seconds,
+                "reports": reports,
+                "peak": used.ru_maxrss / 1024,
+                "cpu": used.ru_utime + used.ru_stime,
+            }
+        )
+    )
 
 
 def main() -> None:
@@ -134,7 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--reports", type=int, default=5_000_000)
+    parser.add_argument("--reports", default="5000000", help="one number, or several with commas")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--engines", default="hand,duckdb,arrow,spark")
     parser.add_argument("--run", help=argparse.SUPPRESS)
@@ -142,11 +161,12 @@ def main() -> None:
     if chosen.run:
         run(chosen.run, chosen.folder)
         return
-    place = Path(tempfile.mkdtemp(prefix="reticent-scale-", dir=chosen.folder))
-    try:
-        report(place / "lake", chosen.reports, chosen.engines.replace("spark", "spark1,spark2").split(","))
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+    for reports in map(int, chosen.reports.split(",")):
+        place = Path(tempfile.mkdtemp(prefix="reticent-scale-", dir=chosen.folder))
+        try:
+            report(place / "lake", reports, chosen.engines.replace("spark", "spark1,spark2").split(","))
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def report(lake: Path, reports: int, names: list[str]) -> None:
@@ -156,17 +176,20 @@ def report(lake: Path, reports: int, names: list[str]) -> None:
     size = sum(path.stat().st_size for path in lake.rglob("*.parquet")) / 1e9
     made = f"{size:.2f} GB, made in {time.perf_counter() - start:.0f} s"
     print(f"{reports:,} reports, {REPEATED:.0%} of them twice; {made}\n")
-    print(f"{'':12}{'seconds':>10}{'M reports/s':>14}{'peak MiB':>12}")
+    print(f"{'':12}{'seconds':>10}{'M reports/s':>14}{'CPU seconds':>14}{'peak MiB':>12}")
     found = {}
     for name in names:
         found[name] = alone(name, lake)
         assert found[name]["reports"] == reports, found[name]
         seconds, peak = found[name]["seconds"], found[name]["peak"]
-        shown = "" if name.startswith("spark") else f"{peak:12,.0f}"
+        # Of Spark, this process has no part but the question.
+        shown = "" if name.startswith("spark") else f"{found[name]['cpu']:14.1f}{peak:12,.0f}"
         print(f"{name:12}{seconds:10.1f}{reports / seconds / 1e6:14.2f}{shown}", flush=True)
     for name, other in (("duckdb", "hand"), ("spark2", "spark1")):
         if {name, other} <= found.keys():
-            print(f"\n{name} / {other}: {found[name]['seconds'] / found[other]['seconds']:.2f}", end="")
+            ratio, cpu = (found[name][of] / found[other][of] for of in ("seconds", "cpu"))
+            of_cpu = "" if name.startswith("spark") else f", {cpu:.2f} of CPU time"
+            print(f"\n{name} / {other}: {ratio:.2f}{of_cpu}", end="")
     print()
 
 

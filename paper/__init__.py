@@ -7,8 +7,9 @@ full scale: one module per experiment, from the question to the verdict on each 
     patterns        Figure 3
     means           Figures 4 and 6
     histograms      Figures 5 and 7
-    check           fast simulation against device by device
+    theorems        sentences that are computed, not measured
     losses, bounds, memos    the tables
+    after           what came after 2017, at equal loss
     deployment      section 6
     report          the pages, from templates
 """
@@ -49,8 +50,9 @@ EXPERIMENTS = (
     Experiment("fig5", ".histograms:figure_5", "histogram estimation, app usage"),
     Experiment("fig6", ".means:figure_6", "mean estimation, synthetic values"),
     Experiment("fig7", ".histograms:figure_7", "histogram estimation, synthetic values"),
-    Experiment("check", ".check:run", "fast simulation against device by device"),
+    Experiment("theorems", ".theorems:run", "theorems and sentences, computed"),
     Experiment("tables", ":tables", "losses, bounds, age in days, remembered histograms"),
+    Experiment("after", ".after:run", "what came after 2017, at equal loss"),
     Experiment("deployment", ".deployment:run", "20 apps, every 6 hours, for a month"),
 )
 """In the order in which they are run and reported; those that share values are neighbours."""

@@ -12,13 +12,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from paper import ALL, EXPERIMENTS, run
+from paper import ALL, EXPERIMENTS, Experiment, run
 from paper.claims import DAY, Run, Setting, Verdict
 from reticent.cli.faults import plain_faults
-from reticent.cli.output import as_json, console, plan_file, print_json
+from reticent.cli.options import input_file
+from reticent.cli.output import as_json, console, print_json
 from reticent.errors import MissingExtraError
 
-COLOURS = {Verdict.HOLDS: "green", Verdict.CONDITION: "yellow", Verdict.FAILS: "red"}
+COLOURS = {
+    Verdict.HOLDS: "green",
+    Verdict.CORRECTED: "yellow",
+    Verdict.FAILS: "red",
+    Verdict.MISPRINT: "cyan",
+}
 
 
 class Reproduce(click.Command):
@@ -39,8 +45,8 @@ class Reproduce(click.Command):
               metavar="N", help="Simulated collections per point of a figure.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=2017, show_default=True, metavar="SEED",
               help="The same seed gives the same figures.")  # fmt: skip
-@click.option("--values", metavar="FILE", type=plan_file,
-              help="Your own data, CSV or Parquet: individual, day, value (seconds of a day).")  # fmt: skip
+@click.option("--values", metavar="FILE", type=input_file, multiple=True,
+              help="Your own data, CSV or Parquet: individual, day, value (seconds). A file per counter.")  # fmt: skip
 @click.option("--devices", type=click.IntRange(1000, 10_000_000), metavar="N",
               help="Size of the largest fleet, the others in proportion; 3,000,000 if left out.")  # fmt: skip
 @as_json
@@ -49,18 +55,18 @@ def reproduce(
     folder: Path,
     repetitions: int,
     seed: int,
-    values: Path | None,
+    values: tuple[Path, ...],
     devices: int | None,
     as_json: bool,
 ) -> None:
     """
     Run experiments of "Collecting Telemetry Data Privately" (Ding, Kulkarni, Yekhanin, NIPS 2017) and judge
-    each of its claims by the figures. NAME is fig3, fig4, fig5, fig6, fig7, tables, deployment, check (fast
-    simulation against device by device) or all.
+    each of its claims by the figures. NAME is fig3, fig4, fig5, fig6, fig7, theorems (sentences that
+    are computed), tables, after (what came after 2017), deployment or all.
 
     Writes a page (DIR/index.html, and report.md), a CSV file per table, PNG and SVG per picture, and
-    results.json. The paper's data set is not public, so a fitted population stands in for it; --values takes
-    real data instead, of which larger fleets are drawn with replacement.
+    results.json. The paper's data set is not public, so three fitted counters stand in for it; --values takes
+    real data instead (repeat it for several counters), of which larger fleets are drawn with replacement.
 
     \b
     Example:
@@ -81,12 +87,19 @@ def reproduce(
     setting = Setting(seed=seed, repetitions=repetitions)
     if devices is not None:
         setting = replace(setting, fleets=(devices // 10, devices // 3, devices))
-    if values is not None:
-        recorded = read_values(values, max_value=DAY)
-        setting = replace(setting, population=recorded, days=min(setting.days, len(recorded.days)))
+    if values:
+        recorded = tuple(read_values(file, max_value=DAY) for file in values)
+        days = min(setting.days, *(len(counter.days) for counter in recorded))
+        setting = replace(setting, populations=recorded, days=days)
     screen = Console(stderr=True, quiet=as_json or not sys.stderr.isatty())
     with screen.status("") as status:
-        done = run(names, setting, lambda own: status.update(f"{own.name}: {own.about}"))
+
+        def starting(own: Experiment) -> None:
+            status.update(f"{own.name}: {own.about}")
+            if not (as_json or sys.stderr.isatty()):
+                click.echo(f"{own.name}: {own.about}", err=True)
+
+        done = run(names, setting, starting)
         page = report.write(done, folder)
     if as_json:
         print_json({"page": str(page), **report.to_dict(done)})

@@ -235,7 +235,7 @@ def chance_after_rounding(mechanism: OneBitMean, value: int) -> Fraction:
     return ((1 - up) * mechanism.cell_thresholds[below] + up * above) / SCALE
 
 
-@claim("§2.1, Theorem 1", "E4")
+@claim("§2.1, Theorem 1 and Lemma 3", "", "exact")
 def theorem_1(table: Table) -> Finding:
     """With probability 1 - δ the error of the mean is within the bound."""
     covers, ours = table.numbers("bound covers"), table.numbers("our interval covers")
@@ -265,7 +265,7 @@ def theorem_2(table: Table, tiny: Table) -> Finding:
     )
 
 
-@claim("§2.2, Theorem 2", "E7")
+@claim("§2.2, Theorem 2", "E7", "exact")
 def theorem_2_order(table: Table) -> Finding:
     """The bound is O(√(k log(k/δ)/(ε²nd)))."""
     epsilons, relative = table.numbers("ε"), table.numbers("relative to ε = 0.1")
@@ -296,7 +296,7 @@ def worst_case(table: Table) -> Finding:
     )
 
 
-@claim("§3.1, Theorem 3", "E15")
+@claim("§3.1, Theorem 3", "", "exact")
 def theorem_3(table: Table) -> Finding:
     """The accuracy with α-point rounding is that of Theorem 1 for any granularity s."""
     apart = max(table.numbers("largest difference"))

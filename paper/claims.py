@@ -33,7 +33,8 @@ class Setting:
     """
     The size of a run; the defaults are the paper's.
 
-    `population` stands in for the data set that the paper does not publish; None takes the default stand-in.
+    `populations` are the counters in place of the data set that the paper does not publish; if there are none,
+    generators fitted to three published recordings.
     Every random number of an experiment comes from `seed` and the experiment's own name.
     """
 
@@ -41,20 +42,21 @@ class Setting:
     repetitions: int = 3_000
     fleets: tuple[int, ...] = (300_000, 1_000_000, 3_000_000)
     days: int = 31
-    population: Population | None = None
+    populations: tuple[Population, ...] = ()
 
 
 class Verdict(StrEnum):
     """What became of a claim."""
 
     HOLDS = "holds"
-    CONDITION = "holds under a condition"
+    CORRECTED = "needed correcting"
     FAILS = "does not hold"
+    MISPRINT = "misprint"
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Something the paper says, what was measured, and the verdict, which follows from the measurement."""
+    """A sentence of the paper, what was found, and the verdict, which follows from the finding."""
 
     place: str
     """Where it stands, such as "§5, Figure 4"."""
@@ -64,37 +66,46 @@ class Claim:
     """The numbers that decide it."""
     verdict: Verdict
     condition: str = ""
-    """When it holds, or why it does not; empty if it simply holds."""
+    """The correction, or why it does not hold; empty if it simply holds."""
     erratum: str = ""
     """The row of docs/explanation/errata.md, such as "E22"; several are separated by commas."""
+    check: str = "exact"
+    """How it was checked: "exact" (computed over all outcomes) or "measured" (simulated)."""
+    ours: str = ""
+    """The threshold that we set for a word such as "comparable", which the paper does not define."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was measured about a claim, and whether it holds, or holds partly."""
+    """What was found about a claim, and whether it holds, or holds once corrected."""
 
     measured: str
     holds: bool
     otherwise: str = ""
-    """When it holds, or why it does not."""
+    """The correction, or why it does not hold."""
     partly: bool = False
+    misprint: bool = False
 
     @property
     def verdict(self) -> Verdict:
-        """A claim that holds partly holds under a condition."""
-        return Verdict.HOLDS if self.holds else Verdict.CONDITION if self.partly else Verdict.FAILS
+        """A claim that holds partly needed correcting."""
+        if self.holds:
+            return Verdict.HOLDS
+        return Verdict.MISPRINT if self.misprint else Verdict.CORRECTED if self.partly else Verdict.FAILS
 
 
-def claim(place: str, erratum: str = "") -> Callable[[Callable[Given, Finding]], Callable[Given, Claim]]:
+def claim(
+    place: str, erratum: str = "", check: str = "measured", ours: str = ""
+) -> Callable[[Callable[Given, Finding]], Callable[Given, Claim]]:
     """
     A claim of the paper: a function that judges it, whose docstring begins with what the paper says.
 
-    >>> @claim("§1", "E26")
+    >>> @claim("§1", "E26", ours="enough: a hundred")
     ... def enough(devices: int) -> Finding:
-    ...     "A hundred devices are enough."
+    ...     "A few devices are enough."
     ...     return Finding(f"{devices} were needed", devices <= 100, "with more", partly=devices < 1000)
     >>> enough(300).verdict.value, enough(300).condition
-    ('holds under a condition', 'with more')
+    ('needed correcting', 'with more')
     """
 
     def decorate(judge: Callable[Given, Finding]) -> Callable[Given, Claim]:
@@ -102,7 +113,9 @@ def claim(place: str, erratum: str = "") -> Callable[[Callable[Given, Finding]],
         def judged(*args: Given.args, **kwargs: Given.kwargs) -> Claim:
             finding = judge(*args, **kwargs)
             condition = "" if finding.holds else finding.otherwise
-            return Claim(place, _words(judge), finding.measured, finding.verdict, condition, erratum)
+            return Claim(
+                place, _words(judge), finding.measured, finding.verdict, condition, erratum, check, ours
+            )
 
         return judged
 
@@ -124,18 +137,20 @@ class Measured:
     passes: bool
 
 
-def judge_points(place: str, says: str, what: str, points: Sequence[Measured], erratum: str = "") -> Claim:
+def judge_points(
+    place: str, says: str, what: str, points: Sequence[Measured], erratum: str = "", ours: str = ""
+) -> Claim:
     """
     A claim that is judged by all its points.
 
-    It holds if it is true at each of them, does not hold if it is true at none, and holds under a condition
+    It holds if it is true at each of them, does not hold if it is true at none, and needed correcting
     otherwise; then the condition names where it is not true, and by how much.
     """
     failing = [point for point in points if not point.passes]
     measured = f"{what}: {_range(points)} over {len(points)} points"
     verdict = Finding(measured, not failing, partly=len(failing) < len(points)).verdict
     condition = f"not {_places(points, failing)}" if failing else ""
-    return Claim(place, says, measured, verdict, condition, erratum)
+    return Claim(place, says, measured, verdict, condition, erratum, "measured", ours)
 
 
 def _range(points: Sequence[Measured]) -> str:

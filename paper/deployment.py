@@ -1,4 +1,8 @@
-"""Section 6: the deployment, run for a month with simulated devices that answer as the SDK does."""
+"""
+Section 6: the deployment at its size, for a month, drawn as counts with the law of the SDK's answers.
+
+`paper.windows` asks what it could have promised instead.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,11 @@ from numpy.typing import NDArray
 
 from paper.claims import DAY, Finding, Result, Rows, Setting, Table, claim, picture, table
 from paper.losses import DEPLOYED, FLIP, PRINTED_JOINT, PRINTED_ROUND
-from paper.values import generator, rounded_cells
 from reticent import privacy
 from reticent.estimates import Estimate, estimate
-from reticent.lab.fleet import EDITOR, FORZA_HORIZON_4, GRAN_TURISMO_SPORT, AppUsage, VectorisedFleet
-from reticent.mechanisms import Grid
+from reticent.lab.crowd import Crowd, Draws, law_of
+from reticent.lab.crowd import Table as Values
+from reticent.lab.fleet import EDITOR, FORZA_HORIZON_4, GRAN_TURISMO_SPORT, AppUsage
 from reticent.plan import Plan
 from reticent.plots import COLOURS, panels
 
@@ -39,6 +43,10 @@ SIX_HOURS = 21_600
 ROUNDS_PER_DAY = 4
 RHYTHM = (0.05, 0.25, 0.35, 0.35)
 """How likely use begins at night, in the morning, in the afternoon and in the evening."""
+PUNCTUALITY = 0.6
+"""Share of sittings in a device's own time of day."""
+DEVICES_PER_INDIVIDUAL = 75_000
+"""Devices that share the values of an individual: 20,000 of them are 1.5 billion devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ class App:
     def usage(self) -> AppUsage:
         """Its use per round."""
         scaled = self.shape.scaled(SIX_HOURS, ROUNDS_PER_DAY, RHYTHM)
-        return replace(scaled, name=self.name, never_users=self.never)
+        return replace(scaled, name=self.name, never_users=self.never, punctuality=PUNCTUALITY)
 
 
 APPS = (
@@ -85,42 +93,10 @@ APPS = (
 )
 """
 Invented: no data on 20 apps per 6 hours are public. Apps of every day have the shape of `EDITOR`, which is
-invented too; the others have that of a recorded app. The shares of devices that never open one are guesses.
+invented too; the others have that of a recorded app. The shares of devices that never open one are guesses, and
+so is how often a person keeps to a time of day. Apps are drawn independently; where they sum to more than 6 hours
+the device scales all of them down.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """
-    What the devices of a fleet did, invented: apps are drawn independently.
-
-    Where they sum to more than 6 hours all are scaled down to them and rounded down, as a person who can only
-    look at one at a time would have to.
-    """
-
-    seconds: NDArray[np.int16]
-    """[apps, rounds, devices]."""
-    over: float
-    """The share of devices and rounds whose apps, drawn one by one, had summed to more than the limit."""
-
-    @classmethod
-    def draw(cls, devices: int, days: int, seed: int) -> Usage:
-        """The use of all apps."""
-        rounds, over = days * ROUNDS_PER_DAY, 0
-        seconds = np.empty((len(APPS), rounds, devices), dtype=np.int16)
-        for place, app in enumerate(APPS):
-            seconds[place] = app.usage.values(devices, rounds, generator(seed, "deployment", app.name))
-        for number in range(rounds):
-            total = seconds[:, number].sum(axis=0, dtype=np.int64)
-            above = np.flatnonzero(total > SIX_HOURS)
-            scaled = seconds[:, number, above].astype(np.int64) * SIX_HOURS // total[above]
-            seconds[:, number, above] = scaled
-            over += len(above)
-        return cls(seconds, over / (rounds * devices))
-
-    def of_round(self, number: int) -> dict[str, NDArray[np.int16]]:
-        """The values of all devices in a round, by metric."""
-        return {app.metric: self.seconds[place, number] for place, app in enumerate(APPS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +130,7 @@ class Deployment:
     """The whole fleet over all rounds."""
 
     devices: int
+    individuals: int
     rounds: int
     months: tuple[Month, ...]
     over: float
@@ -161,7 +138,7 @@ class Deployment:
     fits: bool
     """Whether no device's apps sum to more than the limit."""
     moved: NDArray[np.int64]
-    """Per device, in how many apps its rounded value ever changed."""
+    """Per individual, in how many apps the rounded value of one of its devices ever changed."""
 
     @property
     def covered(self) -> float:
@@ -176,16 +153,17 @@ class Deployment:
 
 def run(setting: Setting) -> Result:
     """20 apps, one bit each, every 6 hours for a month."""
-    fleet = simulate(max(100, setting.fleets[0] // 3), setting)
+    fleet = simulate(max(100, setting.fleets[0] // 15), setting)
     losses = losses_table()
     return Result(
         "deployment",
         "Deployment: 20 apps, every 6 hours",
-        f"{fleet.devices:,} simulated devices answer examples/windows-deployment.toml for "
-        f"{fleet.rounds} rounds of 6 hours: ε = 1, γ = 0.2, s = m, {len(APPS)} apps that share a "
-        "limit of 6 hours. They answer bit for bit as the SDK does. Their use of apps is invented, as "
-        "no such data are public (and --values, which are daily and of one app, are not used here): "
-        "what depends on it is how many devices are steady, not the losses nor the errors.",
+        f"{fleet.devices:,} devices answer examples/windows-deployment.toml for {fleet.rounds} rounds of 6 hours: "
+        f"ε = 1, γ = 0.2, s = m, {len(APPS)} apps that share a limit of 6 hours. Their counts are drawn with the law "
+        f"of the SDK's answers, all rounds jointly; {fleet.individuals:,} individuals have values of their own, which "
+        "their devices share. Their use of apps is invented, as no such data are public (and --values, which are "
+        "daily and of one app, are not used here): what depends on it is how many devices are steady, not the "
+        "losses nor the errors. Steady devices and patterns are counted over one device per individual.",
         (per_app(fleet), apps_changed(fleet), losses, every_estimate(fleet)),
         (estimates_of_last_week(fleet), steady_devices(fleet)),
         (
@@ -198,39 +176,68 @@ def run(setting: Setting) -> Result:
     )
 
 
-def simulate(devices: int, setting: Setting) -> Deployment:
-    """Run the plan, app by app and round by round."""
+def crowd(plan: Plan, individuals: int, rounds: int, seed: int, devices: int = 0) -> Crowd:
+    """People who use the apps, and the devices that share their values."""
+    usage = {app.metric: app.usage for app in APPS}
+    devices = devices or individuals * DEVICES_PER_INDIVIDUAL
+    return Crowd.drawn(plan, usage, rounds, individuals, devices, seed)
+
+
+class Watched:
+    """What is read off the values of a crowd, block by block: truths, patterns, and who is steady."""
+
+    def __init__(self, people: Crowd, plan: Plan, seed: int) -> None:
+        self._people, self._plan, self._seed = people, plan, seed
+        self.truth = np.zeros((len(APPS), people.rounds))
+        self.patterns = [privacy.PatternCounts(people.rounds, 2) for _ in APPS]
+        self.used, self.daily_constant = np.zeros(len(APPS)), np.zeros(len(APPS))
+        self.moved = np.zeros(people.individuals, dtype=np.int64)
+        self.over, self.most = 0, 0.0
+
+    def look(self, part: slice, raw: Values, inside: Values) -> None:
+        """Take in a block."""
+        draw = np.random.default_rng([self._seed, 6, part.start])
+        copies = self._people.copies(part)
+        totals = np.sum([raw[app.metric] for app in APPS], axis=0, dtype=np.int64)
+        self.over += int(np.count_nonzero(totals > SIX_HOURS))
+        self.most = max(self.most, float(np.sum([inside[app.metric] for app in APPS], axis=0).max()))
+        for place, app in enumerate(APPS):
+            seconds = inside[app.metric].T
+            self.truth[place] += copies @ seconds
+            self.used[place] += np.count_nonzero(seconds.any(axis=1))
+            cells = law_of(self._plan.by_name[app.metric]).classes(seconds, draw)
+            self.patterns[place].add(cells)
+            self.moved[part] += (cells != cells[:, :1]).any(axis=1)
+            days = seconds.reshape(len(seconds), -1, ROUNDS_PER_DAY).sum(axis=2) / DAY
+            rounded = draw.random((len(days), 1)) < days
+            self.daily_constant[place] += np.count_nonzero((rounded == rounded[:, :1]).all(axis=1))
+
+
+def simulate(individuals: int, setting: Setting) -> Deployment:
+    """Run the plan on all rounds at once, some individuals after the others."""
     plan, rounds = Plan.load(EXAMPLE), setting.days * ROUNDS_PER_DAY
-    used = Usage.draw(devices, setting.days, setting.seed)
-    fleet = VectorisedFleet(plan, devices, setting.seed)
-    estimates: list[list[Estimate]] = [[] for _ in APPS]
-    for number in range(rounds):
-        counts = fleet.counts(number, used.of_round(number))[number, ()]
-        for place, metric in enumerate(plan.metrics):
-            estimates[place].append(estimate(metric, counts[metric.name], CONFIDENCE))  # type: ignore[arg-type]
-    months, moved = [], np.zeros(devices, dtype=np.int64)
+    people = crowd(plan, individuals, rounds, setting.seed)
+    watched = Watched(people, plan, setting.seed)
+    (drawn,) = Draws(plan, people, setting.seed).draw(1, watched.look)
+    months = []
     for place, app in enumerate(APPS):
-        seconds = used.seconds[place]
-        cells = np.stack([fleet.cells(app.metric, row) for row in seconds])
-        moved += (cells != cells[0]).any(axis=0)
-        daily = seconds.reshape(-1, ROUNDS_PER_DAY, devices).sum(axis=1, dtype=np.int64)
-        source = generator(setting.seed, "deployment", "daily", app.name)
-        days = rounded_cells(daily, source.integers(0, 2**64, devices, np.uint64), Grid.even(DAY))
+        tally = drawn[()][app.metric]
         months.append(
             Month(
                 app=app,
-                truth=seconds.mean(axis=1),
-                estimates=tuple(estimates[place]),
-                patterns=privacy.supports(cells.T),
-                used=float(seconds.any(axis=0).mean()),
-                daily_constant=float((days == days[0]).all(axis=0).mean()),
+                truth=watched.truth[place] / people.devices,
+                estimates=tuple(
+                    estimate(tally.metric, counts, CONFIDENCE)  # type: ignore[misc]
+                    for counts in tally.counts
+                ),
+                patterns=watched.patterns[place].supports(),
+                used=float(watched.used[place] / individuals),
+                daily_constant=float(watched.daily_constant[place] / individuals),
             )
         )
-    fits = all(
-        int(used.seconds[:, number].sum(axis=0, dtype=np.int64).max()) <= SIX_HOURS
-        for number in range(rounds)
-    )
-    return Deployment(devices, rounds, tuple(months), used.over, fits, moved)
+    over = watched.over / (rounds * individuals)
+    fits = watched.most <= SIX_HOURS * (1 + 1e-12)
+    return Deployment(people.devices, individuals, rounds, tuple(months), over, fits, watched.moved)
 
 
 @table("losses")
@@ -279,9 +286,9 @@ def apps_changed(fleet: Deployment) -> Table:
     return Table(
         "apps-changed",
         f"In how many of {len(APPS)} apps a device's rounded value changed, over {fleet.rounds} rounds",
-        ("apps that changed", "devices", "share"),
+        ("apps that changed", "individuals", "share"),
         tuple(
-            (apps, int(count), float(count / fleet.devices))
+            (apps, int(count), float(count / fleet.individuals))
             for apps, count in enumerate(np.bincount(fleet.moved))
         ),
     )
@@ -310,8 +317,8 @@ def mean_every_round(fleet: Deployment) -> Finding:
     widths = [month.half_width for month in fleet.months]
     return Finding(
         f"{100 * fleet.covered:.1f} % of {len(fleet.months) * fleet.rounds:,} intervals at 95 % hold the "
-        f"truth, with half-widths of {min(widths):.0f} to {max(widths):.0f} s "
-        f"({100 * max(widths) / SIX_HOURS:.1f} % of the range) from {fleet.devices:,} devices.",
+        f"truth, with half-widths of {min(widths):.3g} to {max(widths):.3g} s "
+        f"({100 * max(widths) / SIX_HOURS:.2g} % of the range) from {fleet.devices:,} devices.",
         fleet.covered >= COVERED,
         "intervals miss the truth too often",
     )

@@ -137,7 +137,7 @@ def moves() -> Rows:
         yield {"δ": rounds, "exact: δ·ln((1-γ)/γ)": exact, "printed: δ·ln(1/γ)": printed}
 
 
-@claim("§6", "E1")
+@claim("§6", "E1", "exact")
 def printed_round(table: Table) -> Finding:
     """With ε = 1 and γ = 0.2 a single round satisfies ε′-DP with ε′ = 0.686."""
     printed, computed, dropped = (table.numbers(column)[0] for column in table.columns[1:4])
@@ -149,7 +149,7 @@ def printed_round(table: Table) -> Finding:
     )
 
 
-@claim("§6", "E2")
+@claim("§6", "E2", "exact")
 def printed_joint(table: Table) -> Finding:
     """One round across an arbitrarily large number of apps satisfies ε″-DP with ε″ = 1.672."""
     printed, computed, dropped = (table.numbers(column)[1] for column in table.columns[1:4])
@@ -160,13 +160,13 @@ def printed_joint(table: Table) -> Finding:
 def _printed(measured: str, printed: float, computed: float) -> Finding:
     """A printed number against that of the equation: one that is too large is still an upper bound."""
     if printed > computed:
-        reason = "true as an upper bound only: the printed figure is too large"
+        reason = f"{computed:.3f}; the printed figure is an upper bound"
     else:
         reason = "the printed figure is too small"
     return Finding(measured, round(computed, 3) == printed, reason, partly=printed > computed)
 
 
-@claim("§4", "E10")
+@claim("§4", "E10", "exact")
 def flips_up_to_one_half(largest: str = "0.5") -> Finding:
     """Memoized answers are flipped with a probability 0 ≤ γ ≤ 0.5, and the mean is still estimated."""
     near = Flip("0.499").channel(DEPLOYED.response).contrast / Flip(0).channel(DEPLOYED.response).contrast
@@ -185,7 +185,7 @@ def flips_up_to_one_half(largest: str = "0.5") -> Finding:
     )
 
 
-@claim("§4, Theorem 6")
+@claim("§4, Theorem 6", "", "exact")
 def equation_of_flips() -> Finding:
     """Output perturbation with γ makes the ε-DP 1BitMean into the one with ε′ of the equation."""
     differences = []
@@ -201,7 +201,7 @@ def equation_of_flips() -> Finding:
     )
 
 
-@claim("§4, Theorem 6", "E11")
+@claim("§4, Theorem 6", "E11", "exact")
 def only_one_round(table: Table) -> Finding:
     """Each round of data collection is ε′-DP."""
     losses = table.numbers("loss")
@@ -217,7 +217,7 @@ def only_one_round(table: Table) -> Finding:
     )
 
 
-@claim("§4, Theorem 5", "E9")
+@claim("§4, Theorem 5", "E9", "exact")
 def moved_change(table: Table) -> Finding:
     """For answers that differ in δ rounds the ratio of probabilities is at least γ^δ."""
     exact, printed = (table.numbers(column) for column in table.columns[1:])
@@ -228,7 +228,7 @@ def moved_change(table: Table) -> Finding:
     )
 
 
-@claim("§3.2, Theorem 4", "E18")
+@claim("§3.2, Theorem 4", "E18", "exact")
 def width_theorem(table: Table) -> Finding:
     """Two users of one pattern of width w are e^(wε)-indistinguishable over any number of rounds."""
     exact, bounds = table.numbers("exact loss"), table.numbers("paper's w·ε")
@@ -247,7 +247,7 @@ def width_theorem(table: Table) -> Finding:
     )
 
 
-@claim("§6, Theorem 7", "E12")
+@claim("§6, Theorem 7", "E12", "exact")
 def joint_theorem(table: Table) -> Finding:
     """t counters with Σx ≤ m lose at most τ′ = τ + e^τ - 1 in one round."""  # noqa: D403
     counters, exact = table.numbers("counters"), table.numbers("one round, exact")

@@ -31,7 +31,7 @@ from paper.claims import (
     claim,
     judge_points,
 )
-from paper.values import Days, generator, in_parallel, stand_in
+from paper.values import Days, generator, in_parallel, stand_ins
 from reticent.lab.baselines import Laplace
 from reticent.lab.fleet_counts import ones_of_mean, total_of_laplace
 from reticent.mechanisms import Flip, OneBitMean, RandomizedResponse
@@ -55,26 +55,29 @@ TOLERABLE = 0.1
 
 def figure_4(setting: Setting) -> Result:
     """The errors on the stand-in for the paper's data, for three fleet sizes."""
-    panels, population = chart.on_usage_data(measure, "fig4", setting), stand_in(setting)
+    counters = stand_ins(setting)
+    panels = chart.on_usage_data(measure, "fig4", setting, len(counters))
     return _result(
         "fig4",
         "usage data",
         f"Mean absolute error of one day's mean over {setting.days} days and {setting.repetitions:,} "
-        f"repetitions; values of {population.name} in place of the paper's unpublished data set. "
+        f"repetitions, all counters together: {', '.join(counter.name for counter in counters)}, in place of "
+        "the three counters of the paper's unpublished data set. "
         "One repetition gives every device a new alpha, memo and flips. The deviation is that of one day's "
         "error over days and repetitions.",
         panels,
         "Mean absolute error in seconds against ε, one panel per fleet size; bars are one standard "
         "deviation of one day's error. Flips leave an error that no ε removes, so the lines with "
         "flips level off where Laplace goes on falling.",
-        usage_claims(panels, population.max_value),
+        usage_claims(panels, counters[0].max_value),
     )
 
 
 def figure_6(setting: Setting) -> Result:
     """The errors on synthetic values, beside those of the smallest fleet of Figure 4."""
     panels = chart.on_synthetic_data(measure, "fig6", setting)
-    reference = min(chart.on_usage_data(measure, "fig4", setting), key=lambda panel: panel.devices)
+    usage = chart.on_usage_data(measure, "fig4", setting, len(stand_ins(setting)))
+    reference = min(usage, key=lambda panel: panel.devices)
     return _result(
         "fig6",
         "synthetic data",
@@ -162,36 +165,39 @@ def usage_claims(panels: Sequence[chart.Panel], max_value: int = DAY) -> tuple[C
 
     return (
         judged(
-            "1BitRRPM is consistently better than Laplace: smaller errors",
+            "1BitRRPM is consistently better than Laplace, with smaller errors.",
             "mean error of 1BitRRPM over that of Laplace",
             chart.ratios(panels, "1BitRRPM", "Laplace", chart.no_worse),
             "E22",
+            chart.BETTER,
         ),
         judged(
-            "1BitRRPM is consistently better than Laplace: narrower standard deviations",
+            "1BitRRPM has narrower standard deviations than Laplace.",
             "standard deviation of 1BitRRPM's error over that of Laplace's",
             chart.points(panels, deviations, chart.no_worse),
             "E22",
+            chart.BETTER,
         ),
         judged(
-            f"With γ = 1/10 they are comparable (less than {chart.COMPARABLE:g} times Laplace's error)",
+            "Even with a perturbation probability γ = 1/10 they are comparable in accuracy.",
             "mean error of 1BitRRPM+OP(1/10) over that of Laplace",
             chart.ratios(panels, "1BitRRPM+OP(1/10)", "Laplace", lambda ratio: ratio <= chart.COMPARABLE),
+            ours=f"comparable: at most {chart.COMPARABLE:g} times Laplace's error",
         ),
         uniform_noise(panels, max_value),
         judged(
-            "1BitRRPM+OP(1/3) has tolerable accuracy when the number of users is large (largest fleet; error "
-            f"at most {TOLERABLE:.0%} of the mean)",
+            "1BitRRPM+OP(1/3) gives tolerable accuracy when the number of users is large.",
             "mean error over the true mean",
             chart.points([largest], part_of_mean, lambda part: part <= TOLERABLE),
+            ours=f"large: the largest fleet; tolerable: at most {TOLERABLE:.0%} of the mean",
         ),
     )
 
 
-@claim(ON_USAGE, "E21")
+@claim(ON_USAGE, "E21", ours="equivalent: the error within a tenth")
 def uniform_noise(panels: Sequence[chart.Panel], max_value: int) -> Finding:
     """
-    γ = 1/3 is equivalent to adding uniform noise from [0, 24 hours]
+    With γ = 1/3 output perturbation is equivalent to adding uniform noise from [0, 24 hours] each day.
 
     Added to each value, such noise has variance m²/12 and the mean error would be √(e² + (2/π)·m²/(12 n)),
     with e that of 1BitRRPM. *Replacing* the value with probability 2/3 multiplies c = (e^ε + 1)/(e^ε - 1)
@@ -224,17 +230,11 @@ def synthetic_claims(panels: Sequence[chart.Panel], reference: chart.Panel) -> t
     return (
         chart.bounded(
             ON_SYNTHETIC,
-            "The error is bounded in terms of ε and n alone (Theorems 1 and 6 at 1 - δ = 95 %)",
+            "Errors of the mean are bounded in terms of ε and n, whatever the data.",
             panels,
             FLIPS,
             lambda name, epsilon: Metric("day", OneBitMean(epsilon, DAY), FLIPS[name]),
+            ours="Theorems 1 and 6 at 95 %",
         ),
-        *(chart.almost_the_same(ON_SYNTHETIC, panels, reference, mechanism) for mechanism in MECHANISMS),
-        judge_points(
-            ON_SYNTHETIC,
-            "On synthetic data, too, 1BitRRPM is better than Laplace",
-            "mean error of 1BitRRPM over that of Laplace",
-            chart.ratios(panels, "1BitRRPM", "Laplace", chart.no_worse),
-            "E22",
-        ),
+        chart.almost_the_same(ON_SYNTHETIC, panels, reference, MECHANISMS),
     )

@@ -17,8 +17,8 @@ from paper.claims import Claim, Run, Table, Verdict
 from reticent.errors import ReticentError
 from reticent.plots import save
 
-PAGES = {"index.html": "report.html.j2", "report.md": "report.md.j2"}
-"""What is written, and its template: the same content as HTML and as Markdown."""
+PAGES = {"index.html": "report.html.j2", "report.md": "report.md.j2", "claims.md": "claims.md.j2"}
+"""What is written, and its template: the same content as HTML and as Markdown, the claims on a page of their own."""
 
 ERRATA = Path(__file__).parents[1] / "docs" / "explanation" / "errata.md"
 """The errata of the paper, with a heading each."""
@@ -29,11 +29,25 @@ RESULTS = "results.json"
 MOST_ROWS = 60
 """Rows of a table that a page shows; the CSV file has all of them."""
 
-MARKS = {Verdict.HOLDS: "✓", Verdict.CONDITION: "~", Verdict.FAILS: "✗"}
+MARKS = {Verdict.HOLDS: "✓", Verdict.CORRECTED: "~", Verdict.FAILS: "✗", Verdict.MISPRINT: "¶"}
 """Beside the word, for who sees no colours."""
 
+HEADLINES = (
+    "1BitMean preserves",
+    "The accuracy with α-point rounding",
+    "Two users of one pattern",
+    "If the counter value of a user remains",
+    "With ε = 1 and γ = 0.2",
+    "Collecting usage of several apps",
+    "1BitRRPM is consistently better",
+    "BinFlip (equivalently",
+    "4BitFlipPM to 1BitFlipPM",
+    "For each app and s there is one pattern",
+)
+"""How the ten claims begin that a report opens with: what the paper is cited for."""
+
 DEFAULT_POPULATION = (
-    "daily seconds of app use per person, drawn from generators fitted to published recordings "
+    "daily seconds of three apps per person, drawn from generators fitted to published recordings "
     "(Vuorre et al., osf.io/fb38n), since the paper's data set is not public"
 )
 
@@ -116,7 +130,7 @@ def to_dict(run: Run) -> dict[str, Any]:
             "repetitions": setting.repetitions,
             "fleets": list(setting.fleets),
             "days": setting.days,
-            "population": setting.population.name if setting.population else None,
+            "populations": [counter.name for counter in setting.populations],
         },
         "versions": run.versions,
         "run": {
@@ -165,7 +179,11 @@ def page(run: Run, name: str) -> str:
         run=run,
         facts=facts(run),
         errata={erratum: titles[erratum] for erratum in errata(claims)},
-        classes={Verdict.HOLDS: "holds", Verdict.CONDITION: "condition", Verdict.FAILS: "fails"},
+        classes={verdict: verdict.name.lower() for verdict in Verdict},
+        verdicts=list(Verdict),
+        headlines=[
+            claim for words in HEADLINES for claim in run.of_the_paper if claim.says.startswith(words)
+        ],
         marks=MARKS,
         most_rows=MOST_ROWS,
     )
@@ -193,19 +211,19 @@ def facts(run: Run) -> dict[str, str]:
 
 def population(run: Run) -> str:
     """Where values came from, and why that is fair."""
-    given = run.setting.population
-    if given is None:
+    if not run.setting.populations:
         return DEFAULT_POPULATION
-    individuals = len(getattr(given, "individuals", ()))
-    if not individuals:
-        return given.name
-    source = f"{given.name}, {individuals:,} recorded individuals"
-    if max(run.setting.fleets) <= individuals:
-        return source
-    return (
-        f"{source}; fleets above {individuals:,} are drawn from them with replacement, so some individuals "
-        "stand for several devices and rare patterns look more common than they are"
-    )
+    sources = []
+    for given in run.setting.populations:
+        individuals = len(getattr(given, "individuals", ()))
+        source = f"{given.name}, {individuals:,} recorded individuals" if individuals else given.name
+        if 0 < individuals < max(run.setting.fleets):
+            source += (
+                f" (fleets above {individuals:,} are drawn from them with replacement, so some individuals "
+                "stand for several devices and rare patterns look more common than they are)"
+            )
+        sources.append(source)
+    return "; ".join(sources)
 
 
 def shown(cell: object) -> str:
@@ -247,13 +265,13 @@ def tally(claims: Sequence[Claim]) -> str:
     How many claims ended how.
 
     >>> tally([Claim("§1", "", "", Verdict.HOLDS), Claim("§2", "", "", Verdict.FAILS)])
-    '2 claims: 1 holds, 0 hold under a condition, 1 does not hold'
+    '2 claims: 1 holds, 0 needed correcting, 1 does not hold, 0 are misprints'
     """
-    holds, condition, fails = (sum(claim.verdict is verdict for claim in claims) for verdict in Verdict)
+    holds, corrected, fails, misprints = (sum(c.verdict is verdict for c in claims) for verdict in Verdict)
     return (
         f"{len(claims)} claim{'s' * (len(claims) != 1)}: {holds} hold{'s' * (holds == 1)}, "
-        f"{condition} hold{'s' * (condition == 1)} under a condition, "
-        f"{fails} {'does' if fails == 1 else 'do'} not hold"
+        f"{corrected} needed correcting, {fails} {'does' if fails == 1 else 'do'} not hold, "
+        f"{misprints} {'is a misprint' if misprints == 1 else 'are misprints'}"
     )
 
 

@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 
 from paper.claims import DAY, Setting
 from reticent.errors import ParameterError
-from reticent.lab.fleet import GRAN_TURISMO_SPORT, Constant, Population, TruncatedNormal, Uniform, high_word
+from reticent.lab.fleet import (
+    FORZA_HORIZON_4,
+    GRAN_TURISMO_SPORT,
+    THE_CREW_2,
+    Constant,
+    Population,
+    TruncatedNormal,
+    Uniform,
+    high_word,
+)
 from reticent.lab.fleet_counts import Tally
 from reticent.mechanisms import Grid
 
@@ -58,20 +67,20 @@ def daily_values(population: Population, devices: int, days: int, seed: int) -> 
     return values
 
 
-def stand_in(setting: Setting) -> Population:
-    """The population in place of the paper's data set, which is not published."""
-    return GRAN_TURISMO_SPORT if setting.population is None else setting.population
+def stand_ins(setting: Setting) -> tuple[Population, ...]:
+    """The counters in place of the paper's data set, which is not published and has three of them."""
+    return setting.populations or (GRAN_TURISMO_SPORT, FORZA_HORIZON_4, THE_CREW_2)
 
 
-@lru_cache(maxsize=4)
-def stand_in_days(setting: Setting) -> tuple[Days, ...]:
+@lru_cache(maxsize=8)
+def stand_in_days(population: Population, setting: Setting) -> tuple[Days, ...]:
     """
-    The days of each fleet.
+    The days of one counter in each fleet.
 
     The values are drawn for the largest fleet; the smaller ones are random subsets of it, one within the
     other, and keep their devices from day to day, as in §5 of the paper.
     """
-    population, most = stand_in(setting), max(setting.fleets)
+    most = max(setting.fleets)
     values = daily_values(population, most, setting.days, setting.seed)  # type: ignore[arg-type]
     order = generator(setting.seed, "subsets", population.name).permutation(most)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -88,3 +90,65 @@ def test_a_bare_install_says_what_the_command_line_needs(site: Path) -> None:
     done = run(site, "-c", "from reticent.cli import main; main()")
     assert done.returncode == 1
     assert "pip install 'reticent[cli]'" in done.stderr
+
+
+FRONT_DOORS = {
+    "cli": "from reticent.cli import command; command()",
+    "estimates": "import reticent.estimates, reticent.counts",
+    "collector": "from reticent.collector import Collector, make_server; import reticent.dashboard.pages",
+    "postgres": "from reticent.stores import PostgresBackend",
+    "lab": "import reticent.lab.simulate, reticent.lab.design, reticent.lab.audit, reticent.plots",
+    "frames": "from reticent.frames import count, count_lake, engine",
+    "lake": "from reticent.stores import open_store; from reticent.frames import count_lake, engine;"
+    "from reticent.cli import command; from reticent.results import Results;"
+    "Results(open_store('lake:///' + sys.argv[1])).plans(); engine('duckdb')",
+    "otel": "from reticent.otel import PrivateMetricExporter",
+    "agent": "from reticent.otel.agent import Agent",
+}
+BLOCKED = """
+import sys
+from importlib.metadata import packages_distributions
+blocked = {
+    module for module, owners in packages_distributions().items()
+    if any(owner.lower().replace("_", "-") in BANNED for owner in owners)
+    and not any(owner.lower().replace("_", "-") in ALLOWED for owner in owners)
+}
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in blocked:
+            raise ModuleNotFoundError(f"{name} is not part of this extra", name=name)
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+def closure(extra: str) -> set[str]:
+    """The packages that an extra names, and those of the extras that it names."""
+    lines = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    packages = set()
+    for line in lines[extra]:
+        name = re.match(r"[\w-]+", line)
+        assert name is not None
+        if name[0] == "reticent":
+            for other in re.findall(r"[\w-]+", line.partition("[")[2].partition("]")[0]):
+                packages |= closure(other)
+        else:
+            packages.add(name[0])
+    return packages
+
+
+@pytest.mark.parametrize("extra", FRONT_DOORS)
+def test_the_front_door_of_each_extra_needs_nothing_of_the_others(extra: str, tmp_path: Path) -> None:
+    """With everything installed here, what other extras bring is kept out of reach."""
+    allowed = closure(extra)
+    lists = (
+        f"ALLOWED = {json.dumps(sorted(allowed))}\nBANNED = {json.dumps(sorted(closure('all') - allowed))}\n"
+    )
+    program = lists + BLOCKED + FRONT_DOORS[extra]
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "lake")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -13,11 +13,11 @@ ROOT = Path(reticent.__file__).parent
 LAYERS = [
     {"frozen"},
     {"errors"},
-    {"html", "plots", "mechanisms"},
+    {"figures", "html", "plots", "mechanisms"},
     {"privacy"},
     {"plan"},
     {"reports"},
-    {"counts"},
+    {"counts", "columns"},
     {"device", "stores", "estimates"},
     {"testing", "frames"},
     {"results"},
@@ -31,6 +31,7 @@ RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 STANDARD_LIBRARY_ONLY = [
     "errors",
     "frozen",
+    "figures",
     "html",
     "mechanisms",
     "privacy",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from reticent.estimates import average, estimates_to_frame
 from reticent.frames import estimates_from_frame
 from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
-from reticent.results import Result, Results
+from reticent.results import LruCache, Result, Results
 from reticent.stores import Layout, RoundKey, RoundStore, open_store
 
 PLAN = """
@@ -108,16 +109,16 @@ def test_a_figure_is_that_of_a_window_and_pools_the_counts_of_its_rounds(world: 
         assert result.estimate == average(metric, rounds, answers=world.plan.answers)
         assert result.estimate.reports == DEVICES
         shown = result.to_dict()
-        assert (shown["from"], shown["to"], shown["round"]) == (result.round, result.to, result.round)
+        assert (shown["round"], shown["last_round"]) == (result.round, result.to)
 
 
 def test_rounds_are_still_there_for_those_who_ask(world: World) -> None:
-    single = world.windows(per="round")
+    single = world.windows(every="round")
     assert [result.round for result in single] == list(range(MONDAY + 13, MONDAY - 1, -1))
     assert all(result.round == result.to for result in single)
     assert sum(result.estimate.reports for result in single) == 2 * DEVICES
     assert [result.round for result in world.windows(rounds=[MONDAY + 2])] == [MONDAY + 2]
-    (week,) = world.windows(rounds=[MONDAY + 2], per="window")
+    (week,) = world.windows(rounds=[MONDAY + 2], every="window")
     assert (week.round, week.to) == (MONDAY, MONDAY + 6)
 
 
@@ -126,12 +127,12 @@ def test_the_latest_window_is_whole_however_few_are_asked_for(world: World) -> N
     assert (latest.round, latest.estimate.reports) == (MONDAY + 7, DEVICES)
 
 
-@pytest.mark.parametrize("per", ["window", "year"])
-def test_a_period_that_a_plan_does_not_have_is_refused(per: str) -> None:
+@pytest.mark.parametrize("every", ["window", "year"])
+def test_a_period_that_a_plan_does_not_have_is_refused(every: str) -> None:
     store = open_store("memory:")
     store.register(Plan.from_toml(PLAN.replace('kind = "sampled"\nwindow = "7d"', "")))
-    with pytest.raises(ParameterError, match="period"):
-        Results(store).estimates("weekly", per=per)
+    with pytest.raises(ParameterError, match="every"):
+        Results(store).estimates("weekly", every=every)
     store.close()
 
 
@@ -148,7 +149,7 @@ def test_a_window_is_open_until_no_report_on_any_of_its_rounds_can_come() -> Non
     closes = world.plan.round(MONDAY + 13).closes
     for world.now, state in ((closes - 1.0, "open"), (closes + 30.0, "open"), (closes + 61.0, "sealed")):
         assert [result.state for result in world.windows()] == [state, "sealed"]
-    assert {result.state for result in world.windows(per="round")} == {"sealed"}
+    assert {result.state for result in world.windows(every="round")} == {"sealed"}
     store.close()
 
 
@@ -176,7 +177,11 @@ def test_the_newest_figures_are_those_of_the_newest_sealed_window(world: World) 
     world.now = world.plan.round(MONDAY + 13).closes - 1.0
     assert {result.round for result in world.results.newest("weekly")} == {MONDAY}
     body, _ = render_metrics(world.results, Health("1.0", "memory:"), "text/plain")
-    assert f'{{metric="minutes",plan="weekly"}} {MONDAY}.0' in body.decode()
+    begins = world.plan.round(MONDAY).start
+    (line,) = (
+        line for line in body.decode().splitlines() if line.startswith("reticent_period_start_seconds")
+    )
+    assert float(line.split()[-1]) == begins
 
 
 def test_a_table_of_windows_reads_back(world: World) -> None:
@@ -199,13 +204,36 @@ def test_the_commands_show_windows_and_rounds(tmp_path: Path) -> None:
         return outcome.output
 
     weeks = json.loads(run("estimate", "--metric", "minutes", "--json"))["estimates"]
-    assert [(week["from"], week["to"], week["reports"]) for week in weeks] == [
+    assert [(week["round"], week["last_round"], week["reports"]) for week in weeks] == [
         (MONDAY + 7, MONDAY + 13, DEVICES),
         (MONDAY, MONDAY + 6, DEVICES),
     ]
-    assert f"{MONDAY}-{MONDAY + 6}" in run("estimate", "--metric", "minutes")
-    rounds = json.loads(run("estimate", "--metric", "minutes", "--period", "round", "--last", "3", "--json"))
-    assert [row["from"] for row in rounds["estimates"]] == [MONDAY + 13, MONDAY + 12, MONDAY + 11]
+    assert "clear change" in run("estimate", "--metric", "minutes")
+    rounds = json.loads(run("estimate", "--metric", "minutes", "--every", "round", "--last", "3", "--json"))
+    assert [row["round"] for row in rounds["estimates"]] == [MONDAY + 13, MONDAY + 12, MONDAY + 11]
     run("export", str(tmp_path / "weeks.csv"))
     header, first = (tmp_path / "weeks.csv").read_text().splitlines()[:2]
-    assert dict(zip(header.split(","), first.split(","), strict=True))["to"] == str(MONDAY + 13)
+    assert dict(zip(header.split(","), first.split(","), strict=True))["last_round"] == str(MONDAY + 13)
+
+
+def test_what_is_remembered_is_bounded_by_its_weight() -> None:
+    cache: LruCache[str] = LruCache(10)
+    for _ in range(3):  # the same again weighs no more
+        cache.put("a", "A", 4)
+    cache.put("b", "B", 6)
+    assert (cache.get("a"), cache.get("b")) == ("A", "B")
+    cache.put("c", "C", 1)
+    assert (cache.get("a"), cache.get("b"), cache.get("c")) == (None, "B", "C")
+
+
+def test_a_metric_asked_for_alone_has_the_figures_it_has_among_others() -> None:
+    """Groups are told by all their reports: where each answers one metric of two, also by those on the other."""
+    text = PLAN.replace("min_reports = 1", "min_reports = 10").replace('"7d"', '"7d"\nmetrics = 1')
+    with closing(open_store("memory:")) as store:
+        fill(store, Plan.from_toml(text), range(MONDAY, MONDAY + 7))
+        for metric in ("minutes", "spread"):
+            for by in (None, "os"):
+                together = Results(store).estimates("weekly", by=by, every="window")
+                alone = Results(store).estimates("weekly", metric, by=by, every="window")
+                assert alone == [result for result in together if result.metric.name == metric]
+                assert len(together) >= 2

@@ -1,12 +1,13 @@
-// One device, its draws and its bits, and what an eavesdropper's average tends to.
+// One device, its draws and its bits, what an observer's average tends to, and what a fleet's counts say.
 //
 // The laws are those of reticent.mechanisms (OneBitMean, Grid.cell, Flip). Only the source of draws differs: a device
 // uses BLAKE2b under a secret of 32 bytes; here a small hash of a device number is enough to look at.
 "use strict";
 
-const EPSILON = 1, FLIP = 0.2, MAX_VALUE = 100, WANDER = 20, LONGEST = 240;
+const EPSILON = 1, FLIP = 0.2, MAX_VALUE = 100, WANDER = 20, LONGEST = 240, WINDOW = 30;
+const FLEET = 10000, FIRST_OF_FLEET = 1000001, CONFIDENCE = 0.95;
 const LOW = 1 / (Math.exp(EPSILON) + 1);  // the chance of a 1 at value 0; at MAX_VALUE it is 1 - LOW
-const PURPOSE = { alpha: 1, memo: 2, fresh: 3, flip: 4, wander: 5 };
+const PURPOSE = { alpha: 1, memo: 2, fresh: 3, flip: 4, wander: 5, pick: 6, sampled: 7 };
 
 // ---- draws: fixed for as long as their arguments are ----
 
@@ -72,13 +73,33 @@ function answer(round, picture) {
   return { point, turned, sent: turned ? 1 - bit : bit };
 }
 
-// ---- the eavesdropper ----
+// Sampled answers: in each window one round is picked and answered with a fresh bit about the value itself.
+function sampled(window, picture) {
+  const round = window * WINDOW + Math.floor(draw(picture.device, "pick", 0, window) * WINDOW);
+  const sent = draw(picture.device, "sampled", 0, window) < chanceOfOne(valueIn(round, picture)) ? 1 : 0;
+  return { round, sent };
+}
+
+function everySampled(rounds, picture) {  // those sent in the first rounds
+  const windows = Array.from({ length: Math.ceil(rounds / WINDOW) }, (_, window) => sampled(window, picture));
+  return windows.filter(({ round }) => round < rounds);
+}
+
+// ---- the observer ----
 
 function averages(rounds, picture) {
   let ones = 0;
   return Array.from({ length: rounds }, (_, round) => {
     ones += answer(round, picture).sent;
     return unbiased(ones / (round + 1), picture.flips);
+  });
+}
+
+function sampledAverages(rounds, picture) {  // after each sampled answer
+  let ones = 0;
+  return everySampled(rounds, picture).map(({ round, sent }, place) => {
+    ones += sent;
+    return { round, value: unbiased(ones / (place + 1), false) };
   });
 }
 
@@ -96,7 +117,49 @@ function limit(picture) {
   return unbiased(shares.reduce((sum, share) => sum + share, 0) / shares.length, picture.flips);
 }
 
-const model = { LOW, FLIP, draw, cellOf, chanceOfOne, unbiased, alphaOf, pointOf, remembered, answer, averages, limit };
+// ---- the collector ----
+
+// What a fleet sends in one round, each device with its own draws and all with the value of the picture.
+function fleetCounts(round, picture) {
+  let ones = 0, total = 0;
+  for (let device = FIRST_OF_FLEET; device < FIRST_OF_FLEET + FLEET; device++) {
+    const one = { ...picture, device };
+    ones += answer(round, one).sent;
+    total += valueIn(round, one);
+  }
+  return { ones, truth: total / FLEET };
+}
+
+const logFactorials = [0];
+for (let number = 1; number <= FLEET; number++) logFactorials.push(logFactorials[number - 1] + Math.log(number));
+
+function chanceOfAtLeast(ones, chance) {  // ones among FLEET coins
+  let sum = 0;
+  for (let count = ones; count <= FLEET; count++) {
+    const ways = logFactorials[FLEET] - logFactorials[count] - logFactorials[FLEET - count];
+    const term = Math.exp(ways + count * Math.log(chance) + (FLEET - count) * Math.log1p(-chance));
+    sum += term;
+    if (count > FLEET * chance && term < 1e-15) break;
+  }
+  return sum;
+}
+
+function lowerBound(ones) {  // Clopper and Pearson's, for a share
+  let below = 0, above = 1;
+  if (ones === 0) return 0;
+  for (let halving = 0; halving < 40; halving++) {
+    const middle = (below + above) / 2;
+    if (chanceOfAtLeast(ones, middle) < (1 - CONFIDENCE) / 2) below = middle; else above = middle;
+  }
+  return below;
+}
+
+function estimate(ones, flips) {  // counts, debiased, with their interval
+  const [lower, upper] = [lowerBound(ones), 1 - lowerBound(FLEET - ones)];
+  return { value: unbiased(ones / FLEET, flips), lower: clamp(unbiased(lower, flips)), upper: clamp(unbiased(upper, flips)) };
+}
+
+const model = { LOW, FLIP, FLEET, draw, cellOf, chanceOfOne, unbiased, valueIn, alphaOf, pointOf, remembered, answer, sampled, averages, sampledAverages, limit, fleetCounts, estimate };
 
 // ---- drawing ----
 
@@ -156,6 +219,17 @@ function drawSent(picture) {
   }
 }
 
+function drawSampled(picture) {
+  const svg = byId("sampled");
+  svg.replaceChildren();
+  for (let round = 0; round < LONGEST; round += WINDOW) {
+    add(svg, "rect", { class: "window", x: round * 3 + 1, y: 1, width: WINDOW * 3 - 2, height: 14, rx: 3 });
+  }
+  for (const { round, sent } of everySampled(picture.rounds, picture)) {
+    add(svg, "rect", { class: `bit sampled${sent ? " one" : ""}`, "data-bit": sent, x: Math.min(round * 3 + 1, 709), y: 4, width: 8, height: 8, rx: 1 });
+  }
+}
+
 function drawAverage(picture) {
   const svg = byId("average");
   svg.replaceChildren();
@@ -171,26 +245,60 @@ function drawAverage(picture) {
   add(svg, "line", { class: "truth", x1: 60, x2: 590, y1: down(picture.value), y2: down(picture.value) });
   add(svg, "text", { class: "strong", x: 596, y: down(picture.value) + (close && end > picture.value ? 16 : 4) }, `the value, ${picture.value}`);
   add(svg, "line", { class: "limit", x1: 60, x2: 590, y1: down(end), y2: down(end) });
-  add(svg, "text", { x: 596, y: down(end) + (close && end <= picture.value ? 18 : close ? -2 : 4) }, `in the end ${end.toFixed(0)}`);
+  add(svg, "text", { x: 596, y: down(end) + (close && end <= picture.value ? 18 : close ? -2 : 4) }, `in the end ${whole(end)}`);
   const line = averages(picture.rounds, picture).map((value, round) => `${along(round + 1).toFixed(1)},${down(value).toFixed(1)}`);
   add(svg, "polyline", { class: "seen", points: line.join(" ") });
+  const steps = sampledAverages(picture.rounds, picture);
+  const stairs = steps.flatMap(({ round, value }, place) => {
+    const until = place + 1 < steps.length ? steps[place + 1].round : picture.rounds - 1;
+    return [round, until].map((at) => `${along(at + 1).toFixed(1)},${down(value).toFixed(1)}`);
+  });
+  add(svg, "polyline", { class: "seen sampled", points: stairs.join(" ") });
 }
+
+function drawFleet(picture) {
+  const svg = byId("fleet"), y = 34;
+  svg.replaceChildren();
+  const { ones, truth } = fleetCounts(picture.rounds - 1, picture), { value, lower, upper } = estimate(ones, picture.flips);
+  const percent = (chance) => `${(100 * chance).toFixed(1)} %`;
+  add(svg, "line", { class: "axis", x1: across(0), x2: across(100), y1: y, y2: y });
+  for (const at of [0, 25, 50, 75, 100]) {
+    add(svg, "line", { class: "axis", x1: across(at), x2: across(at), y1: y - 4, y2: y + 4 });
+    add(svg, "text", { x: across(at), y: y + 20, "text-anchor": "middle" }, at);
+    if (at % 50 === 0) add(svg, "text", { x: across(at), y: y + 38, "text-anchor": at ? at === 100 ? "end" : "middle" : "start" }, `${percent(afterFlip(chanceOfOne(at), picture.flips))} ones`);
+  }
+  add(svg, "rect", { class: "interval", x: across(lower), y: y - 8, width: Math.max(2, across(upper) - across(lower)), height: 16, rx: 3 });
+  add(svg, "circle", { class: "head", cx: across(clamp(value)), cy: y, r: 5 });
+  add(svg, "path", { class: "value", d: `M ${across(truth)} ${y - 10} l -6 -10 h 12 z` });
+  byId("counted").textContent = `In round ${picture.rounds}, ${ones.toLocaleString("en")} of ${FLEET.toLocaleString("en")} devices sent a 1: ${percent(ones / FLEET)}. Debiased, that is a mean of ${value.toFixed(1)}, 95 % interval ${lower.toFixed(1)} to ${upper.toFixed(1)}. The true mean is ${truth.toFixed(1)}.`;
+}
+
+function whole(number) { return Math.round(number) + 0; }  // + 0: never "-0"
 
 function caption(picture) {
   const cuts = picture.rounding ? "Dashed: from here on this device rounds up. " : "";
-  return cuts + (picture.memo ? "Circles: remembered bits, full for 1; in brackets the chance of a 1." : "Nothing is remembered.");
+  return cuts + (picture.memo ? "Circles: remembered bits, filled for 1, with the chance of a 1 in brackets." : "Nothing is remembered: each round draws a new bit.");
 }
 
-// What is being remembered decides what the average can tell.
+// What is remembered decides what the average can tell.
 function sentence(picture) {
   const seen = averages(picture.rounds, picture).at(-1), bits = pointsUsed(picture).size;
-  const after = `After ${picture.rounds} round${picture.rounds === 1 ? "" : "s"} the average says ${seen.toFixed(0)}. `;
-  if (!picture.memo && !picture.rounding) return `${after}Fresh noise averages out: whoever waits learns the value.`;
-  if (!picture.memo) return `${after}Fresh noise averages out: whoever waits learns the rounded value, ${limit(picture).toFixed(0)}.`;
-  const flips = picture.flips ? " Flips (orange) hide a remembered bit for a few rounds, not for ever." : "";
-  if (bits === 1) return `${after}It tends to one remembered bit, un-biased: all rounds together say what one answer says.${flips}`;
-  if (!picture.rounding) return `${after}Each of the ${bits} values it visits has a bit of its own, and ${bits} bits average out like ${bits} rounds of fresh noise: remembering alone is not enough, the value has to be rounded first.`;
-  return `${after}It tends to a mix of ${bits} remembered bits. That it moves between them, and how often, can show; all rounds together say about its values what ${bits} answers say.${flips}`;
+  const after = `After ${picture.rounds} round${picture.rounds === 1 ? "" : "s"} the average is ${whole(seen)}. `;
+  if (!picture.memo) {
+    const known = `the ${picture.wander ? "mean of the " : ""}${picture.rounding ? "rounded " : ""}value${picture.wander ? "s" : ""}, ${whole(limit(picture))}`;
+    const other = picture.rounding && !picture.wander && pointOf(picture.value, picture) !== picture.value;
+    return `${after}Fresh noise averages out: with enough rounds an observer learns ${known}${other ? ` (not the value, ${picture.value})` : ""}.`;
+  }
+  const flips = picture.flips ? " Flips (orange) hide the remembered bit for a few rounds only." : "";
+  if (bits === 1) return `${after}It tends to one remembered bit, debiased. All rounds together say what one answer says.${flips}`;
+  if (!picture.rounding) return `${after}Each of the ${bits} values has a bit of its own, and ${bits} bits average out like ${bits} rounds of fresh noise. Memoization alone is not enough: the value has to be rounded first.`;
+  return `${after}It tends to a mix of ${bits} remembered bits. All rounds together say about the values what ${bits} answers say. They can also show when the device changes.${flips}`;
+}
+
+function sentenceOnSampled(picture) {
+  const steps = sampledAverages(picture.rounds, picture), answers = `${steps.length} answer${steps.length === 1 ? "" : "s"}`;
+  const seen = steps.length ? `, average ${whole(steps.at(-1).value)}` : "";
+  return `Sampled (green): ${answers} so far${seen}. Each is drawn afresh, so with enough windows this average finds the ${picture.wander ? "mean of the values" : "value"}. Any two histories lose at most ε = 1 per window, ${steps.length} so far.`;
 }
 
 // ---- what the reader does ----
@@ -200,7 +308,9 @@ const state = { device: 1, value: 37, step: 100, rounding: true, memo: true, fli
 function render() {
   drawLine(state);
   drawSent(state);
+  drawSampled(state);
   drawAverage(state);
+  drawFleet(state);
   for (const id of ["value", "step", "rounds"]) byId(id).value = state[id];
   for (const id of ["rounding", "memo", "flips", "wander"]) byId(id).checked = state[id];
   byId("shown").textContent = state.value;
@@ -208,6 +318,7 @@ function render() {
   byId("step").disabled = !state.rounding;
   byId("caption").textContent = caption(state);
   byId("said").textContent = sentence(state);
+  byId("said-sampled").textContent = sentenceOnSampled(state);
 }
 
 function change(changes) { Object.assign(state, changes); render(); }

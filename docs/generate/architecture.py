@@ -21,6 +21,7 @@ PICTURE = ROOT / "docs" / "images" / "architecture.svg"
 WORDS = {
     "errors": "the exception tree",
     "frozen": "frozen values",
+    "figures": "numbers as people read them",
     "html": "escaped fragments",
     "plots": "pictures for files",
     "mechanisms": "P(bit | value)",
@@ -28,6 +29,7 @@ WORDS = {
     "plan": "what is asked; the linter",
     "reports": "the wire: bytes and rules",
     "counts": "reports to counts; they add",
+    "columns": "the table of results",
     "device": "value to report",
     "stores": "open rounds, sealed counts",
     "estimates": "counts to estimates",

@@ -1,5 +1,5 @@
 """
-Write docs/reference/python.md, the public names with a sentence each, and the pages that autodoc fills.
+Write docs/reference/python.md, the list of public names, and the pages that autodoc fills.
 
     python docs/generate/python.py            write them
     python docs/generate/python.py --check    say which of them is not current, and exit with 3
@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import re
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
@@ -26,7 +25,8 @@ PACKAGE = Path(str(reticent.__file__)).parent
 
 MODULES = (
     "reticent", "reticent.plan", "reticent.device", "reticent.reports", "reticent.counts", "reticent.estimates",
-    "reticent.mechanisms", "reticent.privacy", "reticent.stores", "reticent.results", "reticent.frames",
+    "reticent.mechanisms", "reticent.privacy", "reticent.stores", "reticent.columns", "reticent.results",
+    "reticent.frames",
     "reticent.lab.fleet", "reticent.lab.fleet_counts", "reticent.lab.simulate", "reticent.lab.design",
     "reticent.lab.audit", "reticent.lab.baselines", "reticent.lab.central", "reticent.testing",
     "reticent.otel", "reticent.errors",
@@ -35,8 +35,7 @@ MODULES = (
 HEAD = """\
 # Python
 
-Every public name with its first sentence; whatever is not listed here may change without notice. The command
-line is in [cli](cli.md), the collector in [http](http.md).
+Every public name. What is not listed here may change without notice. The site (`make docs`) shows the docstrings.
 """
 
 PAGE = """\
@@ -63,18 +62,6 @@ def public_names(module: ModuleType) -> list[str]:
 def homes() -> dict[str, str]:
     """Where the names of the package itself are described: in the module that has them."""
     return {name: module for module in MODULES[1:] for name in public_names(importlib.import_module(module))}
-
-
-def sentence(module: ModuleType, name: str) -> str:
-    """What a name is: the first sentence of its docstring, or what is assigned to it."""
-    thing = getattr(module, name)
-    if inspect.isclass(thing) or inspect.isroutine(thing):
-        text = inspect.getdoc(thing) or ""
-    else:
-        code, text = assigned(module, name)
-        text = text or f"`{code}`"
-    first = text.split("\n\n")[0].replace("\n", " ")
-    return re.split(r"(?<=[.])\s+(?=[A-Z`])", first)[0].replace("|", "\\|")
 
 
 def assigned(module: ModuleType, name: str) -> tuple[str, str]:
@@ -124,11 +111,12 @@ def index() -> str:
     for title in MODULES:
         module = importlib.import_module(title)
         about = sentence_of_module(module)
-        parts.append(f"\n## [{title}](python/{title}.md)\n\n{about}\n\n| name | what it is |\n|---|---|\n")
-        for name in public_names(module):
-            home = described.get(name, title) if title == "reticent" else title
-            said = sentence(importlib.import_module(home), name)
-            parts.append(f"| [`{name}`](python/{home}.md#{home}.{name}) | {said} |\n")
+        homes_of = {
+            name: described.get(name, title) if title == "reticent" else title
+            for name in public_names(module)
+        }
+        names = [f"[`{name}`](python/{home}.md#{home}.{name})" for name, home in homes_of.items()]
+        parts.append(f"\n## [{title}](python/{title}.md)\n\n{about}\n\n{' · '.join(names)}\n")
     pages = "\n".join(f"python/{title}" for title in MODULES)
     return "".join([*parts, f"\n<!-- contents\n{pages}\n-->\n"])
 

@@ -16,9 +16,8 @@ import pyarrow as pa
 from writing import ROOT, main, table
 
 from reticent.device.schema import LAYOUT, TABLES
-from reticent.frames import tables
 from reticent.plan import Plan
-from reticent.stores import postgres, sql_schema
+from reticent.stores import sql_schema
 from reticent.stores.lake import FORMAT, Columns
 
 HEAD = """\
@@ -35,10 +34,6 @@ MEANINGS = {
     "cohort": "the cohort, if the plan uses one",
     "segment_os": "place of the tag among those of the segment `os`; `other` is the last",
     "bits_0": "7 bytes of the bits as on the wire; the last column may have fewer",
-    "plan": "the plan's name", "version": "the plan's version", "round": "unix seconds / round length",
-    "tags": "one public tag per segment of the plan", "metric": "the metric's name in the plan",
-    "row": "bucket or row of the metric; 0 for a mean", "reports": "reports that speak of the row",
-    "ones": "how many of them said 1",
 }  # fmt: skip
 
 
@@ -89,8 +84,8 @@ def section(name: str, databases: dict[str, Table]) -> str:
 
 def stores() -> str:
     """The tables of a collector, in SQLite and PostgreSQL side by side."""
-    embedded = read(statements(sql_schema.SCHEMA + sql_schema.RECORDS))
-    shared = read(statements(postgres.TABLES + postgres.RECORDS_TABLE))
+    embedded = read(statements(sql_schema.SQLITE_TABLES + sql_schema.SQLITE_RECORDS))
+    shared = read(statements(sql_schema.POSTGRES_TABLES + sql_schema.POSTGRES_RECORDS))
     both = {
         name: {"SQLite": embedded[name], "PostgreSQL": each} if name in embedded else {"PostgreSQL": each}
         for name, each in shared.items()
@@ -111,16 +106,13 @@ def page() -> str:
         [
             HEAD,
             "## A collector's database\n",
-            f"Version {sql_schema.SCHEMA_VERSION}; a store of another version is refused.\n",
+            f"Version {sql_schema.SCHEMA_VERSION}; a store of another version is refused. In PostgreSQL it is in "
+            "schema `reticent`. The views `daily`, `weekly` and `latest` have the columns of `results`.\n",
             stores(),
             "## A lake\n",
             f"Format {FORMAT}, a row per report, here for [examples/plan.toml](../../examples/plan.toml); a "
             "plan with other segments or more bits has other columns. Paths and rules: [lake](lake.md).\n",
             frame(Columns(plan).schema),
-            "## A file of counts\n",
-            f"Format {tables.FORMAT}, which `reticent count --out` writes: a row per round, tags, metric "
-            "and row.\n",
-            frame(tables.SCHEMA),
             "## A device's state file\n",
             f"Layout {LAYOUT}, one SQLite file per device and plan, readable by its owner alone.\n",
             "\n".join(section(name, {"SQLite": each}) for name, each in read(TABLES.values()).items()),

@@ -1,7 +1,7 @@
 """
 Private telemetry for counters.
 
-A device answers with noisy bits; bits add up to counts; counts, un-biased, are estimates.
+A device answers with noisy bits; bits add up to counts; counts, debiased, are estimates.
 
     from reticent import Device
 

@@ -21,6 +21,7 @@ MATRIX = {
     ("GET", "/v1/plans"): (READERS, 200),
     ("GET", "/v1/plans/{name}"): (READERS, 200),
     ("GET", "/v1/estimates"): (READERS, 200),
+    ("GET", "/v1/changes"): (READERS, 200),
     ("GET", "/v1/rounds"): (READERS, 200),
     ("GET", "/metrics"): (READERS, 200),
     ("GET", "/openapi.json"): (READERS, 200),
@@ -35,6 +36,10 @@ MATRIX = {
     ("GET", "/plans/{plan}.json"): (READERS, 200),
     ("GET", "/plans/{plan}/metrics/{metric}"): (READERS, 200),
     ("GET", "/plans/{plan}/metrics/{metric}.json"): (READERS, 200),
+    ("GET", "/plans/{plan}/metrics/{metric}.csv"): (READERS, 200),
+    ("GET", "/plans/{plan}/metrics/{metric}.svg"): (READERS, 404),  # there is no figure to draw
+    ("GET", "/plans/{plan}/what-if"): (READERS, 200),
+    ("GET", "/plans/{plan}/what-if.json"): (READERS, 200),
     ("GET", "/health"): (READERS, 200),
     ("GET", "/health.json"): (READERS, 200),
     ("GET", "/static/{name}"): (EVERYBODY, 200),
@@ -49,7 +54,7 @@ def fill(path: str) -> str:
     asset = next(iter(assets()))
     place = path.replace("{plan}", "app-usage").replace("{metric}", "minutes")
     place = place.replace("{name}", asset if path.startswith("/static") else "app-usage")
-    return f"{place}?plan=app-usage" if path == "/v1/estimates" else place
+    return f"{place}?plan=app-usage" if path in ("/v1/estimates", "/v1/changes") else place
 
 
 def credential(target: Any, transport: str, kind: str) -> dict[str, str]:

@@ -138,7 +138,7 @@ def contrast(epsilon: float) -> float:
 
 
 def allowance(reports: int, epsilon: float) -> float:
-    """What the noise of honest bits may add, but for a chance of DELTA (Hoeffding), un-biased."""
+    """What the noise of honest bits may add, but for a chance of DELTA (Hoeffding), debiased."""
     return sqrt(log(2 / DELTA) / (2 * reports)) / contrast(epsilon)
 
 

@@ -354,15 +354,15 @@ def test_a_step_is_taken_once_and_what_comes_late_changes_nothing(
     one.register(plan)
     key = RoundKey(plan.name, 1, plan.round_at(NOW))
     one.append({key: one.layout(key).pack(report(plan, 0, ("mac", "beta")))})
-    one.backend.put_step(key, 1, "first")
-    two.backend.put_step(key, 1, "another first")
-    assert two.backend.step(key) == (1, "first")
-    one.backend.put_step(key, 2, "second")
-    two.backend.put_step(key, 1, "late")
-    two.backend.put_step(key, 2, "another second")
-    assert one.backend.step(key) == two.backend.step(key) == (2, "second")
+    one.backend.put_step(key, 1, '"first"')
+    two.backend.put_step(key, 1, '"another first"')
+    assert two.backend.step(key) == (1, '"first"')
+    one.backend.put_step(key, 2, '"second"')
+    two.backend.put_step(key, 1, '"late"')
+    two.backend.put_step(key, 2, '"another second"')
+    assert one.backend.step(key) == two.backend.step(key) == (2, '"second"')
     assert two.seal(key)
-    one.backend.put_step(key, 3, "after the seal")
+    one.backend.put_step(key, 3, '"after the seal"')
     assert one.backend.step(key) is None
     for store in (one, two):
         store.close()
@@ -418,36 +418,37 @@ def test_a_step_that_would_keep_commits_waiting_is_not_taken(monkeypatch: pytest
 
 def test_every_form_of_an_answer_says_that_a_figure_is_withheld(tools: Any, tmp_path: Path) -> None:
     plan, url = watched(LEAST), f"sqlite:///{tmp_path / 'store.db'}"
-    store = open_store(url)
-    collector = Collector([plan], store, clock=lambda: NOW, seal_every=1e6, pages=dashboard)
+    store, now = open_store(url), NOW
+    collector = Collector([plan], store, clock=lambda: now, seal_every=1e6, pages=dashboard)
     key = RoundKey(plan.name, 1, plan.round_at(NOW))
     words = f"fewer than {LEAST} reports"
     with tools.in_thread(collector) as service:
         for place in range(LEAST - 1):
             assert service.post(to_json(report(plan, place, ("mac", "beta")))).status == 202
-        answer = service.get("/v1/estimates?plan=watched").json
+        answer = service.get("/v1/estimates?plan=watched&every=round").json
         assert answer["estimates"] == []
         assert [row["reason"] for row in answer["withheld"]] == [
             f"an open round is shown in steps of at least {LEAST} reports"
         ]
         assert store.seal(key)
-        (row,) = service.get("/v1/estimates?plan=watched").json["withheld"]
+        (row,) = service.get("/v1/estimates?plan=watched&every=round").json["withheld"]
         assert (row["metric"], row["state"], row["reports"], row["reason"]) == ("who", "sealed", None, words)
         (line,) = csv.DictReader(
-            io.StringIO(service.get("/v1/estimates?plan=watched&format=csv").body.decode())
+            io.StringIO(service.get("/v1/estimates?plan=watched&every=round&format=csv").body.decode())
         )
         assert (line["metric"], line["kind"], line["value"], line["reports"]) == ("who", "histogram", "", "")
-        stream = service.get("/v1/estimates?plan=watched&format=arrow").body
+        stream = service.get("/v1/estimates?plan=watched&every=round&format=arrow").body
         table = pyarrow.ipc.open_stream(stream).read_all()
         assert (table["value"].to_pylist(), table["reports"].to_pylist()) == ([None], [None])
         assert estimates_from_frame(table) == []
+        now += 2 * 86_400  # /metrics is about days, and this one is over now
         metrics = service.get("/metrics").body.decode()
         assert 'reticent_estimate_withheld{plan="watched"} 1.0' in metrics
         assert "reticent_estimate_value{" not in metrics
         assert words in service.get("/plans/watched").body.decode()
         assert "No estimate yet" in service.get("/plans/watched/metrics/who").body.decode()
-    for command_line in ("estimate", "rounds"):
-        printed = CliRunner().invoke(command(), [command_line, "--store", url])
+    for command_line in (["estimate", "--every", "round"], ["rounds"]):
+        printed = CliRunner().invoke(command(), [*command_line, "--store", url])
         assert printed.exit_code == 0
         assert words in printed.output
     exported = tmp_path / "estimates.csv"
@@ -465,7 +466,7 @@ def test_a_round_that_is_too_small_is_only_words(tmp_path: Path) -> None:
             record = store.layout(key).pack(report(plan, place, ("mac", "other")))
             store.append({key: record})
         store.seal(key)
-        answer = Results(store, lambda: NOW).estimates("watched", by="os")
+        answer = Results(store, lambda: NOW).estimates("watched", by="os", every="round")
         if number == LEAST:
             assert [figure.segment for figure in answer] == [{"os": "mac"}]
         elif number:

@@ -1,4 +1,4 @@
-"""A folder with a store, a device, a lake, plans and counts, as the examples in --help name them."""
+"""A folder with a store, a device, a lake and plans, as the examples in --help name them."""
 
 from __future__ import annotations
 
@@ -55,9 +55,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ) as device:
         device.set("editor_seconds", 12345)
         assert device.report(device.current_round) is not None
-    lake, counts = f"lake:///{folder / 'reticent-lake'}", str(folder / "counts.parquet")
-    made = CliRunner().invoke(command(), ["count", lake, "--engine", "arrow", "--out", counts])
-    assert made.exit_code == 0, made.output
     return folder
 
 

@@ -1,16 +1,21 @@
-"""`reticent count`: a lake to a table of counts, what it does with bad files, and estimates of the counts."""
+"""`reticent count`: a lake to counts, or to sealed rounds, and what it does with bad files."""
 
 from __future__ import annotations
 
 import json
 import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from reticent.counts import ABOUT, count_reports
-from reticent.frames import read_counts
+from reticent.counts import count_reports
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.stores import Layout, RoundKey, open_store
@@ -23,7 +28,6 @@ PLAN = Plan.from_toml(
     '[segments]\nos = ["linux", "macos"]\n'
 )
 KEYS = [RoundKey("app-usage", 1, number) for number in (81_650, 81_651, 81_652)]
-LAKE, COUNTS = ("--store", "lake:///reticent-lake"), ("--counts", "counts.parquet")
 
 
 def reports(number: int) -> list[Report]:
@@ -67,27 +71,26 @@ def a_file(lake: Path) -> Path:
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "arrow"])
-@pytest.mark.parametrize("suffix", ["parquet", "json"])
-def test_counts_of_open_rounds(run: Any, lake: Path, tmp_path: Path, engine: str, suffix: str) -> None:
-    out = tmp_path / f"counts.{suffix}"
-    done = run("count", lake, "--engine", engine, "--out", out)
+def test_counts_of_open_rounds(run: Any, lake: Path, engine: str) -> None:
+    before = everything(lake)
+    done = run("count", lake, "--engine", engine)
     assert done.exit_code == 0, done.output
     assert [line.split() for line in done.stdout.splitlines()][1:3] == [
         ["app-usage", "1", "81651", "open", "4", "0", "200"],
         ["app-usage", "1", "81652", "open", "4", "0", "200"],
     ]
-    file = read_counts(out)
-    assert list(file.by_round) == KEYS[1:]
-    for key in KEYS[1:]:
-        expected = count_reports(reports(key.round), PLAN)
-        assert file.counts(key) == {tags: by_metric for (_, tags), by_metric in expected.items()}
+    assert everything(lake) == before
+
+
+def everything(lake: Path) -> dict[str, bytes]:
+    """What is in a lake."""
+    return {str(path): path.read_bytes() for path in lake.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize(
     ("options", "rounds"),
     [
         ((), [(81651, "open"), (81652, "open")]),
-        (("--sealed",), [(81650, "sealed"), (81651, "open"), (81652, "open")]),
         (("--round", 81650, "--round", 81652), [(81650, "sealed"), (81652, "open")]),
         (("--plan", "app-usage", "--version", 2), []),
     ],
@@ -111,26 +114,24 @@ def test_json_has_the_counts(run: Any, lake: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "arrow"])
-def test_bad_files_stop_it_and_nothing_is_written(run: Any, lake: Path, tmp_path: Path, engine: str) -> None:
-    bad, out = a_file(lake), tmp_path / "counts.parquet"
+def test_bad_files_stop_it(run: Any, lake: Path, engine: str) -> None:
+    bad = a_file(lake)
     bad.write_bytes(bad.read_bytes()[:-9])
-    done = run("count", lake, "--engine", engine, "--out", out)
+    done = run("count", lake, "--engine", engine)
     assert done.exit_code == 1
     assert f"round=81652/{bad.name}: cannot be read as Parquet" in done.stderr
-    assert not out.exists()
 
 
-def test_with_skip_bad_the_rest_is_counted(run: Any, lake: Path, tmp_path: Path) -> None:
-    bad, out = a_file(lake), tmp_path / "counts.json"
+def test_with_skip_bad_the_rest_is_counted(run: Any, lake: Path) -> None:
+    bad = a_file(lake)
     bad.write_text("dear diary")
-    done = run("count", lake, "--skip-bad", "--out", out, "--json")
+    done = run("count", lake, "--skip-bad", "--json")
     assert done.exit_code == 3
-    (path,) = json.loads(done.stdout)["rounds"][1]["skipped"]
+    rounds = json.loads(done.stdout)["rounds"]
+    (path,) = rounds[1]["skipped"]
     assert path.endswith(bad.name)
     assert f"left out: {path}: cannot be read as Parquet" in done.stderr
-    file = read_counts(out)
-    assert list(file.skipped) == [path]
-    assert [info.reports for info in file.rounds()] == [160, 200]
+    assert [counted["reports"] for counted in rounds] == [200, 160]
 
 
 @pytest.mark.parametrize(
@@ -148,50 +149,126 @@ def test_what_is_asked_in_vain_is_said(
     assert (done.exit_code, message in done.stderr) == (code, True), done.output
 
 
-# Estimates of a file of counts are those of the store it was counted from
+# Sealing
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "arrow"])
+def test_what_an_engine_seals_is_what_a_collector_seals(run: Any, lake: Path, engine: str) -> None:
+    """The same bytes in the same files, from a copy of the lake, and the reports are gone."""
+    copy = lake.with_name("copy")
+    shutil.copytree(lake, copy)
+    collector = open_store(f"lake:///{copy}")
+    assert [collector.seal(key) for key in KEYS[1:]] == [True, True]
+    done = run("count", lake, "--seal", "--engine", engine)
+    assert done.exit_code == 0, done.output
+    assert [line.split() for line in done.stdout.splitlines()][1:] == [
+        ["app-usage", "1", "81651", "sealed", "4", "0", "200"],
+        ["app-usage", "1", "81652", "sealed", "4", "0", "200"],
+        ["2", "rounds", "sealed."],
+    ]
+    counts = [
+        {
+            str(path.relative_to(folder)): data
+            for path in folder.rglob("*.json")
+            if (data := path.read_bytes())
+        }
+        for folder in (lake / "counts", copy / "counts")
+    ]
+    assert counts[0] == counts[1]
+    assert len(counts[0]) == 3
+    assert list((lake / "reports").rglob("*.parquet")) == []
+    results = pq.read_table(lake / "results").to_pylist()  # the table of results follows the seal
+    assert {row["round"] for row in results if row["every"] == "round"} == {key.round for key in KEYS}
+    assert open_store(f"lake:///{lake}").verify() == []
+    assert run("count", lake, "--seal").output == "No rounds to seal.\n"
+
+
+def test_a_round_that_is_not_over_is_not_sealed(run: Any, lake: Path) -> None:
+    number = PLAN.round_at(time.time())
+    key = KEYS[0]._replace(round=number)
+    store = open_store(f"lake:///{lake}")
+    store.append({key: b"".join(map(Layout(PLAN).pack, reports(5)))})
+    done = run("count", lake, "--seal", "--json")
+    assert [counted["round"] for counted in json.loads(done.stdout)["rounds"]] == [81651, 81652]
+    assert store.unsealed() == [key]
+    done = run("count", lake, "--seal", "--round", number)
+    assert done.exit_code == 1
+    assert f"round: expected one whose grace is over, got {number}, until" in done.stderr
+
+
+def test_a_damaged_round_is_not_sealed_and_others_are(run: Any, lake: Path) -> None:
+    (bad,) = (lake / "reports" / "plan=app-usage" / "version=1" / "round=81651").glob("*-130.parquet")
+    bad.write_text("dear diary")
+    done = run("count", lake, "--seal", "--json")
+    assert done.exit_code == 3
+    first, second = json.loads(done.stdout)["rounds"]
+    assert (first["round"], first["state"], first["counts"]) == (81651, "closing", [])
+    assert bad.name in first["problem"]
+    assert (second["round"], second["state"], second["reports"]) == (81652, "sealed", 200)
+    assert "not sealed: round 81651 of app-usage version 1: reports/plan=" in done.stderr
+    assert bad.exists()
+    assert run("store", "repair", "--store", f"lake:///{lake}", "--yes").exit_code == 0
+    done = run("count", lake, "--seal", "--json")
+    (counted,) = json.loads(done.stdout)["rounds"]
+    assert (done.exit_code, counted["state"], counted["reports"]) == (3, "sealed", 160)
+    assert list(counted["skipped"]) == [bad.name]
+
+
+def test_of_several_who_seal_at_once_each_round_has_one(lake: Path) -> None:
+    """Processes of their own, one of which is killed as soon as it has begun: the others finish."""
+    command = [sys.executable, "-m", "reticent", "count", str(lake), "--seal", "--json", "--engine"]
+    started = [
+        subprocess.Popen([*command, engine], stdout=subprocess.PIPE, text=True)
+        for engine in ("duckdb", "arrow", "duckdb")
+    ]
+    while started[0].poll() is None and not list((lake / "seals").rglob("round=81651/lease-*")):
+        time.sleep(0.005)
+    started[0].kill()
+    started[0].communicate()
+    for process in started[1:]:
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+        rounds = json.loads(out)["rounds"]
+        assert {counted["round"] for counted in rounds} <= {81651, 81652}
+        assert all(counted["state"] == "sealed" and counted["reports"] == 200 for counted in rounds)
+    store = open_store(f"lake:///{lake}")
+    assert store.unsealed() == []
+    for key in KEYS:
+        expected = count_reports(reports(key.round), PLAN)
+        assert store.counts(key) == {tags: by_metric for (_, tags), by_metric in expected.items()}
+
+
+def foreign(folder: Path) -> None:
+    (folder / "diary.txt").write_text("dear diary")
+
+
+def of_another_format(folder: Path) -> None:
+    (folder / "lake.json").write_text('{"reticent": "lake", "format": 2}')
+
+
+def without_its_plan(folder: Path) -> None:
+    open_store(f"lake:///{folder}").close()
+    (folder / "plans" / "app-usage").mkdir(parents=True)
+    (folder / "plans" / "app-usage" / "v1.toml").write_text("not a plan")
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("make", "message"),
     [
-        [],
-        ["--metric", "editor_seconds", "--confidence", "0.5"],
-        ["--by", "os", "--last", "1"],
-        ["--segment", "os:linux", "--plan", "app-usage"],
+        (lambda folder: None, "there is no lake"),
+        (foreign, "expected a lake or an empty folder; it was left as it is"),
+        (of_another_format, "expected a lake of format 1, got lake of format 2"),
+        (without_its_plan, "plans/app-usage/v1.toml: holds a plan that cannot be read"),
     ],
-    ids=" ".join,
 )
-def test_a_file_of_counts_answers_as_the_lake_does(run: Any, folder: Path, options: list[str]) -> None:
-    stored = json.loads(run("estimate", *LAKE, *options, "--json").stdout)["estimates"]
-    counted = json.loads(run("estimate", *COUNTS, *options, "--json").stdout)["estimates"]
-    assert counted == stored
-    assert counted
-    assert run("estimate", *COUNTS, *options).output == run("estimate", *LAKE, *options).output
-
-
-def test_estimates_say_whom_they_are_about(run: Any, folder: Path) -> None:
-    assert run("estimate", *COUNTS).stdout.endswith(ABOUT + "\n")
-    assert json.loads(run("estimate", *COUNTS, "--json").stdout)["about"] == ABOUT
-    assert "devices that take part" in ABOUT
-
-
-def test_the_file_is_taken_before_a_store_of_the_environment(
-    run: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("seal", [[], ["--seal"]])
+def test_what_is_no_lake_is_said_and_left_alone(
+    run: Any, tmp_path: Path, make: Callable[[Path], None], message: str, seal: list[str]
 ) -> None:
-    monkeypatch.setenv("RETICENT_STORE", "sqlite:///nope.db")
-    assert run("estimate", *COUNTS).exit_code == 0
-    assert run("estimate").exit_code == 1
-
-
-def test_an_export_of_counts_is_that_of_the_lake(run: Any, folder: Path) -> None:
-    assert run("export", "counted.csv", *COUNTS).exit_code == 0
-    assert run("export", "stored.csv", *LAKE).exit_code == 0
-    assert Path("counted.csv").read_text() == Path("stored.csv").read_text()
-
-
-def test_sealed_rounds_are_final(run: Any, folder: Path) -> None:
-    assert run("rounds", *LAKE, "--seal").exit_code == 0
-    done = run("count", "reticent-lake", "--engine", "arrow", "--sealed", "--out", "sealed.json")
-    assert done.exit_code == 0
-    estimates = json.loads(run("estimate", "--counts", "sealed.json", "--json").stdout)["estimates"]
-    assert {row["round"]: row["state"] for row in estimates} == {900_000: "open", 100: "sealed"}
+    folder = tmp_path / "place"
+    folder.mkdir()
+    make(folder)
+    before = everything(folder)
+    done = run("count", folder, *seal)
+    assert (done.exit_code, message in done.stderr) == (1, True), done.output
+    assert everything(folder) == before

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from reticent.cli import command
+from reticent.lab.demo import Demo
 from reticent.lab.fleet import VectorisedFleet
 from reticent.stores import open_store
 
@@ -40,6 +42,36 @@ def test_a_person_sees_truth_beside_estimates_and_the_store_can_be_kept(tmp_path
     assert sorted(info.state for info in kept.rounds()) == ["open", "sealed", "sealed"]
     assert {info.reports for info in kept.rounds()} == {2000}
     kept.close()
+
+
+def test_the_page_has_the_truth_beside_each_estimate_while_rounds_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reticent.lab.demo.LIVE_PAUSE", 0.0)
+    with Demo(tmp_path, devices=2000, rounds=2, port=0, seed=5) as running:
+
+        def get(path: str) -> str:
+            with urlopen(running.url + path, timeout=30) as answer:  # noqa: S310
+                return str(answer.read().decode())
+
+        assert "No round has enough reports yet" in get("/demo")
+        compared = [row for rows in running.play() for row in rows]
+        page, figures = get("/demo"), json.loads(get("/demo.json"))["figures"]
+        assert 'data-refresh="1"' in page
+        truth = {(row.round, row.metric, row.bucket or 0): row.truth for row in compared}
+        sealed = [figure for figure in figures if figure["state"] == "sealed"]
+        assert len(sealed) == 6
+        for figure in sealed:
+            for place, true in enumerate(figure["truth"]):
+                assert true == truth[figure["round"], figure["metric"], place]
+        inside = sum(row.inside for row in compared)
+        assert f"{inside} of {len(compared)} true figures" in page
+        newest = max(figure["round"] for figure in figures)
+        rounds = running.live()
+        next(rounds)
+        after = json.loads(get("/demo.json"))["figures"]
+        assert max(figure["round"] for figure in after) == newest + 1
+        assert {figure["state"] for figure in after if figure["round"] == newest} == {"sealed"}
 
 
 class Idle(VectorisedFleet):

@@ -127,7 +127,7 @@ def test_damage_is_found(run: Any, folder: Path) -> None:
     data[4096:] = b"\xff" * (len(data) - 4096)
     Path("telemetry.db").write_bytes(data)
     database = sqlite3.connect("reticent.db")
-    database.execute("UPDATE round SET state = 'odd' WHERE round = 100")
+    database.execute("UPDATE rounds SET state = 'odd' WHERE round = 100")
     database.commit()
     database.close()
     found = checked(run, "--store", URL, "--state", "telemetry.db")

@@ -77,8 +77,19 @@ def address(service: Service) -> str:
         ("estimate", "--plan", "app-usage", "--metric", "minutes", "--by", "os", "--last", 1),
         ("estimate", "--plan", "app-usage", "--segment", "os:linux", "--segment", "channel:beta"),
         ("estimate", "--plan", "app-usage", "--metric", "spread", "--confidence", 0.6800000000000001),
+        (
+            "estimate",
+            "--plan",
+            "app-usage",
+            "--every",
+            "week",
+            "--since",
+            "2020-01-01",
+            "--until",
+            "2100-01-01",
+        ),
         ("estimate", "--plan", "sampled"),
-        ("estimate", "--plan", "sampled", "--period", "round", "--by", "os"),
+        ("estimate", "--plan", "sampled", "--every", "round", "--by", "os"),
     ],
     ids=str,
 )
@@ -99,7 +110,7 @@ def test_the_same_is_exported(
     said = []
     for name, source in (("store", store), ("remote", remote)):
         file = tmp_path / f"{name}.{suffix}"
-        result = run("export", file, "--plan", "app-usage", *asked, *source, "--json")
+        result = run("export", file, "--plan", "app-usage", "--every", "round", *asked, *source, "--json")
         assert result.exit_code == 0, result.output
         said.append(json.loads(result.stdout)["estimates"])
     one, other = tmp_path / f"store.{suffix}", tmp_path / f"remote.{suffix}"
@@ -128,7 +139,7 @@ def test_names_that_nothing_has_are_told_alike(run: Run, store: Any, remote: Any
 
 
 def test_what_a_collector_refuses_is_told_in_its_words(run: Run, remote: Any) -> None:
-    refused = run("estimate", "--plan", "app-usage", "--period", "window", *remote)
+    refused = run("estimate", "--plan", "app-usage", "--every", "window", *remote)
     assert refused.exit_code == 1
     assert "the answers of this plan are remembered" in refused.output
 
@@ -231,11 +242,31 @@ def test_an_export_asks_for_all_rounds_or_says_that_there_are_too_many(
 
 def test_what_has_no_bound_is_null_in_json_and_said_so_to_people(run: Run) -> None:
     row = {
-        **{"metric": "minutes", "round": 1, "to": 1, "start": 0, "end": 60, "state": "sealed", "segment": {}},
-        **{"value": 1.0, "half_width": None, "lower": None, "upper": None, "reports": 7},
+        **{
+            "version": 1,
+            "metric": "minutes",
+            "every": "round",
+            "kind": "mean",
+            "unit": "minute",
+            "start_time": "1970-01-01T00:00:00Z",
+            "end_time": "1970-01-01T00:01:00Z",
+            "state": "sealed",
+            "segment": {},
+        },
+        **{
+            "rounds": 1,
+            "rounds_missing": 0,
+            "value": 1.0,
+            "half_width": None,
+            "lower": None,
+            "upper": None,
+            "reports": 7,
+        },
     }
-    with made_up(lambda _: json.dumps({"estimates": [row], "withheld": []}).encode()) as url:
-        assert "1.0 ± no bound  no bound to no bound" in run("estimate", "--url", url).output
+    with made_up(lambda _: json.dumps({"estimates": [row], "withheld": [], "changes": []}).encode()) as url:
+        shown = run("estimate", "--url", url).output
+    assert "1.000 ± no bound" in shown
+    assert shown.count("no bound") == 3
 
 
 def test_the_wrong_key_none_and_no_collector(run: Run, folder: Path, remote: Any) -> None:
@@ -274,6 +305,6 @@ def test_one_source_at_a_time(run: Run, store: Any, remote: Any, monkeypatch: py
     assert run("estimate", *store, *remote).exit_code == 2
     assert run("rounds", "--seal", *remote).exit_code == 2
     assert "Give --store URL or --url URL." in run("rounds").output
-    assert "Give one of --store URL or --counts COUNTS or --url URL." in run("estimate").output
+    assert "Give --store URL or --url URL." in run("estimate").output
     monkeypatch.setenv("RETICENT_STORE", "sqlite:///nope.db")
     assert run("rounds", *remote).exit_code == 0

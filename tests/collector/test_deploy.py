@@ -256,7 +256,26 @@ def test_a_running_collector_exports_what_the_alerts_ask_for(served: Service) ->
     text = served.call("GET", "/metrics", headers=bearer(served.keys["reader"])).body.decode()  # type: ignore[attr-defined]
     exported = set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
     asked = set(re.findall(r"reticent_\w+", " ".join(alert["expr"] for alert in ALERTS)))
-    assert asked <= exported
+    assert {name.removesuffix("_bucket") for name in asked} <= exported
+
+
+GRAFANA = yaml.safe_load((ROOT / "examples/grafana/alerts.yaml").read_text())
+
+
+def test_the_rules_for_grafana_hold_together(served: Service, tmp_path: Path) -> None:
+    """Each asks for what a collector exports, and `promtool` takes its query."""
+    text = served.call("GET", "/metrics", headers=bearer(served.keys["reader"])).body.decode()  # type: ignore[attr-defined]
+    exported = {*re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)}
+    rules = [rule for group in GRAFANA["groups"] for rule in group["rules"]]
+    assert len({rule["uid"] for rule in rules}) == len(rules) > 3
+    queries = [query for rule in rules for query in rule["data"]]
+    assert {query["refId"] for query in queries} == {rule["condition"] for rule in rules}
+    expressions = [query["model"]["expr"] for query in queries]
+    assert set(re.findall(r"reticent_\w+", " ".join(expressions))) <= exported
+    needs("promtool")
+    checked = [{"alert": f"Rule{place}", "expr": expr} for place, expr in enumerate(expressions)]
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "grafana", "rules": checked}]}))
+    output("promtool", "check", "rules", "rules.yml", cwd=tmp_path)
 
 
 # The runbook

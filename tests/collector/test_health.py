@@ -207,18 +207,19 @@ def exposed(tools: Any) -> dict[str, set[str]]:
     store = open_store("memory:")
     plan = Plan.from_toml(tools.usage())
     store.register(plan)
-    key = RoundKey(plan.name, plan.version, 100)
     layout = Layout(plan)
-    store.append({key: b"".join(layout.pack(report) for report in tools.make_reports(plan, key.round, 20))})
-    store.seal(key)
+    for number in (0, 86_400 // plan.round_seconds):  # a day apart
+        key = RoundKey(plan.name, plan.version, number)
+        store.append({key: b"".join(layout.pack(report) for report in tools.make_reports(plan, number, 20))})
+        store.seal(key)
     keys = (KeyTraffic("1f2e3d4c", "", "ingest", True),)
     health = Health("1.0", "memory:", rejected={"late": 1}, keys=keys)
     body, _ = render_metrics(Results(store), health, "application/openmetrics-text")
-    return {
-        sample.name: set(sample.labels)
-        for family in openmetrics_families(body.decode())
-        for sample in family.samples
-    }
+    labels: dict[str, set[str]] = {}
+    for family in openmetrics_families(body.decode()):
+        for sample in family.samples:
+            labels.setdefault(sample.name, set()).update(sample.labels)
+    return labels
 
 
 def test_every_name_and_label_that_grafana_asks_for_is_exposed_and_every_name_is_shown(tools: Any) -> None:
@@ -245,10 +246,12 @@ def test_workers_together() -> None:
     one = Health(
         "1.0", "lake:///l", 5.0, 10, 7, 1, {"late": 2}, 4, 1, 1.0, 9.0, 3, 70, 100, 2, 50.0,
         (KeyTraffic("a", "", "ingest", True, 10, 7, 2, 1, 5, 1), KeyTraffic("b", "", "ingest", True)),
+        commit_times=(1, 2, *(0,) * 12), commit_seconds=0.5,
     )  # fmt: skip
     two = Health(
         "1.0", "lake:///l", 3.0, 20, 14, 2, {"late": 1, "early": 3}, 8, 0, 2.0, 4.0, 6, 68, 200, 1, 50.0,
         (KeyTraffic("c", "", "ingest", True, 1, 1), KeyTraffic("a", "", "ingest", True, 19, 13, 2, 0, 9, 0)),
+        commit_times=(4, *(0,) * 13), commit_seconds=0.25,
     )  # fmt: skip
     workers = {"0": decoded(encoded(one)), "1": decoded(encoded(two))}
     assert workers == {"0": one, "1": two}
@@ -257,7 +260,7 @@ def test_workers_together() -> None:
         "1.0", "lake:///l", 5.0, 30, 21, 3, {"late": 3, "early": 3}, 12, 1, 2.0, 9.0, 9, 70, 300, 3, 50.0,
         (KeyTraffic("a", "", "ingest", True, 29, 20, 4, 1, 14, 1), KeyTraffic("c", "", "ingest", True, 1, 1),
          KeyTraffic("b", "", "ingest", True)),
-        workers=workers,
+        workers=workers, commit_times=(5, 2, *(0,) * 12), commit_seconds=0.75,
     )  # fmt: skip
     body, _ = render_metrics(Results(open_store("memory:")), health, "text/plain")
     lines = body.decode().splitlines()
@@ -266,6 +269,8 @@ def test_workers_together() -> None:
         'reticent_accepted_total{worker="1"} 14.0',
         'reticent_rejected_total{code="late",worker="1"} 1.0',
         'reticent_key_reports_total{key="a",worker="0"} 7.0',
-        'reticent_commit_duration_seconds{quantile="0.99",worker="0"} 0.009',
+        'reticent_commit_duration_seconds_bucket{le="0.0025",worker="0"} 3.0',
+        'reticent_commit_duration_seconds_bucket{le="+Inf",worker="1"} 4.0',
+        'reticent_commit_duration_seconds_sum{worker="0"} 0.5',
     ):
         assert line in lines

@@ -22,7 +22,7 @@ from reticent.reports import to_json
 from reticent.results import Result, Results
 from reticent.stores import open_store
 
-FIGURES = "/v1/estimates?plan=app-usage"
+FIGURES = "/v1/estimates?plan=app-usage&every=round"
 PATIENCE = 20
 ROOM = Readers.threads + Readers.most_waiting
 
@@ -74,7 +74,7 @@ def before(monkeypatch: pytest.MonkeyPatch, place: str | type, name: str, gate: 
         ("/v1/plans", Results, "plans"),
         ("/metrics", "reticent.collector.api", "render_metrics"),
         ("/", "reticent.dashboard.endpoints", "render"),
-        ("/health.json", "reticent.dashboard.endpoints", "newest_uneven"),
+        ("/health.json", "reticent.dashboard.views.health", "newest_uneven"),
     ],
 )
 def test_reports_are_taken_while_a_reader_waits_for_any_part_of_an_answer(
@@ -147,12 +147,12 @@ def test_an_answer_has_so_many_numbers_at_most_and_the_rest_can_be_asked_for(
         assert service.get(f"{FIGURES}&metric=minutes&by=os").status == 200
         refused = service.get(f"{FIGURES}&by=os")  # 2 rounds, 5 tags: windows, macos, linux, other, (few)
         assert refused.status == 400
-        for word in ("60 numbers", "at most 1 rounds", "250 numbers", "round=FIRST-LAST"):
+        for word in ("60 numbers", "at most 1 periods", "250 numbers", "since and until"):
             assert word in refused.json["detail"]
         pages = [
             service.get(f"{FIGURES}&by=os&round={number}").json["estimates"] for number in (now, now - 1)
         ]
-        whole = collector.results.estimates("app-usage", by="os")
+        whole = collector.results.estimates("app-usage", by="os", every="round")
         assert [row["round"] for page in pages for row in page] == [result.round for result in whole]
         picked = quote("os:(few)")
         assert service.get(f"{FIGURES}&segment={picked}").json["estimates"] == []

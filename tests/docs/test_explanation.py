@@ -1,4 +1,4 @@
-"""The pages that explain: sessions run, pictures are the code's, and figures are the measured ones."""
+"""The pages that explain: figures and pictures are the code's."""
 
 from __future__ import annotations
 
@@ -6,27 +6,53 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from math import cosh
 from pathlib import Path
+
+from reticent import Metric
+from reticent.estimates import expected_variance
+from reticent.lab.baselines import Laplace
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, Mechanism, OneBitMean
+from reticent.privacy import losses
 
 ROOT = Path(__file__).parents[2]
 EXPLANATION = ROOT / "docs" / "explanation"
 
 
-def test_the_tables_of_why_one_bit_are_what_its_sessions_print() -> None:
-    """Every figure of the two large tables is printed by a session, to the digits that the table shows."""
+def noise(mechanism: Mechanism, at: float = 0) -> float:
+    """n·Var of the estimate of a value, or of a bucket's share."""
+    return 1000 * expected_variance(Metric("x", mechanism), devices=1000, at=at)
+
+
+def test_the_figures_of_why_one_bit_are_those_of_the_code() -> None:
     text = (EXPLANATION / "why-one-bit.md").read_text()
-    sessions = "".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
-    printed = [float(number) for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?", sessions)]
-    rows = [
-        line
-        for line in text.splitlines()
-        if re.match(r"\| (?!n·Var|\|)[^|]*\|( \**\d+(\.\d+)?\** \|){4}", line)
-    ]
-    assert len(rows) == 9
-    for row in rows:
-        for figure in re.findall(r"(?<=\| )\**(\d+\.\d+)\**(?= \|)", row):
-            digits = len(figure.partition(".")[2])
-            assert float(figure) in [round(number, digits) for number in printed], row
+    rows = dict(re.findall(r"^\| ([^|]+?) \| (.+) \|$", text.replace("**", ""), re.MULTILINE))
+    epsilons: tuple[float, ...] = (0.5, 1, 2, 3, 5)
+    for name, at in (("0, one bit", 0), ("m/2, one bit", 0.5)):
+        assert rows[name].split(" | ") == [f"{noise(OneBitMean(epsilon, 1), at):.3f}" for epsilon in epsilons]
+    laplace = [f"{round(Laplace(epsilon, 1).variance(), 3):g}" for epsilon in epsilons]
+    assert rows["anywhere, Laplace"].split(" | ") == laplace
+
+    bars = Buckets.even(24, 32)
+    mechanisms: dict[str, tuple[int, Callable[[float], Mechanism]]] = {
+        "dBitFlip, 1 bit, as printed": (1, lambda epsilon: DBitFlip(epsilon, bars, 1, "paper")),
+        "dBitFlip, 1 bit, `tight`": (1, lambda epsilon: DBitFlip(epsilon, bars, 1)),
+        "dBitFlip, 4 bits": (4, lambda epsilon: DBitFlip(epsilon, bars, 4)),
+        "dBitFlip, 16 bits": (16, lambda epsilon: DBitFlip(epsilon, bars, 16)),
+        "dBitFlip, 32 bits (a bit per bucket)": (32, lambda epsilon: DBitFlip(epsilon, bars, 32)),
+        "Hadamard bit": (1, lambda epsilon: HadamardBit(epsilon, bars)),
+    }
+    for name, (bits, mechanism) in mechanisms.items():
+        *figures, said_bits, loss = rows[name].split(" | ")
+        assert figures == [f"{noise(mechanism(epsilon)):.4g}" for epsilon in (0.5, 1, 2, 5)], name
+        assert int(said_bits) == bits
+        assert int(loss[:-1] or 1) == round(float(losses(mechanism(1), Flip(0)).lifetime), 6)
+
+    heavy = [f"{noise(mechanism, 0.5):.4g}" for mechanism in (DBitFlip(5, bars, 1), HadamardBit(5, bars))]
+    assert "it is {} against {}.".format(*heavy) in text.replace("\n ", "")
+    few = [int(4 * cosh(epsilon / 2) ** 2) for epsilon in (1, 2)]
+    assert "up to {} buckets at ε = 1 and {} at ε = 2".format(*few) in text
 
 
 def check_architecture(root: Path) -> int:

@@ -14,7 +14,7 @@ from pagetest.page import Block, PageError, read_page
 from pagetest.running import run_page
 
 ROOT = Path(__file__).parents[2]
-SHOWN = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+SHOWN = [ROOT / "README.md", *sorted(ROOT.glob("docs/tutorial*.md")), *sorted(ROOT.glob("docs/how-to/*.md"))]
 
 
 def blocks(page: Path) -> list[Block]:

@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import binom
 from tests.shared.browsers import chromium, needs_chromium
 
+from reticent import MeanCounts, Metric, estimate
 from reticent.mechanisms import SCALE, Flip, Grid, OneBitMean, RandomizedResponse
 
 PAGE = Path(__file__).parents[2] / "docs" / "_static" / "how-it-works.html"
@@ -137,7 +138,7 @@ def test_what_is_remembered_stays(opened: Any) -> None:
         page.evaluate("model.limit(state)")
     )
     page.uncheck("#memo")
-    assert set(page.evaluate(sent)) == {0, 1}, "without a memo the bit is drawn anew"
+    assert set(page.evaluate(sent)) == {0, 1}, "without a memo the bit is drawn again"
     page.check("#memo")
     page.fill("#value", "90")
     page.fill("#value", "37")
@@ -162,7 +163,7 @@ def test_what_is_drawn_is_what_was_computed(opened: Any) -> None:
             ".every(({dataset}) => model.remembered(Number(dataset.point), state) === Number(dataset.bit))"
         )
         assert circles
-        said = re.search(r"the average says (-?\d+)\.", page.inner_text("#said"))
+        said = re.search(r"the average is (-?\d+)\.", page.inner_text("#said"))
         assert said is not None
         assert abs(int(said[1]) - page.evaluate("model.averages(240, state).at(-1)")) <= 0.5
 
@@ -179,9 +180,71 @@ def test_the_average_tends_to_its_limit(opened: Any) -> None:
                 seen = page.evaluate(f"model.averages({rounds}, {picture}).at(-1)")
                 assert abs(seen - page.evaluate(f"model.limit({picture})")) < reach
     fresh = page.evaluate("model.limit({...state, memo: false, rounding: false})")
-    assert fresh == pytest.approx(37), "without a memo whoever waits learns the value"
+    assert fresh == pytest.approx(37), "without a memo an observer who waits learns the value"
+    rounded = page.evaluate("model.limit({...state, memo: false})")
+    assert rounded == pytest.approx(page.evaluate("model.pointOf(37, state)")), "rounded, the rounded value"
     kept = page.evaluate("model.limit(state)")
     assert abs(kept - 37) > 2 * reach, "with one, not"
+
+
+@pytest.mark.parametrize("value", [37, 100])
+def test_the_caption_says_what_the_average_tends_to(opened: Any, value: int) -> None:
+    page = opened()
+    page.fill("#value", str(value))
+    page.uncheck("#memo")
+    for rounding in (True, False):
+        page.set_checked("#rounding", rounding)
+        said, limit = page.inner_text("#said"), round(page.evaluate("model.limit(state)"))
+        assert f"learns the {'rounded ' if rounding else ''}value, {limit}" in said
+        assert (f"(not the value, {value})" in said) == (limit != value)
+    page.check("#wander")
+    assert f"learns the mean of the values, {round(page.evaluate('model.limit(state)'))}." in page.inner_text(
+        "#said"
+    )
+
+
+def test_sampled_answers_are_one_fresh_bit_per_window(opened: Any) -> None:
+    """Four frequencies: false alarms at most 4e-6 together."""
+    page = opened()
+    for value in (0, 37, 100):
+        ones = counted(page, "model.sampled(2, picture).sent", f"value: {value}")
+        assert agrees(ones, float(OneBitMean(1, 100).probability_of_one(value))), "Eq. 1 on the value"
+    both = counted(page, "model.sampled(2, picture).sent && model.sampled(3, picture).sent", "value: 100")
+    high = e / (1 + e)
+    assert agrees(both, high * high), "two windows are independent"
+    assert not agrees(both, high), "nothing is remembered"
+    rounds = page.evaluate("Array.from({length: 8}, (_, window) => model.sampled(window, state).round)")
+    assert [number // 30 for number in rounds] == list(range(8))
+    drawn = page.locator("#sampled [data-bit]")
+    assert drawn.count() == 8
+    page.fill("#rounds", str(rounds[3]))
+    assert drawn.count() == 3, "the picked round is not over"
+    assert "3 so far." in page.inner_text("#said-sampled")
+
+
+def test_counts_become_the_estimate_that_reticent_makes_of_them(opened: Any) -> None:
+    """Three settings: false alarms at most 3e-6 together."""
+    page = opened()
+    settings: list[tuple[str, str, Flip]] = [
+        ("value: 37", "true", Flip("0.2")),
+        ("value: 100, memo: false", "true", Flip("0.2")),
+        ("value: 10, flips: false, step: 25", "false", Flip(0)),
+    ]
+    for setting, flips, flip in settings:
+        picture = f"{{...state, {setting}}}"
+        counts = page.evaluate(f"model.fleetCounts(5, {picture})")
+        value = page.evaluate(f"({picture}).value")
+        assert counts["truth"] == pytest.approx(value)
+        chance = flip.channel(RandomizedResponse(1)).share(value / 100)
+        assert agrees(counts["ones"], chance, trials=10_000)
+        metric = Metric("value", OneBitMean(1, 100), flip=flip)
+        expected = estimate(metric, MeanCounts(reports=10_000, ones=counts["ones"]))
+        found = page.evaluate(f"model.estimate({counts['ones']}, {flips})")
+        assert found == pytest.approx(
+            {"value": expected.value, "lower": expected.lower, "upper": expected.upper}
+        )
+    said = page.inner_text("#counted")
+    assert f"{page.evaluate('model.fleetCounts(239, state).ones'):,} of 10,000 devices" in said
 
 
 def test_the_keyboard_and_a_phone_are_enough(opened: Any) -> None:

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from reticent.counts import HistogramCounts, MeanCounts
 from reticent.errors import ParameterError
-from reticent.estimates import CumulativeEstimate, clopper_pearson, cumulative, estimate
-from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
-from reticent.plan import Metric
+from reticent.estimates import CumulativeEstimate, average, clopper_pearson, cumulative, estimate
+from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
+from reticent.plan import Answers, Metric
 
 ALL = Metric("all", DBitFlip(2, Buckets.even(24, 6), 6), unit="hour")
 ROWS = Metric("rows", HadamardBit(2, Buckets([0, 1, 2, 4, 8, 24])), unit="hour")
@@ -101,6 +101,23 @@ def test_an_edge_whose_limit_is_the_level_itself() -> None:
     assert (within.lower, within.upper) == (1, 2)
     outside = band((0.0, 0.1, 0.49, 1.0), (0.0, 0.51, 0.9, 1.0)).quantile(0.5)
     assert (outside.lower, outside.upper) == (0, 3)
+
+
+def test_rounds_of_the_same_devices_are_no_more_evidence_and_sampled_ones_are() -> None:
+    """The band is what the intervals of the average imply: sums from the left, and from the right."""
+    metric = Metric("hours", HadamardBit(1, Buckets.even(4, 4)), Flip("1/5"))
+    counts = HistogramCounts((100, 110, 90, 100, 100, 105, 95, 100), (40, 50, 45, 60, 52, 44, 41, 55))
+    week = cumulative(metric, [counts] * 28)
+    pooled = average(metric, [counts] * 28)
+    lower, upper = ([getattr(bucket, end) for bucket in pooled.buckets] for end in ("lower", "upper"))
+    low = [max(sum(lower[:edge]), 1 - sum(upper[edge:]), 0.0) for edge in (1, 2, 3)]
+    high = [min(sum(upper[:edge]), 1 - sum(lower[edge:]), 1.0) for edge in (1, 2, 3)]
+    for place in range(3):  # it never falls
+        assert week.upper[place + 1] == pytest.approx(min(high[place:]))
+        assert week.lower[place + 1] == pytest.approx(min(max(low[: place + 1]), *high[place:]))
+    assert cumulative(metric, [counts]) == cumulative(metric, counts)
+    total = HistogramCounts(*(tuple(2 * number for number in part) for part in (counts.reports, counts.ones)))
+    assert cumulative(metric, [counts] * 2, answers=Answers(window=4)) == cumulative(metric, total)
 
 
 def test_a_mean_has_no_band() -> None:

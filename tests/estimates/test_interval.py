@@ -126,6 +126,13 @@ def test_single_trials_and_agreement_are_counted_exactly() -> None:
     assert clustered_interval(np.ones(20), 7, 0.95) == pytest.approx((0.025 ** (1 / 20), 1.0))
 
 
+def test_clusters_that_agree_more_than_chance_are_no_more_than_their_trials() -> None:
+    """Shares that hardly differ vary as little as those of some 370 independent trials: there are 40."""
+    shares = np.array([0.5] * 19 + [1.0])
+    expected = [float(end) for end in clopper_pearson(21, 40, 0.95)]
+    assert clustered_interval(shares, 2, 0.95) == pytest.approx(expected)
+
+
 HOURS = Buckets.even(24, 32)
 
 

@@ -395,3 +395,16 @@ def test_what_cannot_be_pooled_is_refused() -> None:
     ):
         with pytest.raises(ParameterError):
             refused()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.19, 0.2, 0.81, 1.0])
+def test_what_lies_beyond_the_range_has_the_width_of_its_noise(share: float) -> None:
+    """With flips no mean has a share of ones below γ; the width must not vanish there, nor may a change fail."""
+    metric = Metric("mean", OneBitMean(1, 1), Flip("1/5"))
+    week = [MeanCounts(1000, round(1000 * share))] * 7
+    inside = average(metric, [MeanCounts(1000, 300 if share < 0.5 else 700)] * 7)
+    outside = average(metric, week)
+    assert 0.5 * inside.half_width < outside.half_width < 1.1 * inside.half_width
+    assert outside.uncut[0] < outside.value < outside.uncut[1]
+    assert 0 <= outside.lower <= outside.upper <= 1
+    assert difference(metric, week, week).value == 0

@@ -132,7 +132,7 @@ def test_every_program_has_a_page_that_is_run_here() -> None:
         path.stem for path in PROGRAMS.glob("*.py") if 'if __name__ == "__main__":' in path.read_text()
     }
     assert begun_by_hand == set(NAMES)
-    assert len(NAMES) == 6
+    assert len(NAMES) == 8
 
 
 # Averaging
@@ -475,3 +475,75 @@ def test_sampled_answers_and_cohorts_are_matched_by_luck_alone(page_run: Callabl
     assert min(float(row["at 0"]) for row in kept) > 4 / 1000
     matched = {row["by the cohort alone"]: float(row["matched"]) for row in cohorts}
     assert matched["sampled"] <= 12 / 20_000 < matched["remembered"]
+
+
+# Habits
+
+
+def test_a_habit_is_guessed_as_often_as_the_remembered_answers_allow(
+    page_run: Callable[[str], Output],
+) -> None:
+    """
+    After a year flips hide nothing: one memo shows the odd quarter where its answers differ; with a memo per slot the
+    habit is among the slots that say 1. One sampled answer is right for p/2: its own slot if it says 1, one of the
+    three others if it says 0.
+    """
+    [rows] = page_run("habits").tables()
+    by_days = {int(row["days"]): row for row in rows}
+    differ = P**2 + Q**2
+    error = SURE * sqrt(0.25 / 4000) + 0.0005
+    assert abs(float(by_days[365]["one memo"]) - (differ + (1 - differ) / 4)) < error
+    assert abs(float(by_days[365]["memo per slot"]) - (P * (1 - P**4) / (4 * Q) + P**3 * Q / 4)) < error
+    assert abs(float(by_days[7]["sampled"]) - P / 2) < error
+    assert float(by_days[365]["sampled"]) > 0.95
+
+
+@pytest.mark.parametrize("memos", [1, 4])
+def test_likelihoods_of_a_habit_by_brute_force(memos: int) -> None:
+    """Two days: all 256 sequences, every memo, every slot."""
+    module = program("habits")
+    sequences = np.array(list(product((0, 1), repeat=8))).reshape(-1, 2, 4)
+    found = module.likelihoods((2 * sequences - 1).sum(axis=1).T, memos).T
+    expected = np.zeros((256, 4))
+    for habit in range(4):
+        for memo in product((0, 1), repeat=2 if memos == 1 else 4):
+            ones = [memo[slot == habit] if memos == 1 else memo[slot] for slot in range(4)]
+            if memos == 1:
+                chance = (Q if memo[0] else P) * (P if memo[1] else Q)
+            else:
+                chance = np.prod([P if bit == (slot == habit) else Q for slot, bit in enumerate(memo)])
+            kept = np.where(sequences == np.array(ones), 0.8, 0.2).prod(axis=(1, 2))
+            expected[:, habit] += chance * kept
+    odds = np.log(expected)
+    assert found - found[:, :1] == pytest.approx(odds - odds[:, :1], abs=1e-9)
+
+
+# Pool inference
+
+
+def test_a_report_about_all_apps_and_about_one(page_run: Callable[[str], Output]) -> None:
+    """
+    One report, exactly. All apps: the odds depend on how many of each pool say 1; summed over both numbers. One app:
+    1/2 + the mean difference of P(1) over 2.
+    """
+    [rows] = page_run("pool_inference").tables()
+    by_days = {int(row["days"]): row for row in rows}
+    error = SURE * sqrt(0.25 / 2000) + 0.0005
+    pools = {0: np.zeros((11, 11)), 1: np.zeros((11, 11))}
+    count = np.arange(11)
+    idle, used = binom.pmf(count, 10, Q), np.convolve(binom.pmf(np.arange(10), 9, Q), [Q, P])
+    for kind, own in ((0, 0.9), (1, 0.1)):
+        pools[kind] = own * np.outer(used, idle) + (1 - own) * np.outer(idle, used)
+    assert abs(float(by_days[7]["sampled, all apps"]) - np.maximum(pools[0], pools[1]).sum() / 2) < error
+    assert abs(float(by_days[7]["sampled, one app"]) - (0.5 + (P - Q) * 0.08 / 2)) < error
+
+
+def test_apps_together_tell_more_than_the_promise_of_one(page_run: Callable[[str], Output]) -> None:
+    [rows] = page_run("pool_inference").tables()
+    last = {name: float(share) for name, share in rows[-1].items()}
+    assert last["remembered, flip 0"] > 0.99
+    assert last["remembered, flip 0"] > last["remembered, flip 0.2"] > last["sampled, all apps"]
+    assert last["sampled, all apps"] > last["sampled, one app"] + 0.1
+    for row in rows:
+        windows = -(-int(row["days"]) // 7)
+        assert float(row["sampled, one app"]) < 1 / (1 + exp(-windows)) + 0.03, "ε per window"

@@ -25,7 +25,6 @@ from reticent.frames import (
     Engine,
     FrameError,
     RoundCount,
-    Spark,
     count,
     count_lake,
     engine,
@@ -97,7 +96,6 @@ def test_rounds_are_chosen_by_plan_version_number_and_state(tmp_path: Path) -> N
     store = open_store(url)
     assert store.seal(keys[0])
     assert lake_rounds(url) == sorted(keys[1:])
-    assert lake_rounds(url, sealed=True) == sorted(keys)
     assert lake_rounds(url, plan=keys[0].plan) == [keys[1]]
     assert lake_rounds(url, plan=keys[0].plan, rounds=[5]) == [keys[0]]
     assert lake_rounds(url, version=2) == []
@@ -311,8 +309,6 @@ def test_a_lake_in_a_bucket(bucket: str, chosen: Engine) -> None:
     reports = make_reports(plan, 300, 7)
     key = fill(bucket, plan, reports)
     assert only(bucket, key, chosen).counts == by_tags(count_reports(reports, plan))
-    with pytest.raises(ReticentError, match="spark: expected a lake in a folder"):
-        only(bucket, key, Spark(None))
 
 
 @pytest.mark.parametrize("name", ["with space", "a[b]c", "star*", "what?", "{x,y}", "ü"])

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import threading
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
+import pandas
+import polars
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.implementations.local import LocalFileSystem
 from pyspark.sql.functions import lit
+from tests.shared.queries import expected, found
 from tests.shared.reports import PLANS, by_tags, fill, forged, make_reports, smallest
 
 from reticent.cli import command
@@ -21,17 +28,20 @@ from reticent.counts import count_reports
 from reticent.errors import ReticentError
 from reticent.frames import (
     BadFileError,
+    DuckDB,
     FrameError,
     Spark,
     count,
     count_lake,
+    counting_query,
     java_home,
+    seal_lake,
     spark_session,
     to_arrow,
 )
 from reticent.plan import Plan
-from reticent.stores import RoundKey, open_store
-from reticent.stores.lake import Columns, Part
+from reticent.stores import LakeBackend, Layout, RoundKey, RoundStore, open_store
+from reticent.stores.lake import Columns, ObjectFiles, Part
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -50,6 +60,8 @@ def test_frames_and_lakes_on_the_cluster(cluster: Any, settings: dict[str, str],
             frame = spark.read.parquet(str(path))
             assert count(frame, plan) == smallest(reports, plan), plan.name
         _refuses(frame, plan)
+        _the_same_from_everywhere(spark, tmp_path)
+        _an_object_store(spark, tmp_path)
         plan = PLANS["segments"]
         reports = make_reports(plan, 400, 12)
         url = f"lake:///{tmp_path / 'a {lake} [of] ours'}"
@@ -57,6 +69,65 @@ def test_frames_and_lakes_on_the_cluster(cluster: Any, settings: dict[str, str],
         (counted,) = count_lake(url, [key], Spark(spark))
         assert counted.counts == by_tags(count_reports(reports, plan))
         _names_what_is_damaged(spark, url, key)
+
+
+def _the_same_from_everywhere(spark: Any, tmp_path: Path) -> None:
+    """One lake, sealed by a collector, by DuckDB and by Spark, and counted in every other way: the same integers."""
+    plan = PLANS["one-of"]
+    reports = make_reports(plan, 300, 5)
+    lake = tmp_path / "everywhere"
+    key = fill(f"lake:///{lake}", plan, [*reports, *reports[:90]])
+    counts = count_reports(reports, plan)
+    files, pattern = str(lake / "reports"), str(lake / "reports" / "**" / "*.parquet")
+    frames = {
+        "pandas": pandas.read_parquet(files),
+        "pyarrow": pq.read_table(files),
+        "polars": polars.scan_parquet(pattern, hive_partitioning=True),
+        "duckdb": duckdb.connect().read_parquet(pattern, hive_partitioning=True),
+        "spark": spark.read.parquet(files),
+    }
+    for name, frame in frames.items():
+        assert count(frame, plan) == counts, name
+    table = f"read_parquet('{pattern}', hive_partitioning = true)"
+    rows = duckdb.connect().sql(counting_query(plan, "duckdb", table)).to_arrow_table().to_pylist()
+    assert found(rows) == expected(plan, counts)
+    frames["spark"].createOrReplaceTempView("raw_reports")
+    rows = [row.asDict() for row in spark.sql(counting_query(plan, "spark", "raw_reports")).collect()]
+    assert found(rows) == expected(plan, counts)
+    for name, engine in (("collector", None), ("duckdb", DuckDB()), ("spark", Spark(spark))):
+        shutil.copytree(lake, tmp_path / name)
+        store = open_store(f"lake:///{tmp_path / name}")
+        if engine is None:
+            assert store.seal(key)
+        else:
+            (sealed,) = seal_lake(store, [key], engine)
+            assert (sealed.state, sealed.problem) == ("sealed", "")
+        assert store.counts(key) == by_tags(counts), name
+        store.close()
+
+
+def _an_object_store(spark: Any, tmp_path: Path) -> None:
+    """
+    Spark reads a bucket by a connector of its own, whatever the lake's own files are reached by.
+
+    There is no server here: a file system of Hadoop that takes s3a:// for another one has the data.
+    """
+    plan = PLANS["hadamard"]
+    reports = make_reports(plan, 200, 6)
+    local = DirFileSystem(str(tmp_path / "bucket"), LocalFileSystem(auto_mkdir=True))
+    store = RoundStore(LakeBackend(ObjectFiles(local, "lake", "lake+s3://bucket/lake", "s3://bucket/lake")))
+    store.register(plan)
+    key = RoundKey(plan.name, plan.version, reports[0].round)
+    store.append({key: b"".join(map(Layout(plan).pack, reports))})
+    (failed,) = seal_lake(store, [key], Spark(spark))
+    assert failed.problem.startswith("spark: expected a session with a connector for s3a://, got none: ")
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("fs.s3a.impl", "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme")
+    hadoop.set("fs.viewfs.overload.scheme.target.file.impl", "org.apache.hadoop.fs.LocalFileSystem")
+    hadoop.set("fs.viewfs.mounttable.bucket.link./lake", f"file://{tmp_path}/bucket/lake")
+    (sealed,) = seal_lake(store, [key], Spark(spark))
+    assert (sealed.state, sealed.problem) == ("sealed", "")
+    assert store.counts(key) == by_tags(count_reports(reports, plan))
 
 
 def _refuses(frame: Any, plan: Plan) -> None:
@@ -84,7 +155,6 @@ def test_a_worker_is_killed_in_the_middle(cluster: Any, settings: dict[str, str]
     """The results of the dead worker's tasks are lost, and made again: the integers are the same."""
     plan = PLANS["segments"]
     url, key, expected = _large(tmp_path / "lake", plan)
-    out = tmp_path / "counts.json"
     done, killed = threading.Event(), threading.Event()
 
     def kill() -> None:
@@ -109,8 +179,7 @@ def test_a_worker_is_killed_in_the_middle(cluster: Any, settings: dict[str, str]
                 "--master",
                 cluster.url,
                 *options,
-                "--out",
-                str(out),
+                "--seal",
                 "--json",
             ],
             catch_exceptions=False,
@@ -125,7 +194,12 @@ def test_a_worker_is_killed_in_the_middle(cluster: Any, settings: dict[str, str]
         (tuple(row["tags"]), row["metric"]): (tuple(row["reports"]), tuple(row["ones"]))
         for row in counted["counts"]
     } == expected
-    assert json.loads(out.read_text())["rounds"] == [{**key._asdict(), "state": "open"}]
+    assert counted["state"] == "sealed"
+    final = open_store(url).backend.final(key)
+    assert final is not None
+    assert {
+        (tags, name): tuple(counts.ones) for tags, by in final.counts.items() for name, counts in by.items()
+    } == {cell: ones for cell, (_, ones) in expected.items()}
 
 
 def _large(folder: Path, plan: Plan) -> tuple[str, RoundKey, dict[Any, Any]]:

@@ -1,10 +1,10 @@
-"""Estimates and counts go into tables and come back as they were."""
+"""Estimates go into tables and come back as they were."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,22 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.shared.reports import PLANS, by_tags, fill, make_reports
+from tests.shared.reports import PLANS, fill, make_reports
 
-from reticent.counts import HistogramCounts, MeanCounts, count_reports
-from reticent.errors import ParameterError, ReticentError
-from reticent.estimates import BACKENDS, COLUMNS, Estimate, HistogramEstimate, arrow_bytes, csv_text, estimate
+from reticent.columns import COLUMNS, segment_text
+from reticent.counts import HistogramCounts, MeanCounts
+from reticent.errors import ParameterError
+from reticent.estimates import BACKENDS, Estimate, HistogramEstimate, arrow_bytes, csv_text, estimate
 from reticent.frames import (
-    CountsFile,
     Estimated,
-    counts_table,
     estimates_from_frame,
     estimates_to_frame,
     from_frame,
-    read_counts,
-    write_counts,
 )
 from reticent.mechanisms import Buckets, DBitFlip, HadamardBit, OneBitMean
 from reticent.plan import Metric
 from reticent.results import Results
-from reticent.stores import RoundKey, open_store
+from reticent.stores import open_store
 
 NAMES = [column.name for column in COLUMNS]
 
@@ -43,12 +40,22 @@ D_BIT = estimate(  # nobody was asked about the second bucket
     Metric("files", DBitFlip(1, Buckets((0, 1, 10, 100)), 1)), HistogramCounts((40, 0, 60), (10, 0, 50)), 0.9
 )
 ESTIMATES = [
-    Estimated("usage", 1, "hours", 7, 7, 100, 200, "sealed", {}, MEAN),
-    Estimated("usage", 1, "hours", 7, 7, 100, 200, "sealed", {"os": "linux"}, MEAN),
+    Estimated("usage", 1, "hours", "round", 100, 200, "sealed", {}, 7, 7, MEAN),
+    Estimated("usage", 1, "hours", "round", 100, 200, "sealed", {"os": "linux"}, 7, 7, MEAN),
     Estimated(
-        "usage", 1, "spread", 7, 7, 100, 200, "sealed", {"os": "mac os", "channel": "beta+1"}, HADAMARD
+        "usage",
+        1,
+        "spread",
+        "round",
+        100,
+        200,
+        "sealed",
+        {"channel": "beta+1", "os": "mac ö"},
+        7,
+        7,
+        HADAMARD,
     ),
-    Estimated("usage", 2, "spread", 8, 35, 200, 300, "open", {}, D_BIT),
+    Estimated("usage", 2, "spread", "window", 200, 300, "open", {}, 8, 35, D_BIT),
 ]
 
 
@@ -98,10 +105,14 @@ def test_what_the_columns_say() -> None:
     assert (mean["bucket"], mean["bucket_low"], mean["kind"], mean["unit"]) == (None, None, "mean", "hour")
     assert (mean["value"], mean["lower"], mean["upper"]) == (MEAN.value, MEAN.lower, MEAN.upper)
     assert (mean["segment"], tagged["segment"], rows[0]["segment"]) == (
-        "",
-        "os:linux",
-        "os:mac os;channel:beta+1",
+        "{}",
+        '{"os":"linux"}',
+        '{"channel":"beta+1","os":"mac ö"}',
     )
+    assert segment_text({"os": "linux", "channel": "beta"}) == segment_text(
+        {"channel": "beta", "os": "linux"}
+    )
+    assert mean["start_time"] == datetime(1970, 1, 1, 0, 1, 40, tzinfo=UTC)
     places = [(row["bucket"], row["bucket_low"], row["bucket_high"]) for row in rows[:3]]
     assert places == [(0, 0, 8), (1, 8, 16), (2, 16, 24)]
     assert {(row["kind"], row["unit"]) for row in rows[:3]} == {("histogram", "hour")}
@@ -123,7 +134,9 @@ def test_what_is_no_estimate_is_refused() -> None:
     ):
         with pytest.raises(ParameterError, match=message):
             from_frame(wrong)
-    with pytest.raises(ParameterError, match="no plan, version, metric, round, to, start, end, state"):
+    with pytest.raises(
+        ParameterError, match="no plan, version, metric, every, start_time, end_time, state, segment"
+    ):
         estimates_from_frame(table)
     with pytest.raises(ParameterError, match="backend"):
         MEAN.to_frame("excel")
@@ -134,73 +147,10 @@ def test_results_of_a_store_fit_too(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'store.db'}"
     fill(url, plan, make_reports(plan, 200, 9))
     store = open_store(url)
-    results = Results(store).estimates(plan.name)
+    results = Results(store).estimates(plan.name, every="round")
     back = estimates_from_frame(estimates_to_frame(results, "pandas"))
     assert [(estimated.metric, estimated.estimate) for estimated in back] == [
         (result.metric.name, result.estimate) for result in results
     ]
     assert len(results) == 2
     store.close()
-
-
-# Counts
-
-
-@pytest.fixture
-def counts() -> CountsFile:
-    counts = {}
-    for plan in PLANS.values():
-        for number in (7, 8):
-            reports = make_reports(plan, 60, number, (number,))
-            counts[RoundKey(plan.name, 1, number)] = by_tags(count_reports(reports, plan))
-    states = {key: "open" if key.round == 7 else "sealed" for key in counts}
-    return CountsFile(tuple(PLANS.values()), counts, states, {"reports/a.parquet": "cannot be read"})
-
-
-@pytest.mark.parametrize("name", ["counts.parquet", "counts.json"])
-def test_counts_come_back_as_they_were(tmp_path: Path, counts: CountsFile, name: str) -> None:
-    write_counts(tmp_path / name, counts)
-    assert read_counts(tmp_path / name) == counts
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-
-
-def test_what_the_rows_of_counts_say(counts: CountsFile, tmp_path: Path) -> None:
-    table = counts_table(counts)
-    (row,) = [row for row in table.to_pylist() if (row["plan"], row["round"]) == ("mean", 7)]
-    total = counts.counts(RoundKey("mean", 1, 7))[()]["minutes"]
-    assert list(row.items()) == [
-        ("plan", "mean"), ("version", 1), ("round", 7), ("tags", []), ("metric", "minutes"), ("row", 0),
-        ("reports", total.reports), ("ones", total.ones),
-    ]  # fmt: skip
-    write_counts(tmp_path / "counts.json", counts)
-    assert json.loads((tmp_path / "counts.json").read_text())["counts"] == table.to_pylist()
-
-
-def test_estimates_from_a_file_alone(tmp_path: Path, counts: CountsFile) -> None:
-    write_counts(tmp_path / "counts.parquet", counts)
-    results = Results(read_counts(tmp_path / "counts.parquet"))
-    for name, plan in PLANS.items():
-        assert [result.round for result in results.estimates(name)] == [8] * len(plan.metrics) + [7] * len(
-            plan.metrics
-        )
-    newest, asked = results.estimates("mean", confidence=0.9)[0], PLANS["mean"].round(8)
-    total = counts.counts(RoundKey("mean", 1, 8))[()]["minutes"]
-    assert newest.estimate == estimate(PLANS["mean"].metrics[0], total, 0.9)
-    assert (newest.start, newest.end, newest.state) == (asked.start, asked.end, "sealed")
-    assert results.estimates("segments")[0].estimate.reports == 60  # over all tags
-
-
-def test_other_files_are_refused(tmp_path: Path, counts: CountsFile) -> None:
-    with pytest.raises(ParameterError, match=r"ends in \.parquet or \.json, got counts\.csv"):
-        write_counts(tmp_path / "counts.csv", counts)
-    with pytest.raises(ReticentError, match="cannot be written"):
-        write_counts(tmp_path / "no" / "such" / "counts.json", counts)
-    with pytest.raises(ReticentError, match="cannot be read"):
-        read_counts(tmp_path / "counts.parquet")
-    (tmp_path / "a.json").write_text('{"format": 2}')
-    (tmp_path / "b.json").write_text("not JSON")
-    (tmp_path / "c.parquet").write_text("not Parquet")
-    pq.write_table(counts_table(counts).replace_schema_metadata(None), tmp_path / "d.parquet")
-    for path in sorted(tmp_path.iterdir()):
-        with pytest.raises(ReticentError, match=f"{path.name}: expected a file of reticent count"):
-            read_counts(path)

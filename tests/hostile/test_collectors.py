@@ -1,4 +1,4 @@
-"""Addresses, answers of a collector, and transports: docs/reference/hostile-inputs.md, row by row."""
+"""Addresses, answers of a collector, and transports; the page is docs/reference/hostile-inputs.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.shared.hostile import Talk, listening, rows
+from tests.shared.hostile import Talk, listening
 
 from reticent.device import Device, HttpTransport, Retry
 from reticent.errors import ParameterError
@@ -236,18 +236,3 @@ def test_timeouts_that_are_none(make: Make) -> None:
     device.add("saves")
     assert not device.save("x")  # type: ignore[arg-type]
     assert device.save()
-
-
-def test_every_row_is_tested() -> None:
-    assert set(rows("Endpoints and keys")) == {
-        *ENDPOINTS,
-        "an IPv6 address of this machine",
-        "a name that nobody has",
-        "a port where nobody listens",
-    }
-    assert set(rows("Answers of a collector")) == {
-        *ANSWERS,
-        *TRANSPORTS,
-        "a header dripped byte by byte",
-        "HTTP where TLS was expected",
-    }

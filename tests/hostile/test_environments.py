@@ -1,4 +1,4 @@
-"""Processes in which little works: docs/reference/hostile-inputs.md, row by row."""
+"""Processes in which little works; the page is docs/reference/hostile-inputs.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from tests.shared.devices import HERE, SECONDS, clock_in
-from tests.shared.hostile import rows
 from tests.shared.processes import tracked_environment
 
 from reticent.device import Device
@@ -280,23 +279,3 @@ def test_a_clock_that_fails_later(make: Make) -> None:
     assert "internal" in device.status().notes
     device.set("saves", 7)
     assert device._recorded(HERE) == {"saves": 7}
-
-
-def test_every_row_is_tested() -> None:
-    assert set(rows("Environments")) == {
-        *SCRIPTS,
-        "no HOME, no environment at all",
-        "the working folder is gone",
-        "the host goes to another folder",
-        "umask 0",
-        "no more threads",
-        "the clock stands at 1970",
-        "the clock stands at 2106",
-        "the clock is before 1970",
-        "the clock is in the year 33658",
-        "the clock goes back",
-        "the clock fails at construction",
-        "the clock fails later",
-        "standard output is closed",
-        "a terminal without Unicode",
-    }

@@ -1,4 +1,4 @@
-"""State files that are another's, damaged, or gone: docs/reference/hostile-inputs.md, row by row."""
+"""State files that are another's, damaged, or gone; the page is docs/reference/hostile-inputs.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.shared.devices import HERE
-from tests.shared.hostile import picture, rows
+from tests.shared.hostile import picture
 
 from reticent.device import Device
 from reticent.errors import StateError
@@ -221,25 +221,3 @@ def test_a_file_that_is_replaced(make: Make, state: Path, kind: str) -> None:
     assert device.status().notes.keys() == {"state-broken"}
     after = picture(state.parent)
     assert {name: after[name] for name in before} == before
-
-
-def test_every_row_is_tested() -> None:
-    assert set(rows("State files")) == {
-        *FOREIGN,
-        *DAMAGE,
-        "/dev/null",
-        "a hard link to a config file",
-        "a name with a zero byte",
-        "a name of 300 letters",
-        "a folder that is not there",
-        "a newer layout",
-        "read-only, for a user who is not root",  # test_read_only_places_say_so in tests/faults
-        "locked by another program",
-        "empty",
-        "nothing, beside a file named .new",
-        "ours, with a log left by a kill",
-        "ours, through a hard link",
-        "deleted",
-        "replaced by another program's file",
-        "replaced by a folder",
-    }

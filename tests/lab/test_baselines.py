@@ -267,7 +267,7 @@ def test_bin_flip_plus_variance_by_enumeration_of_one_device(epsilon, share):
     """
     The ratio of sums Σ A·g / Σ A to first order: n·Var = average of Var(A·(g - h)) / c₀².
 
-    A says whether the device accepts, g = (y - q)/(p - q) is its un-biased bit about the bucket.
+    A says whether the device accepts, g = (y - q)/(p - q) is its debiased bit about the bucket.
     """
     mechanism = BinFlipPlus(epsilon, 8)
     low, contrast = float(mechanism.channel.low), float(mechanism.channel.contrast)

@@ -138,7 +138,7 @@ def test_strays_and_a_damaged_round_keep_nothing_else_from_being_served(tmp_path
     part.write_bytes(part.read_bytes()[:100])
     with in_thread(Collector([PLAN], open_store(f"lake:///{lake}"))) as service:
         assert service.get("/readyz").status == 200
-        answer = service.get(f"/v1/estimates?plan={PLAN.name}&metric=minutes")
+        answer = service.get(f"/v1/estimates?plan={PLAN.name}&metric=minutes&every=round")
         assert answer.status == 200
         assert str(now - 1) in answer.body.decode()
         assert service.get("/v1/rounds").status == 200

@@ -116,7 +116,7 @@ def test_a_row_that_somebody_holds_is_not_waited_for_for_ever(postgres: Postgres
     records = b"".join(map(Layout(plan).pack, reports))
     store.append({key: records})
     with psycopg.connect(url) as holder:
-        holder.execute("SELECT * FROM round FOR UPDATE")
+        holder.execute("SELECT * FROM reticent.rounds FOR UPDATE")
         for work in (lambda: store.append({key: records}), lambda: store.seal(key)):
             with pytest.raises(StoreError, match="statement timeout"):
                 work()
@@ -140,7 +140,7 @@ def test_a_collector_that_stands_still_does_not_keep_others_from_sealing(
 
     def hold_the_round() -> None:
         with still.writing() as transaction:
-            transaction.execute("SELECT * FROM round FOR SHARE")
+            transaction.execute("SELECT * FROM rounds FOR SHARE")
             assert other.seal(key)
 
     with pytest.raises(StoreError, match=r"idle-in-transaction|closed"):
@@ -236,7 +236,7 @@ def test_reports_are_taken_and_a_round_is_sealed_while_somebody_dumps_it(
         for report in make_reports(plan, plan.round_at(clock[0]), 5):
             assert service.send(report).status == 202
         with psycopg.connect(url) as dump:
-            dump.execute("LOCK TABLE records_1 IN ACCESS SHARE MODE")
+            dump.execute("LOCK TABLE reticent.records_1 IN ACCESS SHARE MODE")
             clock[0] += 86_400
             eventually(lambda: app.health().sealed == 1)
             for report in make_reports(plan, plan.round_at(clock[0]), 20, "next"):
@@ -318,8 +318,11 @@ def test_the_wait_ends(
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
-        ("CREATE TABLE reticent_schema AS SELECT 99 AS version", "expected schema version"),
-        ("CREATE TABLE round (bullets INTEGER)", "already exists"),
+        (
+            "CREATE SCHEMA reticent; CREATE TABLE reticent.schema_version AS SELECT 99 AS version",
+            "expected schema version",
+        ),
+        ("CREATE SCHEMA reticent; CREATE TABLE reticent.rounds (bullets INTEGER)", "already exists"),
     ],
 )
 def test_what_will_never_be_there_is_not_waited_for(

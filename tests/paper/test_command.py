@@ -42,8 +42,9 @@ def test_names_and_defaults_are_the_papers(asked, tmp_path):
     assert [(s.seed, s.repetitions, s.fleets, s.days) for s in asked] == [
         (2017, 3000, (300_000, 1_000_000, 3_000_000), 31)
     ] * 2
-    assert "4 claims: 2 hold, 0 hold under a condition, 2 do not hold" in done.output
+    assert "4 claims: 2 hold, 0 needed correcting, 2 do not hold, 0 are misprints" in done.output
     assert "never [at all]" in done.output, "brackets are not markup"
+    assert "fig5: histogram estimation" in done.stderr, "progress, also without a terminal"
     assert "index.html" in done.output
     assert (tmp_path / "out" / "fig5-t.csv").read_text() == "a\n1\n"
 
@@ -70,8 +71,20 @@ def test_own_values_replace_the_stand_in(asked, tmp_path):
     done = call("fig3", "--values", file, "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
     (setting,) = asked
-    assert (setting.population.name, setting.population.max_value, setting.days) == ("mine", 86_400, 3)
+    (counter,) = setting.populations
+    assert (counter.name, counter.max_value, setting.days) == ("mine", 86_400, 3)
     assert "4 recorded individuals" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_a_file_per_counter(asked, tmp_path):
+    """Three files are three counters; the days are those that all of them have."""
+    for name, days in {"a": 5, "b": 3, "c": 4}.items():
+        rows = "".join(f"{i},{d},{d}\n" for i in range(2) for d in range(days))
+        (tmp_path / f"{name}.csv").write_text("individual,day,value\n" + rows)
+    files = [word for name in "abc" for word in ("--values", tmp_path / f"{name}.csv")]
+    assert call("fig4", *files, "--out", tmp_path / "out").exit_code == 0
+    (setting,) = asked
+    assert ([counter.name for counter in setting.populations], setting.days) == (["a", "b", "c"], 3)
 
 
 def test_own_values_run_through(tmp_path):

@@ -14,7 +14,7 @@ from reticent.privacy import loss_by_width
 TINY = Setting(seed=5, repetitions=100, fleets=(400, 2_000), days=3)
 USAGE = Setting(seed=3, repetitions=400, fleets=(20_000, 60_000), days=3)
 SYNTHETIC = Setting(seed=3, repetitions=250, fleets=(20_000,), days=3)
-HOLDS, CONDITION, FAILS = Verdict.HOLDS, Verdict.CONDITION, Verdict.FAILS
+HOLDS, CORRECTED, FAILS = Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS
 METHODS = {method.name: method for method in histograms.AT_EQUAL_EPSILON}
 
 LIGHT = {
@@ -25,7 +25,7 @@ LIGHT = {
     "1BitFlipPM, tight": (125, 29.5, 5.79, 0.219),
     "KFlip": (75, 11.1, 0.916, 0.0082),
     "Hadamard bit": (16.7, 4.68, 1.72, 1.03),
-    "BinFlip+": tuple(
+    "BinFlip+, best": tuple(
         variance * 2 * cosh(epsilon / 2)
         for variance, epsilon in zip((15.9, 3.92, 0.921, 0.097), (0.5, 1, 2, 5), strict=True)
     ),
@@ -85,6 +85,23 @@ def test_lifetime_losses_are_those_of_the_privacy_package(method):
     assert method.lifetime == pytest.approx(loss_by_width(mechanism, mechanism.classes))
 
 
+def test_three_readings_of_bin_flip_plus():
+    """
+    Best and frozen are private at every ε, one constant up to 2 alone: c₀ = 1/(2 cosh 1) accepts with c₀·e^(±ε/2),
+    whose refusals lose ln((1 - c₀e^(-ε/2))/(1 - c₀e^(ε/2))); from ε = 2 ln(1/c₀) = 2.25 on nothing is refused with a 1.
+    """
+    frozen, best, constant = histograms.READINGS
+    for epsilon in EPSILONS:
+        assert best.loss(epsilon) == pytest.approx(epsilon, rel=1e-9)
+        assert frozen.loss(epsilon) == pytest.approx(min(epsilon, 2), rel=1e-9)
+        assert (constant.loss(epsilon) <= epsilon * (1 + 1e-9)) is (epsilon <= 2)
+    accepted = 1 / (2 * cosh(1))
+    refusals = np.log((1 - accepted * np.exp(-1.1)) / (1 - accepted * np.exp(1.1)))
+    assert constant.loss(2.2) == pytest.approx(refusals, rel=1e-6)
+    assert constant.loss(5) == float("inf")
+    assert frozen.channel(10) == best.channel(2)
+
+
 def usage_data(setting):
     return histograms.chart.on_usage_data(histograms.measure, "fig5", setting)
 
@@ -110,7 +127,7 @@ def test_a_lifetime_of_two_epsilon_buys_half_of_it_per_round():
 
 def test_a_figure_has_tables_and_pictures_at_equal_epsilon_and_lifetime():
     result = histograms.figure_5(TINY)
-    assert [len(table.rows) for table in result.tables] == [2 * 12 * 7, 2 * 6 * 7]
+    assert [len(table.rows) for table in result.tables] == [2 * 15 * 7, 2 * 6 * 7]
     assert [len(picture.draw().axes) for picture in result.pictures] == [2, 4]
 
 
@@ -135,7 +152,7 @@ def test_the_verdicts_of_usage_data(usage):
     """
     same, poor, rich, plus, best, comparable, *_ = on_usage(usage)
     assert [same, poor, rich, plus, comparable] == [HOLDS] * 5
-    assert best is CONDITION
+    assert best is CORRECTED
     assert histograms.usage_claims(usage)[4].condition.startswith("not at ε = 5, 10")
 
 
@@ -143,18 +160,24 @@ def test_doctored_usage_turns_the_verdicts(usage, doctor):
     assert on_usage(doctor(usage, "32BitFlipPM", 1.2))[0] is FAILS
     assert on_usage(doctor(usage, "KFlip", 0.1))[1] is FAILS
     assert on_usage(doctor(usage, "KFlip", 50.0))[2] is FAILS
-    assert on_usage(doctor(usage, "BinFlip+", {2.0: 2.0}))[3] is CONDITION
+    assert on_usage(doctor(usage, "BinFlip+, best", {2.0: 2.0}))[3] is CORRECTED
     assert on_usage(doctor(usage, "BinFlip", 0.001))[4] is HOLDS
     assert on_usage(doctor(usage, "BinFlip", 1000.0))[4] is FAILS
     assert on_usage(doctor(usage, "4BitFlipPM", 0.3))[5] is FAILS
-    assert on_usage(doctor(usage, "BinFlip+", 100.0))[6:] == [HOLDS] * 3
-    assert on_usage(doctor(usage, "BinFlip+", 0.01))[6:] == [FAILS] * 3
+    frozen = doctor(usage, "BinFlip+, frozen", 100.0)
+    assert on_usage(doctor(frozen, "BinFlip+, best", 100.0))[6] is HOLDS
+    assert on_usage(doctor(frozen, "BinFlip+, best", 0.01))[6] is CORRECTED, "true of the paper's own only"
+    assert on_usage(doctor(usage, "BinFlip+, frozen", 0.01))[6] is FAILS, "the frozen one decides"
+    assert on_usage(usage)[7] is CORRECTED
+    assert on_usage(doctor(usage, "4BitFlipPM", 0.3))[7] is CORRECTED
 
 
 def test_what_reticent_says_of_its_own(pairs, doctor):
-    assert [claim.verdict for claim in histograms.our_claims(pairs)] == [HOLDS] * 3
+    assert [claim.verdict for claim in histograms.our_claims(pairs)] == [HOLDS] * 4
     worse = [tuple(doctor(doctor(pair, "Hadamard bit", 9.0), "1BitFlipPM, tight", 9.0)) for pair in pairs]
-    assert [claim.verdict for claim in histograms.our_claims(worse)] == [FAILS] * 3
+    assert [claim.verdict for claim in histograms.our_claims(worse)] == [FAILS] * 3 + [HOLDS]
+    apart = [(doctor([pair[0]], "4BitFlipPM, windows", 1.2)[0], pair[1]) for pair in pairs]
+    assert histograms.our_claims(apart)[3].verdict is FAILS
 
 
 @pytest.fixture(scope="module")
@@ -169,12 +192,14 @@ def on_synthetic(panels, reference):
 
 def test_bin_flip_does_not_see_the_data_and_others_do_at_large_epsilon(synthetic):
     """BinFlip has one n·Var on every bucket; the estimator of 1BitFlipPM adds k·h_v, which is the data."""
-    bounded, one_bit, _, _, bin_flip, _, _ = on_synthetic(*synthetic)
-    assert (bounded, one_bit, bin_flip) == (HOLDS, CONDITION, HOLDS)
+    bounded, same = histograms.synthetic_claims(*synthetic)
+    assert (bounded.verdict, same.verdict) == (HOLDS, CORRECTED)
+    assert "1BitFlipPM" in same.condition
+    assert "BinFlip," not in same.condition.replace("BinFlip+,", "")
 
 
 def test_doctored_synthetic_data_turn_the_verdicts(synthetic, doctor):
     panels, reference = synthetic
-    assert on_synthetic([reference] * 3, reference)[1:] == [HOLDS] * 6
-    assert on_synthetic(doctor(panels, "BinFlip", 2.0), reference)[4] is FAILS
-    assert on_synthetic(doctor(panels, "1BitFlipPM", 100.0), reference)[0] is CONDITION
+    assert on_synthetic([reference] * 3, reference)[1] is HOLDS
+    assert on_synthetic(doctor([reference] * 3, "BinFlip", 2.0), reference)[1] is CORRECTED
+    assert on_synthetic(doctor(panels, "1BitFlipPM", 100.0), reference)[0] is CORRECTED

@@ -52,7 +52,7 @@ def test_a_claim_that_holds_nowhere_does_not_hold():
 def test_a_condition_names_what_differs_and_by_how_much():
     panels = [panel(title, one=(1, 3), other=(1, 1)) for title in "ab"]
     claim = judge_points("here", "one is better", "ratio", ratios(panels, "one", "other", no_worse), "E1")
-    assert (claim.verdict, claim.condition) == (Verdict.CONDITION, "not at ε = 5 (3)")
+    assert (claim.verdict, claim.condition) == (Verdict.CORRECTED, "not at ε = 5 (3)")
     assert claim.erratum == "E1"
     mixed = ratios([*panels, panel("c", one=(7, 1), other=(1, 1))], "one", "other", no_worse)
     assert judge_points("", "", "", mixed).condition == "not at ε = 5 for a, b (3); at ε = 1 for c (7)"

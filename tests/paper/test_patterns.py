@@ -15,7 +15,7 @@ from reticent.mechanisms import Grid
 from reticent.privacy import pattern, supports
 
 SMALL = Setting(fleets=(400, 1_000, 3_000), days=9)
-HOLDS, CONDITION, FAILS = Verdict.HOLDS, Verdict.CONDITION, Verdict.FAILS
+HOLDS, CORRECTED, FAILS = Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +25,12 @@ def result():
 
 @pytest.fixture(scope="module")
 def cases():
-    return [case for app in patterns.APPS for case in patterns.cases_of(app, SMALL)]
+    return [case for app in patterns.stand_ins(SMALL)[:2] for case in patterns.cases_of(app, SMALL)]
 
 
 def test_supports_are_those_of_the_mechanism_device_by_device(result):
     """The table of the first app at every s, once more with `Grid.cell` and a dictionary."""
-    app = patterns.APPS[0]
+    app = patterns.stand_ins(SMALL)[0]
     values = patterns.daily_values(app, 3_000, 9, SMALL.seed)
     draws = patterns.generator(SMALL.seed, "fig3", app.name).integers(0, 2**64, 3_000, dtype=np.uint64)
     rows = {row[1]: row for row in result.tables[0].rows if row[0] == app.name and row[2] == 0}
@@ -87,7 +87,7 @@ def test_the_majority_follows_from_the_figures(cases):
     smaller = [replace(case, largest=case.devices // 2, constant=0.5) for case in plain]
     assert patterns.majority(smaller).verdict is FAILS
     mixed = patterns.majority([plain[0], *smaller])
-    assert mixed.verdict is CONDITION
+    assert mixed.verdict is CORRECTED
     assert "at least 33 %" in mixed.condition, "(2/3 - 1/2) / (1 - 1/2) of never-users"
 
 
@@ -97,9 +97,8 @@ UPSIDE_DOWN = ((1, 5), (2, 80), (1, 1), (0, 0), (0, 0))
 @pytest.mark.parametrize(
     ("claim", "doctored", "mixed"),
     [
-        (patterns.always_constant, {"largest_is_constant": False}, CONDITION),
-        (patterns.simple_is_common, {"days_off": UPSIDE_DOWN}, CONDITION),
-        (patterns.width_limit, {"parts": 1, "by_width": (0.5, 0.4, 0.1)}, FAILS),
+        (patterns.always_constant, {"largest_is_constant": False}, CORRECTED),
+        (patterns.simple_is_common, {"days_off": UPSIDE_DOWN}, CORRECTED),
     ],
 )
 def test_a_verdict_follows_from_the_cases(cases, claim, doctored, mixed):
@@ -109,9 +108,21 @@ def test_a_verdict_follows_from_the_cases(cases, claim, doctored, mixed):
     assert claim([cases[0], wrong]).verdict is mixed
 
 
+def test_a_width_is_a_misprint_and_a_wider_pattern_would_be_more(cases):
+    wider = replace(cases[0], parts=1, by_width=(0.5, 0.4, 0.1))
+    assert patterns.width_limit(cases).verdict is Verdict.MISPRINT
+    assert patterns.width_limit([*cases, wider]).verdict is FAILS
+
+
+def test_larger_steps_blend_more(cases):
+    plain = [case for case in cases if not case.never]
+    assert patterns.larger_steps_blend(plain).verdict is HOLDS
+    assert patterns.larger_steps_blend(plain[:3][::-1]).verdict is FAILS
+
+
 @pytest.mark.parametrize(
     ("shares", "verdict"),
-    [((0.01, 0.03, 0.05), HOLDS), ((0.01, 0.06), CONDITION), ((0.2, 0.001), FAILS)],
+    [((0.01, 0.03, 0.05), HOLDS), ((0.01, 0.06), CORRECTED), ((0.2, 0.001), FAILS)],
 )
 def test_lonely_users_follow_from_the_figures(cases, shares, verdict):
     doctored = [replace(cases[0], never=0.0, lonely=share) for share in shares]
@@ -119,16 +130,16 @@ def test_lonely_users_follow_from_the_figures(cases, shares, verdict):
 
 
 def test_unlike_data_give_unlike_verdicts():
-    """Values drawn anew every day have no majority pattern; with a constant value nobody ever changes."""
-    restless = patterns.run(replace(SMALL, population=Uniform(86_400)))
+    """Values drawn again every day have no majority pattern; with a constant value nobody ever changes."""
+    restless = patterns.run(replace(SMALL, populations=(Uniform(86_400),)))
     assert restless.claims[0].verdict is not HOLDS
-    still = patterns.run(replace(SMALL, population=Constant(86_400)))
+    still = patterns.run(replace(SMALL, populations=(Constant(86_400),)))
     assert still.claims[0].verdict is HOLDS
     assert still.claims[2].verdict is FAILS, "nobody is lonely"
 
 
 def test_a_range_that_thirds_do_not_divide_leaves_them_out():
-    rows = patterns.run(replace(SMALL, population=Uniform(100))).tables[0].rows
+    rows = patterns.run(replace(SMALL, populations=(Uniform(100),))).tables[0].rows
     assert {row[1] for row in rows} == {"m", "m/2"}
 
 

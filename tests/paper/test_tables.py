@@ -17,7 +17,7 @@ from paper import bounds, losses, memos, tables
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
 
 SMALL = Setting(fleets=(600, 2_000), repetitions=60)
-HOLDS, CONDITION, FAILS = Verdict.HOLDS, Verdict.CONDITION, Verdict.FAILS
+HOLDS, CORRECTED, FAILS = Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS
 
 
 @pytest.fixture(scope="module")
@@ -39,21 +39,21 @@ def test_every_table_has_a_name_of_its_own(result):
 # verdict that follows.
 SHARERS = "expected, one memo per bucket"
 TURNED = [
-    (losses.printed_round, ["one-round"], CONDITION, "printed", lambda _: 0.569, HOLDS),
-    (losses.printed_round, ["one-round"], CONDITION, "printed", lambda _: 0.5, FAILS),
-    (losses.printed_joint, ["one-round"], CONDITION, "printed", lambda _: 1.337, HOLDS),
-    (losses.printed_joint, ["one-round"], CONDITION, "printed", lambda _: 1.3, FAILS),
-    (losses.only_one_round, ["rounds"], CONDITION, "loss", lambda _: 0.569, HOLDS),
+    (losses.printed_round, ["one-round"], CORRECTED, "printed", lambda _: 0.569, HOLDS),
+    (losses.printed_round, ["one-round"], CORRECTED, "printed", lambda _: 0.5, FAILS),
+    (losses.printed_joint, ["one-round"], CORRECTED, "printed", lambda _: 1.337, HOLDS),
+    (losses.printed_joint, ["one-round"], CORRECTED, "printed", lambda _: 1.3, FAILS),
+    (losses.only_one_round, ["rounds"], CORRECTED, "loss", lambda _: 0.569, HOLDS),
     (losses.moved_change, ["moved-change"], HOLDS, "exact: δ·ln((1-γ)/γ)", lambda loss: 2 * loss, FAILS),
     (losses.width_theorem, ["widths"], HOLDS, "exact loss", lambda loss: loss + 0.1, FAILS),
     (losses.joint_theorem, ["several-counters"], HOLDS, "one round, exact", lambda loss: loss + 1, FAILS),
     (bounds.theorem_1, ["theorem-1"], HOLDS, "bound covers", lambda _: 0.94, FAILS),
-    (bounds.theorem_2, ["theorem-2", "theorem-2-tiny"], CONDITION, "misses", lambda _: 0.1, HOLDS),
-    (bounds.theorem_2_order, ["theorem-2-order"], CONDITION, "relative to ε = 0.1", lambda _: 1.0, HOLDS),
-    (bounds.worst_case, ["chosen-values"], CONDITION, "error / bound", lambda _: 0.5, HOLDS),
+    (bounds.theorem_2, ["theorem-2", "theorem-2-tiny"], CORRECTED, "misses", lambda _: 0.1, HOLDS),
+    (bounds.theorem_2_order, ["theorem-2-order"], CORRECTED, "relative to ε = 0.1", lambda _: 1.0, HOLDS),
+    (bounds.worst_case, ["chosen-values"], CORRECTED, "error / bound", lambda _: 0.5, HOLDS),
     (bounds.theorem_3, ["theorem-3"], HOLDS, "largest difference", lambda _: 1e-3, FAILS),
-    (memos.several_share, ["shared-responses"], CONDITION, SHARERS, lambda _: 99.0, HOLDS),
-    (memos.several_share, ["shared-responses"], CONDITION, SHARERS, lambda _: 0.0, FAILS),
+    (memos.several_share, ["shared-responses"], CORRECTED, SHARERS, lambda _: 99.0, HOLDS),
+    (memos.several_share, ["shared-responses"], CORRECTED, SHARERS, lambda _: 0.0, FAILS),
     (memos.strongest_with_one_bit, ["shared-responses"], HOLDS, "d", lambda bits: 9 - bits, FAILS),
     (
         memos.naive_leaks,
@@ -156,7 +156,7 @@ def test_a_switch_by_enumeration(named):
 
 
 def test_one_half_is_refused_and_less_is_not():
-    assert losses.flips_up_to_one_half().verdict is CONDITION
+    assert losses.flips_up_to_one_half().verdict is CORRECTED
     assert losses.flips_up_to_one_half(largest="0.4").verdict is HOLDS
 
 

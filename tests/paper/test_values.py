@@ -12,6 +12,7 @@ from paper.claims import Setting
 
 from paper import values
 from reticent.errors import ParameterError
+from reticent.lab.fleet import GRAN_TURISMO_SPORT
 from reticent.mechanisms import SCALE, Grid
 
 
@@ -48,7 +49,7 @@ def test_names_have_random_numbers_of_their_own():
 
 
 def test_fleets_are_random_subsets_of_the_largest():
-    small, large = values.stand_in_days(Setting(seed=5, fleets=(300, 2_000), days=4))
+    small, large = values.stand_in_days(GRAN_TURISMO_SPORT, Setting(seed=5, fleets=(300, 2_000), days=4))
     assert [day.total for day in small] == [300] * 4
     assert [day.total for day in large] == [2_000] * 4
     for few, many in zip(small, large, strict=True):

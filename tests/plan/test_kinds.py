@@ -177,7 +177,7 @@ def test_a_change_of_labels_asks_anew_and_a_flag_is_a_mean_that_goes_by_another_
     before = Plan.from_toml(PLAN)
     relabelled = diff(before, Plan.from_toml(PLAN.replace('"run"', '"fmt"')))
     assert [(change.where, change.message) for change in relabelled.changes] == [
-        ("metrics.command", "has other labels: its answers are drawn anew")
+        ("metrics.command", "has other labels: its answers are drawn again")
     ]
     assert relabelled.lifetime_added == privacy_card(before).metrics["command"].lifetime
     first = diff(before, Plan.from_toml(PLAN.replace("epsilon", 'pick = "first"\nepsilon', 1)))

@@ -1,25 +1,14 @@
-"""The rows of docs/reference/hostile-inputs.md, a server that says anything, and what a folder looks like."""
+"""A server that says anything, and what a folder looks like."""
 
 from __future__ import annotations
 
-import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "hostile-inputs.md"
-
 Talk = Callable[[socket.socket], None]
-
-
-def rows(section: str) -> list[str]:
-    """The first column of all tables of a section."""
-    text = PAGE.read_text().split(f"## {section}\n")[1].split("\n## ")[0]
-    cells: list[str] = re.findall(r"^\| (.+?) \|", text, re.MULTILINE)
-    return [cell for cell in cells if cell not in ("plan", "value", "endpoint", "answer", "transport", "state",
-                                                   "environment")]  # fmt: skip
 
 
 @contextmanager

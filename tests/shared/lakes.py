@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import pytest
 from tests.shared.writers import KEY
 
 from reticent.plan import Plan
 from reticent.stores import RoundStore, open_store
-from reticent.stores.lake import Files, LakeBackend
+from reticent.stores.lake import Engine, Files, LakeBackend
 
 NEW = range(1000, 1040)
 """What a collector appends while something happens."""
@@ -77,6 +77,13 @@ class Stepping(Files):
     def open(self) -> None:
         self.inner.open()
 
+    def reader(self, path: str) -> BinaryIO:
+        """What an engine reads: no step of the protocol."""
+        return self.inner.reader(path)
+
+    def location(self, path: str) -> tuple[str, Any]:
+        return self.inner.location(path)
+
 
 class Memory(Files):
     """Files in a dictionary: as quick as can be, and every operation at once, as the law of `Files` says."""
@@ -108,13 +115,16 @@ class Memory(Files):
 
 
 class Bay:
-    """A lake in memory with some reports in it, and a collector whose every step can be watched."""
+    """A lake with some reports in it, in memory if need not be elsewhere, and a collector that can be watched."""
 
-    def __init__(self, plan: Plan, groups: int = 2) -> None:
+    def __init__(
+        self, plan: Plan, groups: int = 2, files: Files | None = None, engine: Engine | None = None
+    ) -> None:
         self.plan = plan
-        self.files = Memory()
+        self.files = files or Memory()
         self.watched = Stepping(self.files)
         self.store = RoundStore(LakeBackend(self.watched))
+        self.store.backend.engine = engine
         self.store.register(plan)
         self.sent: set[int] = set()
         for number in range(groups):

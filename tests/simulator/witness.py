@@ -99,7 +99,7 @@ class Witness:
 
     def records(self, service: Service, key: RoundKey) -> dict[bytes, bytes]:
         """The reports of a round that is not sealed, by id, read from the file: of two the first."""
-        [(number,)] = service.rows("SELECT id FROM round WHERE plan = ? AND version = ? AND round = ?", *key)
+        [(number,)] = service.rows("SELECT id FROM rounds WHERE plan = ? AND version = ? AND round = ?", *key)
         groups = service.rows(f"SELECT records FROM records_{number} ORDER BY number")  # noqa: S608
         width = LAYOUTS[key.version].width
         records: dict[bytes, bytes] = {}
@@ -110,7 +110,7 @@ class Witness:
 
     def remember(self, service: Service, key: RoundKey) -> None:
         """A round is about to be sealed: what is in it now is what must be counted."""
-        rows = service.rows("SELECT state FROM round WHERE plan = ? AND version = ? AND round = ?", *key)
+        rows = service.rows("SELECT state FROM rounds WHERE plan = ? AND version = ? AND round = ?", *key)
         if rows and rows[0][0] != "sealed":
             self.counted[key] = self.records(service, key)
 
@@ -124,7 +124,7 @@ class Witness:
     def acknowledged_reports_count_once(self, service: Service) -> None:
         known = {}
         for plan, version, number, state, reports in service.rows(
-            "SELECT plan, version, round, state, reports FROM round"
+            "SELECT plan, version, round, state, reports FROM rounds"
         ):
             key = RoundKey(plan, version, number)
             known[key] = state
@@ -153,8 +153,8 @@ class Witness:
 
     def sealed_rounds_stay(self, service: Service) -> None:
         rows = service.rows(
-            "SELECT plan, version, round, round.reports, tags, metric, counts.reports, ones"
-            " FROM round LEFT JOIN counts ON round_id = id WHERE state = 'sealed' ORDER BY 1, 2, 3, 5, 6"
+            "SELECT plan, version, round, rounds.reports, tags, metric, counts.reports, ones"
+            " FROM rounds LEFT JOIN counts ON round_id = id WHERE state = 'sealed' ORDER BY 1, 2, 3, 5, 6"
         )
         now: dict[RoundKey, list[Any]] = defaultdict(list)
         for plan, version, number, *rest in rows:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.shared.lakes import Bay, Memory, die_at, every_step, meanwhile
 from tests.shared.writers import KEY
 
+from reticent.frames import DuckDB
 from reticent.plan import Plan
-from reticent.stores import RoundStore
-from reticent.stores.lake import Leases, folder_of
+from reticent.stores import LakeBackend, RoundStore
+from reticent.stores.lake import Leases, LocalFiles, folder_of
 
 
 class Clock:
@@ -129,3 +132,28 @@ def test_a_lost_lease_does_not_stop_a_seal(plan: Plan) -> None:
             assert is_others
             assert sorted([bay.store.seal(KEY), other.seal(KEY)]) == [False, True]
     bay.check()
+
+
+def test_an_engine_that_seals_dies_anywhere_or_meets_a_collector(plan: Plan, tmp_path: Path) -> None:
+    """DuckDB and a collector with NumPy: whoever dies or is quicker at whichever step, there is one result."""
+    start, places = tmp_path / "start", range(1, 100)
+
+    def bay(name: str) -> Bay:
+        return Bay(plan, files=LocalFiles(tmp_path / name), engine=DuckDB(threads=1))
+
+    first = bay("first")
+    assert claiming(first)
+    steps = first.watched.steps
+    first.check()
+    assert steps < len(places)
+    for place in places[:steps]:
+        dying, met = bay(f"{start}-{place}-a"), bay(f"{start}-{place}-b")
+        die_at(dying, place, claiming)
+        seen = LakeBackend(dying.files).final(KEY)
+        dying.check()
+        assert seen in (None, dying.other().backend.final(KEY))
+        collector = met.other()
+        sealed: list[bool] = []
+        sealed.append(bool(meanwhile(met, place, claiming, lambda: sealed.append(collector.seal(KEY)))))  # noqa: B023
+        assert sorted(sealed) == [False, True]
+        met.check()

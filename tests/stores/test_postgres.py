@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -156,7 +157,7 @@ def test_numbers_that_were_rolled_back_leave_gaps_that_do_no_harm(bench: Bench, 
     other = bench.open()
     for start in range(0, 100, 10):
         bench.append(reports[start : start + 10], other)
-        sql(url, "SELECT nextval('records_1_number_seq')")
+        sql(url, "SELECT nextval('reticent.records_1_number_seq')")
     assert bench.store.counts(bench.key(7)) == bench.expected(reports)
     assert bench.store.seal(bench.key(7))
     assert other.counts(bench.key(7)) == bench.expected(reports)
@@ -185,20 +186,40 @@ def test_every_column_has_a_comment(bench: Bench, url: str) -> None:
     bare = sql(
         url,
         "SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid"
-        " WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND attnum > 0"
+        " WHERE relnamespace = 'reticent'::regnamespace AND relkind = 'r' AND attnum > 0"
         " AND col_description(attrelid, attnum) IS NULL",
     )
-    tables = sql(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
+    tables = sql(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'reticent' ORDER BY 1")
+    assert sql(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'") == []
     assert bare == []
     assert [name for (name,) in tables] == [
         "counts",
-        "key",
-        "plan",
+        "keys",
+        "periods",
+        "plans",
         "records_1",
-        "reticent_schema",
-        "round",
-        "step",
+        "results",
+        "rounds",
+        "schema_version",
+        "steps",
     ]
+
+
+def test_a_store_of_version_2_is_refused_and_left_as_it_is(url: str) -> None:
+    sql(url, "CREATE TABLE reticent_schema AS SELECT 2 AS version")
+    with pytest.raises(StoreError, match=r"got 2.\n  Hint: .*reticent export of the older version"):
+        open_store(url)
+    assert sql(url, "SELECT to_regnamespace('reticent')") == [(None,)]
+
+
+def test_two_installations_share_a_database(url: str) -> None:
+    first, second = open_store(url), open_store(f"{url}{'&' if '?' in url else '?'}schema=beta_2")
+    with closing(first), closing(second):
+        Bench(lambda: first)
+        assert (len(first.plans()), second.plans()) == (1, [])
+        assert second.url.endswith("?schema=beta_2")
+    with pytest.raises(StoreError, match="schema: expected small letters, digits and _, got x;drop"):
+        open_store(f"{url}{'&' if '?' in url else '?'}schema=x;drop")
 
 
 @pytest.mark.parametrize("readonly", [False, True])
@@ -206,19 +227,19 @@ def test_every_column_has_a_comment(bench: Bench, url: str) -> None:
 def test_another_schema_version_is_refused(
     bench: Bench, url: str, version: int, age: str, readonly: bool
 ) -> None:
-    sql(url, f"UPDATE reticent_schema SET version = {version}")  # noqa: S608
+    sql(url, f"UPDATE reticent.schema_version SET version = {version}")  # noqa: S608
     with pytest.raises(
         StoreError,
-        match=f"expected schema version 2, got {version}.\n  Hint: {age} reticent made it; use that",
+        match=f"expected schema version 3, got {version}.\n  Hint: {age} reticent made it",
     ):
         open_store(url, readonly=readonly)
 
 
 def test_another_programs_tables_are_left_as_they_are(url: str) -> None:
-    sql(url, "CREATE TABLE round (bullets INTEGER)")
-    with pytest.raises(StoreError, match='relation "round" already exists'):
+    sql(url, "CREATE SCHEMA reticent; CREATE TABLE reticent.rounds (bullets INTEGER)")
+    with pytest.raises(StoreError, match='relation "rounds" already exists'):
         open_store(url)
-    assert sql(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'") == [("round",)]
+    assert sql(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'reticent'") == [("rounds",)]
     with pytest.raises(StoreError, match="has no tables of reticent"):
         open_store(url, readonly=True)
 

@@ -203,7 +203,7 @@ def test_appends_do_not_wait_for_a_seal_that_waits(bench: Bench, url: str) -> No
     bench.append(bench.reports(10))
     meanwhile = Meanwhile(bench, url)
     with psycopg.connect(url) as holder:
-        holder.execute("SELECT * FROM round FOR SHARE")
+        holder.execute("SELECT * FROM reticent.rounds FOR SHARE")
         meanwhile.beside(lambda: meanwhile.store.seal(bench.key(7)))
         assert meanwhile._is_locked()
         assert bench.append(bench.reports(5, 8))[bench.key(8)].accepted == 5

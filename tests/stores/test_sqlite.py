@@ -52,7 +52,7 @@ def test_the_file_and_what_is_beside_it_are_for_their_owner_alone(store: RoundSt
 
 
 def test_no_time_of_arrival_is_stored(store: RoundStore, path: Path) -> None:
-    """The tables of rounds and reports have no column that could hold one."""
+    """The tables of rounds and reports have no column that could hold one: those of a round are the plan's."""
     store.append({KEY: group(0, 10)})
     with store.backend.reading() as transaction:
         columns = {
@@ -61,8 +61,8 @@ def test_no_time_of_arrival_is_stored(store: RoundStore, path: Path) -> None:
             for row in transaction.execute(f"PRAGMA table_info({table})")
         }
     assert {name for table, name in columns if table.startswith("records")} == {"number", "records"}
-    assert {name for table, name in columns if table == "round"} == {
-        "id", "plan", "version", "round", "state", "reports",
+    assert {name for table, name in columns if table == "rounds"} == {
+        "id", "plan", "version", "round", "start_time", "end_time", "state", "reports",
     }  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def test_another_schema_version_is_refused_and_left_as_it_is(
         other.execute(f"PRAGMA user_version = {version}")
     other.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=f"expected schema version 2, got {version}.\n  Hint: {hint}"):
+    with pytest.raises(StoreError, match=f"expected schema version 3, got {version}.\n  Hint: {hint}"):
         open_store(f"sqlite:///{path}", readonly=readonly)
     assert path.read_bytes() == before
 

@@ -76,7 +76,7 @@ export function previewOf({ body, bits, asked, round, version }, engine, newest,
     };
   });
   const { id, cohort, segment } = JSON.parse(body);
-  const lasts = plan.sampled ? "drawn anew in each window" : "the same in every round";
+  const lasts = plan.sampled ? "drawn again in each window" : "the same in every round";
   const words = [
     `id ${id}: names this report alone; ids of other rounds are unrelated to it`,
     ...(cohort === undefined ? [] : [`cohort ${cohort}: a public byte of this device, ${lasts}`]),
@@ -169,8 +169,8 @@ export class Receipt {
     return [
       [`Reports of plan ${this.plan}${more}`, [["from", "to", "version", "state", ...names], ...reports]],
       [
-        "What they may have told",
-        [["question", "loss so far", "at most", "remembered answers used"], ...losses, together],
+        "Privacy loss",
+        [["question", "loss so far", "maximum", "remembered answers used"], ...losses, together],
       ],
       [
         "What is asked",

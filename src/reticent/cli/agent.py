@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reticent.cli.options import check_free
-from reticent.cli.output import plan_file
+from reticent.cli.options import check_free, input_file
 from reticent.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="OpenTelemetry metrics on loopback, into a device.")
-@click.argument("plan", metavar="PLAN", type=plan_file)
+@click.argument("plan", metavar="PLAN", type=input_file)
 @click.option("--state", required=True, metavar="FILE", type=click.Path(dir_okay=False),
               help="The device's state file; made if it is not there.")  # fmt: skip
 @click.option("--endpoint", envvar="RETICENT_ENDPOINT", metavar="URL",

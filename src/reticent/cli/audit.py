@@ -14,15 +14,16 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from reticent.cli.options import input_file
 from reticent.cli.output import (
     as_json,
     console,
     figure,
     found_problems,
     make_folder,
-    plan_file,
     print_json,
     progress,
+    quiet_option,
     table,
 )
 from reticent.plan import Plan
@@ -38,8 +39,8 @@ NOT_COVERED = "Not covered: timing, side channels of the machine, a collector th
 PATTERNS = ", and devices whose values repeat in different patterns"
 
 
-@click.command(short_help="Hold a plan's privacy claim against the code.")
-@click.argument("path", metavar="PLAN", type=plan_file)
+@click.command(short_help="Test a plan's privacy claim on the real code.")
+@click.argument("path", metavar="PLAN", type=input_file)
 @click.option("--reports", type=click.IntRange(1000, 10**8), default=1_200_000, show_default=True,
               metavar="N", help="Reports of the black-box attacks.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(1, 100), default=10, show_default=True, metavar="N",
@@ -54,8 +55,9 @@ PATTERNS = ", and devices whose values repeat in different patterns"
     "--seed",
     type=click.IntRange(0),
     metavar="SEED",
-    help="Repeat the secrets of the attacked devices; drawn anew when left out.",
+    help="Repeat the secrets of the attacked devices; random when left out.",
 )
+@quiet_option
 @as_json
 def audit(
     path: Path,
@@ -65,6 +67,7 @@ def audit(
     client: str | None,
     out: Path | None,
     seed: int | None,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """
@@ -85,7 +88,7 @@ def audit(
 
     plan = Plan.load(path)
     make_folder(out)
-    with _client(client) as chosen, progress("attacking", quiet=as_json) as tell:
+    with _client(client) as chosen, progress("Attacking", quiet) as tell:
         result = audit_plan(
             plan, client=chosen, reports=reports, rounds=rounds, sdk_devices=sdk_devices, seed=seed,
             workers=min(4, os.cpu_count() or 1), progress=tell,

@@ -33,13 +33,13 @@ LASTING = "Misses come in runs: remembered answers do not average out, so an err
 @click.option("--rounds", type=click.IntRange(1, 1000), default=31, show_default=True, metavar="N",
               help="Rounds of six hours to live through.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, metavar="PORT",
-              help="Of the dashboard; 0 for any that is free.")  # fmt: skip
+              help="Port of the dashboard; 0 for any that is free.")  # fmt: skip
 @click.option("--once", is_flag=True, help="Exit when done instead of serving the dashboard.")
 @click.option(
     "--keep", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Keep the store there."
 )
 @click.option("--seed", type=click.IntRange(0), metavar="SEED",
-              help="Repeat a run's values and noise; drawn anew when left out.")  # fmt: skip
+              help="Repeat a run's values and noise; random when left out.")  # fmt: skip
 @as_json
 def demo(
     devices: int, rounds: int, port: int, once: bool, keep: Path | None, seed: int | None, as_json: bool
@@ -69,7 +69,8 @@ def demo(
                     f"{devices:,} devices, {running.sdk_devices} of them with the real SDK; {rounds} rounds"
                     f" of six hours; {running.plan.bits} noisy bits per report [dim](seed {chosen})[/dim]"
                 )
-                screen.print(f"Collector and dashboard: [bold]{running.url}[/bold]\n{HEAD}")
+                screen.print(f"Collector and dashboard: [bold]{running.url}[/bold]")
+                screen.print(f"Truth beside estimates, live: [bold]{running.url}/demo[/bold]\n{HEAD}")
             rows = []
             for sealed in running.play():
                 rows += sealed
@@ -83,8 +84,13 @@ def demo(
                 screen.print(f"\n{inside} of {len(rows)} true figures are inside their 95 % intervals.")
                 screen.print(f"[dim]{LASTING}[/dim]")
             if not once:
-                screen.print(f"\nThe dashboard is at [bold]{running.url}[/bold]  (Ctrl-C ends the demo)")
+                screen.print(
+                    f"\nThe demo goes on at [bold]{running.url}/demo[/bold], the dashboard is at "
+                    f"[bold]{running.url}[/bold]  (Ctrl-C ends the demo)"
+                )
                 with suppress(KeyboardInterrupt):
+                    for _ in running.live():
+                        pass
                     while True:
                         time.sleep(3600)
     if any(row.absurd for row in rows):

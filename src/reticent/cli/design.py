@@ -12,7 +12,17 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from reticent.cli.output import as_json, console, figure, found_problems, make_folder, print_json, table
+from reticent.cli.options import standard_input
+from reticent.cli.output import (
+    as_json,
+    console,
+    counted,
+    figure,
+    found_problems,
+    make_folder,
+    print_json,
+    table,
+)
 from reticent.errors import ParameterError, PlanError
 from reticent.mechanisms import exact
 from reticent.plan import Plan, PrivacyCard
@@ -20,13 +30,16 @@ from reticent.plan.card import duration
 from reticent.privacy import CLAIMS, printed
 
 if TYPE_CHECKING:
-    from reticent.lab.design import Choice, Design, Goal, Neighbour, WayOut
+    from reticent.lab.design import Choice, Design, Goal, Neighbour, Range, WayOut
+    from reticent.lab.fleet import Recorded
 
 OPTIONS = {
     "max_value": "--range",
     "half_width": "--half-width",
     "change_time": "--change-time",
     "round_seconds": "--round",
+    "asked": "--per-report",
+    "period": "--per",
 }
 """What a part of a goal is called on the command line, where it is not just --part."""
 
@@ -71,13 +84,24 @@ def _seconds(context: click.Context, parameter: click.Parameter, text: str | Non
     return int(match[1]) * _UNITS[match[2]] if match else None
 
 
-@click.command(short_help="Find mechanism, epsilon and way of answering for a goal.")
-@click.option("--range", "max_value", callback=_number, required=True, metavar="M",
-              help="Top of the counter's range; it begins at 0.")  # fmt: skip
-@click.option("--devices", type=int, required=True, metavar="N", help="How many answer.")
+def _listed(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """Words between commas."""
+    return tuple(word.strip() for word in text.split(",")) if text else ()
+
+
+@click.command(short_help="Find range, mechanism, epsilon and way of answering for a goal.")
+@click.option("--range", "max_value", callback=_number, metavar="M",
+              help="Top of the counter's range; it begins at 0. Chosen when left out, with --values.")  # fmt: skip
+@click.option("--values", metavar="FILE",
+              help="CSV or Parquet of values, one per individual and round, as for reticent simulate: weigh clipping "
+                   "against noise, and take edges of buckets from them. - is standard input.")  # fmt: skip
+@click.option("--devices", type=int, metavar="N",
+              help="Number of devices that answer; as many as individuals in --values.")  # fmt: skip
 @click.option("--half-width", callback=_number, metavar="H",
-              help="Wanted of the interval of a round (of a window, with any-history): in units for a mean, a "
-                   "share for a histogram.")  # fmt: skip
+              help="Half-width to reach: in units for a mean, a share for a histogram.")  # fmt: skip
+@click.option("--per", type=click.Choice(["round", "day", "week", "window"]),
+              help="What the interval is for: one round, or all rounds of a day, a week or a window together. A round, "
+                   "or a window with any-history, when left out.")  # fmt: skip
 @click.option("--promise", type=click.Choice(["constant", "any-history"]), default="constant", show_default=True,
               help="Whom the promise covers: devices that keep their value (remembered answers), or any two "
                    "histories, whatever a device does (sampled answers).")  # fmt: skip
@@ -90,6 +114,10 @@ def _seconds(context: click.Context, parameter: click.Parameter, text: str | Non
               help="Most that any two histories may lose in a year, instead, with any-history.")  # fmt: skip
 @click.option("--window", callback=_seconds, metavar="TIME",
               help="With any-history, one report per device in so long; chosen when left out.")  # fmt: skip
+@click.option("--metrics", type=int, default=1, show_default=True, metavar="T",
+              help="How many such metrics the plan has; limits are for all of them together.")  # fmt: skip
+@click.option("--per-report", "asked", type=int, metavar="K",
+              help="With any-history, metrics that a report answers; chosen when left out.")  # fmt: skip
 @click.option("--round", "round_seconds", callback=_seconds, default="1d", show_default=True, metavar="TIME",
               help="Length of a round.")  # fmt: skip
 @click.option("--flip", callback=_number, metavar="P",
@@ -97,9 +125,15 @@ def _seconds(context: click.Context, parameter: click.Parameter, text: str | Non
 @click.option("--change-time", callback=_number, metavar="X",
               help="Most that a change may lose per round by which it is moved, instead; 1.387 is a flip "
                    "of 0.2.")  # fmt: skip
-@click.option("--kind", type=click.Choice(["mean", "histogram"]), default="mean", show_default=True,
-              help="What is wanted of the counter.")  # fmt: skip
-@click.option("--buckets", type=int, metavar="K", help="Of the histogram.")
+@click.option("--kind", type=click.Choice(["mean", "histogram", "choice", "flag"]),
+              help="What to estimate; a mean, unless buckets, edges or labels are given.")  # fmt: skip
+@click.option("--buckets", type=int, metavar="K",
+              help="Number of buckets of the histogram: even ones, or with --values and no --range, with about "
+                   "as many values in each.")  # fmt: skip
+@click.option(
+    "--edges", callback=_listed, metavar="0,E,...", help="Edges of the buckets, instead of --buckets."
+)
+@click.option("--labels", callback=_listed, metavar="A,B,...", help="Labels of the choice.")
 @click.option(
     "--expected-mean", callback=_number, metavar="X", help="Be precise there; else at the worst mean."
 )
@@ -109,51 +143,72 @@ def _seconds(context: click.Context, parameter: click.Parameter, text: str | Non
 @click.option("--segments", type=int, default=1, show_default=True, metavar="S",
               help="Equal parts of the fleet, each to be that precise.")  # fmt: skip
 @click.option("--confidence", type=float, default=0.95, show_default=True, metavar="C",
-              help="Of the intervals.")  # fmt: skip
-@click.option("--name", default="counter", show_default=True, metavar="NAME", help="Of the metric.")
-@click.option("--unit", default="", metavar="UNIT", help="Of the counter, such as second.")
+              help="Confidence level of the intervals.")  # fmt: skip
+@click.option("--name", default="counter", show_default=True, metavar="NAME", help="Name of the metric.")
+@click.option("--unit", default="", metavar="UNIT", help="Unit of the counter, such as second.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
               help="Write the plan and a picture of the trade-off there.")  # fmt: skip
 @as_json
 def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
     """
-    Choose mechanism, epsilon and way of answering for a counter: the least loss that reaches a half-width.
+    Choose range, mechanism, epsilon and way of answering: the least loss that reaches a half-width.
 
     Without --half-width, the narrowest interval within the limit. Epsilon has three significant digits and
-    never passes it. Prints the design, what remembered and sampled answers would each give, its neighbours,
-    and the section for plan.toml, whose figures reticent plan check repeats.
+    never exceeds it. Prints the design, what remembered and sampled answers would each give, its neighbours,
+    and the section for plan.toml, which reticent plan check reads.
 
     \b
     Example:
       reticent design --range 21600 --devices 100000 --half-width 250 --epsilon 1 --unit second
       reticent design --range 21600 --devices 100000 --promise any-history --year 54 --round 6h
+      reticent design --values seconds.csv --unit second --devices 100000 --epsilon 1 --per week
 
     Exit code 3 when the goal cannot be met: then the nearest design is shown, and what to give up.
     """
     from reticent import plots
-    from reticent.lab.design import choose, draw, file_name, neighbours, plan_text, reason, section, ways_out
+    from reticent.lab.design import (
+        best,
+        choose,
+        draw,
+        neighbours,
+        plan_text,
+        reason,
+        section,
+        ways_out,
+        weigh,
+    )
 
-    choice = choose(_goal(wanted))
+    given = wanted["max_value"]
+    recorded = _read(wanted)
+    goal = _goal(wanted)
+    ranges = weigh(goal, recorded.table) if recorded is not None and goal.kind == "mean" else ()
+    choice = (
+        best(tuple(tried for tried in ranges if given in (None, tried.max_value))).choice
+        if ranges
+        else choose(goal)
+    )
     make_folder(out)
     text = plan_text(choice)
-    try:  # all numbers are a plan's by now; a name or a unit may still not be
+    try:  # all numbers are a plan's by now; a name, a unit or a label may still not be
         suits, problem = Plan.from_toml(text).name == choice.goal.name, "expected a plain name."
     except PlanError as error:
         suits, problem = False, str(error.problems[0])
     if not suits:
-        raise click.UsageError(f"--name or --unit does not suit a plan: {problem}")
+        raise click.UsageError(f"--name, --unit or --labels does not suit a plan: {problem}")
     around, outs = neighbours(choice), ways_out(choice)
     files: list[Path] = []
     if out is not None:
-        file = out / f"{file_name(choice)}.toml"
+        file = out / f"{choice.goal.name}-design.toml"
         file.write_text(text, encoding="utf-8")
-        files = [file, *plots.save(draw(choice), out, file_name(choice))]
+        files = [file, *plots.save(draw(choice, ranges), out, file.stem)]
     if as_json:
         print_json(
             {
                 "met": choice.met,
                 "goal": {**_floats(asdict(choice.goal)), "kind": choice.goal.kind},
                 "chosen": _described(choice.chosen),
+                "ranges": [_range(tried) for tried in ranges],
+                "shares": _shares(choice.goal, recorded),
                 "ways": _ways(choice),
                 "reason": reason(choice),
                 "give_up": [_floats(asdict(way)) for way in outs],
@@ -169,6 +224,8 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
         screen = console()
         _print_choice(screen, choice)
         _print_ways_out(screen, choice.goal, outs)
+        if recorded is not None:
+            _print_values(screen, choice, recorded, ranges)
         _print_ways(screen, choice)
         _print_neighbours(screen, choice, around)
         _print_section(screen, choice, files)
@@ -176,26 +233,79 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
         found_problems()
 
 
+def _read(wanted: dict[str, Any]) -> Recorded | None:
+    """The recorded values, and what they say of range, edges and devices where nothing else does."""
+    from reticent.lab.design import edges_of
+    from reticent.lab.design.ranges import round_numbers
+    from reticent.lab.fleet import read_values
+
+    file, kind = wanted.pop("values"), wanted["kind"]
+    fixed = bool(wanted["labels"] or wanted["edges"]) or kind in ("choice", "flag")
+    if file is None:
+        if wanted["devices"] is None:
+            raise click.UsageError("--devices: expected a number of devices, or --values FILE, got neither.")
+        if wanted["max_value"] is None and not fixed:
+            raise click.UsageError(
+                "--range: expected the top of the counter's range, or --values FILE to choose it, got neither."
+            )
+        return None
+    if kind in ("choice", "flag") or wanted["labels"]:
+        raise click.UsageError("--values: expected a mean or a histogram; a choice or a flag has no range.")
+    if wanted["expected_mean"] is not None:
+        raise click.UsageError("--expected-mean: expected none with --values, which have a mean.")
+    recorded = read_values(standard_input() if file == "-" else file)
+    wanted["devices"] = wanted["devices"] or len(recorded.individuals)
+    if wanted["max_value"] is None and not fixed:
+        if wanted["buckets"]:
+            wanted["edges"] = edges_of(recorded.table, wanted["buckets"], wanted["unit"])
+            wanted["buckets"] = None
+        else:
+            wanted["max_value"] = round_numbers(recorded.max_value, wanted["unit"])[-1]
+    return recorded
+
+
 def _goal(wanted: dict[str, Any]) -> Goal:
     from reticent.lab.design import Goal
 
-    kind, mean, share = (wanted.pop(key) for key in ("kind", "expected_mean", "expected_share"))
-    window, length = wanted["window"], wanted["round_seconds"]
+    kind, per, mean, share = (wanted.pop(key) for key in ("kind", "per", "expected_mean", "expected_share"))
+    bucketed = "choice" if wanted["labels"] else "histogram"
+    sorted_into = [key for key in ("buckets", "edges", "labels") if wanted[key]]
+    if len(sorted_into) > 1:
+        raise click.UsageError(f"Give either --{sorted_into[0]} or --{sorted_into[1]}, not both.")
+    kind = kind or (bucketed if sorted_into else "mean")
+    if (kind if kind in ("histogram", "choice") else None) != (bucketed if sorted_into else None):
+        raise click.UsageError(
+            "--kind histogram needs --buckets K or --edges 0,E,...; --kind choice needs --labels A,B,...; a mean "
+            "and a flag have neither."
+        )
+    if wanted["max_value"] is not None and (wanted["edges"] or wanted["labels"] or kind == "flag"):
+        raise click.UsageError(
+            f"--range: expected none with {'--edges' if wanted['edges'] else 'a ' + kind}."
+        )
+    length, window = wanted["round_seconds"], wanted["window"]
     if window is not None and window % length:
         raise click.UsageError(
             f"--window: expected whole rounds of {duration(length)}, got {duration(window)}."
         )
     wanted["window"] = None if window is None else window // length
-    if (kind == "histogram") != (wanted["buckets"] is not None):
-        raise click.UsageError("--kind histogram and --buckets K go together.")
-    if kind == "mean" and share is not None:
-        raise click.UsageError("--expected-share is for --kind histogram; a mean has --expected-mean.")
-    if kind == "histogram" and mean is not None:
-        raise click.UsageError("--expected-mean is for --kind mean; a histogram has --expected-share.")
+    if per in ("day", "week"):
+        seconds = 86_400 if per == "day" else 7 * 86_400
+        if seconds % length:
+            raise click.UsageError(f"--per {per}: expected rounds that divide it, got {duration(length)}.")
+        wanted["period"] = seconds // length
+    elif per == "window" and wanted["promise"] == "constant":
+        raise click.UsageError("--per window: expected --promise any-history, got constant.")
+    elif per == "round":
+        wanted["period"] = 1
+    if kind in ("mean", "flag") and share is not None:
+        raise click.UsageError("--expected-share is for a histogram or a choice; a mean has --expected-mean.")
+    if kind in ("histogram", "choice") and mean is not None:
+        raise click.UsageError("--expected-mean is for a mean; a histogram has --expected-share.")
+    expected = share if mean is None else mean
     try:
-        return Goal(**wanted, expected=share if kind == "histogram" else mean)
+        return Goal(**wanted, flag=kind == "flag", expected=expected)
     except ParameterError as error:
-        name = f"--expected-{'share' if kind == 'histogram' else 'mean'}"
+        name = f"--expected-{'mean' if share is None else 'share'}"
         option = name if error.name == "expected" else OPTIONS.get(error.name, f"--{error.name}")
         parts = r"\b(half_width|change_time|epsilon|lifetime|year|promise)\b"
         hint = re.sub(parts, lambda part: f"--{part[0].replace('_', '-')}", error.hint)
@@ -205,7 +315,41 @@ def _goal(wanted: dict[str, Any]) -> Goal:
 
 def _floats(fields: dict[str, Any]) -> dict[str, Any]:
     """Rationals as floats, for JSON."""
-    return {key: float(value) if isinstance(value, Fraction) else value for key, value in fields.items()}
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return [plain(each) for each in value]
+        return float(value) if isinstance(value, Fraction) else value
+
+    return {key: plain(value) for key, value in fields.items()}
+
+
+def _range(tried: Range) -> dict[str, object]:
+    return {
+        "max_value": float(tried.max_value),
+        "cut": tried.cut,
+        "bias": tried.bias,
+        "noise": tried.noise,
+        "rmse": tried.rmse,
+        "half_width": tried.choice.chosen.half_width,
+        "epsilon": float(tried.choice.chosen.epsilon),
+        "met": tried.choice.met,
+    }
+
+
+def _shares(goal: Goal, recorded: Recorded | None) -> list[dict[str, float]]:
+    """The part of the recorded values in each bucket."""
+    import numpy as np
+
+    if recorded is None or goal.kind != "histogram":
+        return []
+    even = [goal.max_value * edge / (goal.buckets or 1) for edge in range((goal.buckets or 1) + 1)]
+    edges = [float(edge) for edge in goal.edges or even]
+    counts, _ = np.histogram(np.minimum(recorded.table, edges[-1]), edges)
+    return [
+        {"from": low, "to": high, "share": float(count / counts.sum())}
+        for low, high, count in zip(edges, edges[1:], counts, strict=False)
+    ]
 
 
 def _described(design: Design) -> dict[str, object]:
@@ -214,7 +358,6 @@ def _described(design: Design) -> dict[str, object]:
         "epsilon": float(design.epsilon),
         "flip": float(design.flip),
         "bits": design.metric.bits,
-        "steps": design.candidate.steps,
         "devices": design.devices,
         "half_width": design.half_width,
         "worst_half_width": design.worst_half_width,
@@ -235,7 +378,7 @@ def _ways(choice: Choice) -> dict[str, object]:
 
     return {
         "sampled" if way.plan.answers.sampled else "remembered": {
-            "epsilon": float(choice.chosen.epsilon),
+            "epsilon": float(way.plan.metrics[0].mechanism.epsilon),
             "flip": float(way.plan.metrics[0].flip.probability),
             **_answering(way.plan, way.card),
             "half_width": dict(way.half_widths),
@@ -246,19 +389,18 @@ def _ways(choice: Choice) -> dict[str, object]:
 
 def _print_choice(screen: Console, choice: Choice) -> None:
     goal, chosen = choice.goal, choice.chosen
-    asked = "the mean" if goal.buckets is None else f"{goal.buckets} buckets"
+    asked = f"{'the mean' if goal.buckets is None else f'{goal.buckets} buckets'} of 0 to "
+    asked += _amount(goal, goal.max_value, mean=True)
+    if goal.labels or goal.flag:
+        asked = "yes or no" if goal.flag else f"a choice of {escape(', '.join(goal.labels))}, or none"
     parts = f" in {goal.segments} segments" if goal.segments > 1 else ""
-    screen.print(
-        f"[bold]{escape(goal.name)}[/bold]: {asked} of 0 to {_amount(goal, goal.max_value, mean=True)}, "
-        f"from {goal.devices:,} devices{parts}"
-    )
-    if goal.lifetime is not None:
-        limit = f"a same-pattern loss of {figure(float(goal.lifetime))}"
-    elif goal.year is not None:
-        limit = f"a loss of {figure(float(goal.year))} in a year"
-    else:
-        usual = " (the limit when none is given)" if goal.epsilon is None else ""
-        limit = f"epsilon {figure(float(goal.limit / goal.answers_of_a_device))}{usual}"
+    alike = f", one of {goal.metrics} such metrics" if goal.metrics > 1 else ""
+    screen.print(f"[bold]{escape(goal.name)}[/bold]: {asked}, from {goal.devices:,} devices{parts}{alike}")
+    usual = " (the limit when none is given)" if goal.epsilon is None else ""
+    limit = f"epsilon {figure(float(goal.limit / goal.answers_of_a_device))}{usual}"
+    if goal.lifetime or goal.year:
+        limit = f"a {'same-pattern ' if goal.lifetime else ''}loss of {figure(float(goal.lifetime or goal.year or 0))}"
+        limit += " in a year" if goal.year else ""
     if goal.half_width is None:
         verdict = "[green]The narrowest interval within the limit[/green]"
     elif choice.met:
@@ -268,6 +410,8 @@ def _print_choice(screen: Console, choice: Choice) -> None:
     answers = f"and flip {float(chosen.flip):g}"
     if goal.sampled:
         answers = f"in each window of {duration(goal.answers.window * goal.round_seconds)}"
+        if goal.metrics > 1:
+            answers += f", {goal.answers.metrics} of {goal.metrics} metrics per report"
     screen.print(
         f"{verdict}: {chosen.metric.mechanism.title} with epsilon {printed(float(chosen.epsilon))} {answers}."
     )
@@ -278,10 +422,12 @@ def _print_choice(screen: Console, choice: Choice) -> None:
         kind = "a mean" if goal.buckets is None else "a share"
         worst = _amount(goal, chosen.worst_half_width)
         at = f", at {kind} of {_amount(goal, goal.expected)}; ±{worst} at worst"
-    of = " of a window" * goal.sampled
+    of = "" if goal.period_name == "a round" else f" of {goal.period_name}"
     screen.print(
         f"  {goal.confidence * 100:g} % half-width   ±{_amount(goal, chosen.half_width)}{of}{share}{at}"
     )
+    if goal.bias:
+        screen.print(f"{'':18}  {_amount(goal, goal.bias)} of it is clipping: values above the range")
     figures = [
         f"{loss} {title}"
         for loss, title in zip(
@@ -314,9 +460,41 @@ def _part(goal: Goal, part: str, number: Fraction | int) -> str:
     return f"{number:,}" if isinstance(number, int) else f"{float(number):g}"
 
 
+def _print_values(screen: Console, choice: Choice, recorded: Recorded, ranges: tuple[Range, ...]) -> None:
+    """What the recorded values say: the cost of each range, or what lies in each bucket."""
+    goal = choice.goal
+    size = f"{counted(len(recorded.individuals), 'individual')} in {counted(len(recorded.days), 'round')}"
+    if ranges:
+        rows = table(
+            "range", "values above", "clipping", "noise", "error", "epsilon", "half-width",
+            title=f"\nRanges, for the values of {size}",
+        )  # fmt: skip
+        for tried in ranges:
+            design = tried.choice.chosen
+            mark = " chosen" if tried.max_value == goal.max_value else ""
+            rows.add_row(
+                f"{figure(float(tried.max_value))}{mark}",
+                f"{tried.cut:.2%}",
+                *(figure(part) for part in (tried.bias, tried.noise, tried.rmse)),
+                printed(float(design.epsilon)),
+                f"±{figure(design.half_width)}",
+            )
+        screen.print(rows)
+        screen.print(
+            f"[dim]Error: √(clipping² + noise²), of {goal.period_name}, against the mean of all values. The half-width "
+            "includes the clipping; the intervals of estimates do not know of it.[/dim]"
+        )
+    else:
+        screen.print(f"\nBuckets, for the values of {size}")
+        rows = table("from", "to", "values")
+        for bucket in _shares(goal, recorded):
+            rows.add_row(f"{bucket['from']:,.6g}", f"{bucket['to']:,.6g}", f"{bucket['share']:.1%}")
+        screen.print(rows)
+
+
 def _print_ways(screen: Console, choice: Choice) -> None:
     """What remembered and sampled answers would each give, and why one of them was chosen."""
-    from reticent.lab.design import both_ways, reason
+    from reticent.lab.design import both_ways, reason, spent
 
     names = ("constant", "lifetime", "any_history")
     heads = [CLAIMS[name].title for name in names[:2]] + ["any two\nhistories, 1 year"]
@@ -326,12 +504,14 @@ def _print_ways(screen: Console, choice: Choice) -> None:
         "± one round",
         "± one week",
         "± one year",
-        title=f"\nBoth ways to answer, at epsilon {printed(float(choice.chosen.epsilon))}",
+        title=f"\nBoth ways to answer, at epsilon {printed(float(spent(choice)))}"
+        + " for all metrics" * (choice.goal.metrics > 1),
     )
     for way in both_ways(choice):
         label = f"remembered, flip {float(way.plan.metrics[0].flip.probability):g}"
         if way.plan.answers.sampled:
             label = f"sampled, once in {duration(way.plan.answers.window * way.plan.round_seconds)}"
+            label += f"\n{way.plan.asked} of {len(way.plan.metrics)} metrics" * (len(way.plan.metrics) > 1)
         losses = [printed(getattr(way.card, name)) for name in names]
         rows.add_row(label, *losses, *map(figure, way.half_widths.values()))
     screen.print(rows)
@@ -355,22 +535,19 @@ def _print_neighbours(screen: Console, choice: Choice, around: tuple[Neighbour, 
     )  # fmt: skip
     for neighbour in around:
         design, plan = neighbour.design, neighbour.design.plan
-        paper = " paper" if design.candidate.variant == "paper" else ""
         rows.add_row(
             neighbour.label,
-            f"{design.candidate.mechanism}{paper}",
+            design.candidate.mechanism,
             printed(float(design.epsilon)),
             duration(plan.answers.window * plan.round_seconds) if sampled else f"{float(design.flip):g}",
             str(design.metric.bits),
             f"±{figure(design.half_width)}",
-            *design.card.figures(design.losses),
+            *design.card.figures(design.card.loss),
         )
     screen.print(rows)
-    others = "A finer step is" if choice.goal.buckets is None else "Other mechanisms are"
-    if not sampled:
-        screen.print(f"[dim]{others} shown at an equal same-pattern loss.[/dim]")
-    elif choice.goal.buckets is not None:
-        screen.print(f"[dim]{others} shown at an equal loss of a window.[/dim]")
+    if choice.goal.buckets is not None:
+        equal = "loss of a window" if sampled else "same-pattern loss"
+        screen.print(f"[dim]Other mechanisms are shown at an equal {equal}.[/dim]")
     if choice.goal.buckets == MOST_BUCKETS:
         screen.print(
             "[dim]255 buckets or fewer could be asked about by hadamard-bit, which needs fewer devices.[/dim]"
@@ -382,10 +559,12 @@ def _print_section(screen: Console, choice: Choice, files: list[Path]) -> None:
 
     screen.print("\n[bold]For plan.toml[/bold]")
     screen.print(escape(section(choice)))
+    if choice.goal.metrics > 1:
+        screen.print(f"[dim]And {choice.goal.metrics - 1} more like it.[/dim]")
     if files:
         for file in files:
             screen.print(f"Written: {escape(str(file))}", soft_wrap=True)
-        screen.print(f"The same figures: {escape(check_command(choice, str(files[0])))}", soft_wrap=True)
+        screen.print(f"Check it: {escape(check_command(choice, str(files[0])))}", soft_wrap=True)
     else:
         screen.print("[dim]--out DIR writes it as a plan, with a picture of the trade-off.[/dim]")
     screen.print(

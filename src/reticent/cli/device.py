@@ -131,7 +131,7 @@ def forget(given: argparse.Namespace) -> int:
     """
     Wipe the remembered answers of the device with this STATE file, and whatever was not sent.
 
-    Answers drawn anew tell more than the old ones repeated: this is for a device that changes hands. What
+    New answers reveal more than the old ones repeated: this is for a device that changes hands. What
     was sent stays sent, and stays on the receipt. A choice of granted or local has to be made again.
 
     \b
@@ -271,6 +271,7 @@ def group() -> click.Group:
         def callback(**given: Any) -> None:
             code = run(verb, argparse.Namespace(**{"plan": None, **given}))
             if code:
+                sys.stderr.flush()  # click 8.1's tests read it unbuffered
                 raise SystemExit(code)
 
         return click.Command(name, callback=callback, params=parameters, help=verb.run.__doc__)

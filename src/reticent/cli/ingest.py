@@ -18,13 +18,15 @@ import click
 
 from reticent.cli.options import (
     either_store_option,
+    input_file,
     key_file_option,
     one_source,
     opened_client,
     opened_store,
+    take_standard_input,
     url_option,
 )
-from reticent.cli.output import as_json, found_problems, plan_file, print_json
+from reticent.cli.output import PROGRESS_SECONDS, as_json, found_problems, print_json, quiet_option
 from reticent.plan import Plan
 from reticent.reports import MAGIC, MAX_JSON, Verdict, packed_header
 
@@ -32,7 +34,6 @@ BLOCK_BYTES = 1 << 20
 """What is taken at once: few commits for a long file, and little memory for an endless pipe."""
 BLOCK_SECONDS = 0.5
 """How long what was read waits for more."""
-PROGRESS_SECONDS = 2.0
 SHOWN = 10
 """How many of the refused are named."""
 NDJSON, PACKED = "application/x-ndjson", "application/vnd.reticent.packed"
@@ -118,11 +119,12 @@ Take: TypeAlias = Callable[[Block, Summary], None]
 @either_store_option
 @url_option
 @key_file_option
-@click.option("--register", "plans", multiple=True, type=plan_file, metavar="PLAN",
+@click.option("--register", "plans", multiple=True, type=input_file, metavar="PLAN",
               help="Keep this plan in the store first; the store is made if there is none.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="Stop soon after the first report that does not count.")
 @click.option("--retry-for", type=click.FloatRange(0.1), default=60.0, show_default=True, metavar="SECONDS",
               help="How long a collector that does not answer is tried again.")  # fmt: skip
+@quiet_option
 @as_json
 def ingest(
     path: str,
@@ -132,6 +134,7 @@ def ingest(
     plans: tuple[Path, ...],
     strict: bool,
     retry_for: float,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """
@@ -150,6 +153,8 @@ def ingest(
     one_source(store=store, url=url)
     if url is not None and plans:
         raise click.UsageError("--register goes with --store.")
+    if path == "-":
+        take_standard_input()
     summary, shown_at = Summary(), time.monotonic()
     into = _into_collector(url, key, retry_for) if url is not None else _into_store(str(store), plans)
     with into as take, click.open_file(path, "rb") as file:
@@ -158,7 +163,7 @@ def ingest(
                 take(block, summary)
                 if strict and summary.refused:
                     break
-                if time.monotonic() - shown_at > PROGRESS_SECONDS:
+                if not quiet and time.monotonic() - shown_at > PROGRESS_SECONDS:
                     shown_at = time.monotonic()
                     click.echo(f"{summary}; reading on.", err=True)
         finally:  # the summary comes also when the rest cannot be taken, or Ctrl-C ends it

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import difflib
 import os
+import shutil
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -43,6 +46,35 @@ def _segment(context: click.Context, parameter: click.Parameter, pairs: tuple[st
     return dict(pair.split(":", 1) for pair in pairs)
 
 
+def standard_input() -> Path:
+    """Standard input as a file, of this user alone, that is there while the command runs; it can be read once."""
+    take_standard_input()
+    folder = click.get_current_context().find_root().with_resource(TemporaryDirectory(prefix="reticent-"))
+    path = Path(folder) / "standard-input"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path
+
+
+def take_standard_input() -> None:
+    """Raise `UsageError` when another argument has read standard input already."""
+    meta = click.get_current_context().meta
+    if meta.setdefault("reticent.standard_input", False):
+        raise click.UsageError("- is standard input, which can be read once: give one - only.")
+    meta["reticent.standard_input"] = True
+
+
+class _InputFile(click.Path):
+    """A file to read; - is standard input."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if str(value) != "-" or ctx is None:
+            return super().convert(value, param, ctx)
+        return standard_input()
+
+
+input_file = _InputFile(exists=True, dir_okay=False, path_type=Path)
+
 STORE_HELP = (
     "sqlite:///PATH, postgresql://USER@HOST/DATABASE or lake:///FOLDER; or in file RETICENT_STORE_FILE."
 )
@@ -57,14 +89,18 @@ store_option = click.option(
 either_store_option = click.option(
     "--store", envvar="RETICENT_STORE", callback=given_store, metavar="URL", help=STORE_HELP
 )
-"""Of verbs that can do without, given --counts."""
+"""Of verbs that can do without, given --url."""
 
 
 def _key(context: click.Context, parameter: click.Parameter, path: Path | None) -> str | None:
     """The key in a file: an option would show it to everybody who lists processes."""
     if path is None:
         return None
-    words = path.read_text().split()
+    if str(path) == "-":  # never on a disk
+        take_standard_input()
+        words = sys.stdin.read().split()
+    else:
+        words = path.read_text().split()
     if len(words) != 1:
         raise click.BadParameter(f"expected a file with one key in it, got {len(words)} words.")
     return words[0]
@@ -74,8 +110,9 @@ url_option = click.option(
     "--url", metavar="URL", help="Instead of a store: a running collector, as https://HOST."
 )
 key_file_option = click.option(
-    "--key-file", "key", type=click.Path(exists=True, dir_okay=False, path_type=Path), callback=_key,
-    metavar="FILE", help="The file that holds the key for the collector.",
+    "--key-file", "key", callback=_key, metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    help="The file that holds the key for the collector; - is standard input.",
 )  # fmt: skip
 
 
@@ -114,12 +151,12 @@ def one_source(**given: object) -> None:
         raise click.UsageError("--key-file goes with --url.")
 
 
-counts_option = click.option(
-    "--counts",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="COUNTS",
-    help="Instead of a store: a file of counts that reticent count wrote.",
-)
+def _time(_context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    from reticent.results import unix_seconds
+
+    return None if text is None else unix_seconds(f"--{parameter.name}", text)
+
+
 plan_option = click.option("--plan", metavar="NAME", help="Rounds of this plan only.")
 metric_option = click.option("--metric", metavar="NAME", help="This metric only.")
 last_option = click.option(
@@ -128,20 +165,25 @@ last_option = click.option(
     default=10,
     show_default=True,
     metavar="N",
-    help="Latest rounds, or windows.",
+    help="Latest rounds or periods; with --since, all of them unless it is given.",
 )
-period_option = click.option(
-    "--period", "per", type=click.Choice(["round", "window"]),
-    help="What a figure is of; left out: a window where answers are sampled, else a round.",
+every_option = click.option(
+    "--every", type=click.Choice(["round", "window", "day", "week", "month"]),
+    help="Period of each figure. Left out: a day, or a longer round or window of the plan.",
 )  # fmt: skip
+since_option = click.option(
+    "--since", callback=_time, metavar="TIME",
+    help="Periods that begin then or later: 2026-11-01, or 2026-11-01T06:00Z. UTC unless it says otherwise.",
+)  # fmt: skip
+until_option = click.option("--until", callback=_time, metavar="TIME", help="Periods that begin before then.")
 segment_option = click.option(
     "--segment", multiple=True, callback=_segment, metavar="NAME:TAG",
     help="Devices with this tag only; may be given several times.",
 )  # fmt: skip
-by_option = click.option("--by", metavar="NAME", help="Estimate the tags of this segment apart.")
+by_option = click.option("--by", metavar="NAME", help="Estimate each tag of this segment separately.")
 confidence_option = click.option(
     "--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
-    show_default=True, metavar="C", help="Of the intervals.",
+    show_default=True, metavar="C", help="Confidence level of the intervals.",
 )  # fmt: skip
 
 
@@ -152,6 +194,11 @@ def opened_store(url: str) -> Iterator[RoundStore[Any]]:
 
     file, folder = url.removeprefix("sqlite:///"), url.removeprefix("lake:///")
     is_file, is_lake = Path(file).is_file(), (Path(folder) / "lake.json").is_file()
+    if folder != url and not is_lake and Path(folder).is_dir():
+        raise StoreError(
+            f"{url}: this folder is not a lake: it has no lake.json.\n"
+            "  Hint: give the folder that reticent serve uses"
+        )
     if (file != url and not is_file) or (folder != url and not is_lake):
         raise StoreError(
             f"{url}: there is no such store.\n  Hint: reticent serve and reticent keys create make a new one"
@@ -199,5 +246,5 @@ def check_free(host: str, port: int, option: str) -> None:
             probe.listen()
     except OSError as error:
         raise ReticentError(
-            f"{host}:{port}: nothing can listen there: {error.strerror}.\n  Hint: give another {option}"
+            f"{host}:{port}: cannot listen there: {error.strerror}.\n  Hint: give another address or port with {option}"
         ) from error

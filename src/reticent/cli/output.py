@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,7 +19,9 @@ from rich.table import Table
 FOUND_PROBLEMS = 3
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for scripts.")
-plan_file = click.Path(exists=True, dir_okay=False, path_type=Path)
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+PROGRESS_SECONDS = 5.0
+"""Between two lines of progress where there is no terminal."""
 
 
 def console() -> Console:
@@ -39,11 +42,23 @@ def found_problems() -> NoReturn:
 
 @contextmanager
 def progress(label: str, quiet: bool) -> Iterator[Callable[[float, float], None]]:
-    """A bar for people, on standard error, told how much of how much is done; nothing for scripts and files."""
+    """On standard error, told how much of how much is done: a bar in a terminal, elsewhere a line now and then."""
     screen = Console(stderr=True)
     columns = (TextColumn(label), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn())
-    disabled = quiet or not screen.is_terminal
-    with Progress(*columns, console=screen, transient=True, disable=disabled) as bar:
+    begun = shown_at = time.monotonic()
+
+    def line(done: float, total: float) -> None:
+        nonlocal shown_at
+        now = time.monotonic()
+        if now - shown_at >= PROGRESS_SECONDS and 0 < done < total:
+            shown_at = now
+            left = (now - begun) * (total - done) / done
+            click.echo(f"{label}: {done / total:.0%}, about {left:.0f} s left", err=True)
+
+    if quiet or not screen.is_terminal:
+        yield (lambda done, total: None) if quiet else line
+        return
+    with Progress(*columns, console=screen, transient=True) as bar:
         task = bar.add_task(label, total=1.0)
         yield lambda done, total: bar.update(task, completed=done / total)
 

@@ -11,8 +11,8 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from reticent.cli.options import confidence_option
-from reticent.cli.output import as_json, console, figure, found_problems, plan_file, print_json, table
+from reticent.cli.options import confidence_option, input_file
+from reticent.cli.output import as_json, console, figure, found_problems, print_json, table
 from reticent.errors import PlanError
 from reticent.mechanisms import Flip
 from reticent.plan import (
@@ -42,13 +42,15 @@ def plan() -> None:
 
 
 @plan.command()
-@click.argument("path", metavar="PLAN", type=plan_file)
+@click.argument("path", metavar="PLAN", type=input_file)
 @click.option("--devices", type=click.IntRange(1, 10**12), default=100_000, show_default=True, metavar="N",
               help="How many devices answer a round.")  # fmt: skip
 @confidence_option
 @click.option("--rounds", type=click.IntRange(1, 10**9), metavar="N",
               help="Length of any two histories; a year when left out.")  # fmt: skip
-@click.option("--previous", type=plan_file, metavar="PLAN", help="The version before: refuse silent changes.")
+@click.option(
+    "--previous", type=input_file, metavar="PLAN", help="The version before: refuse silent changes."
+)
 @as_json
 def check(
     path: Path, devices: int, confidence: float, rounds: int | None, previous: Path | None, as_json: bool
@@ -87,12 +89,12 @@ def check(
 
 
 @plan.command()
-@click.argument("before", metavar="BEFORE", type=plan_file)
-@click.argument("after", metavar="AFTER", type=plan_file)
+@click.argument("before", metavar="BEFORE", type=input_file)
+@click.argument("after", metavar="AFTER", type=input_file)
 @as_json
 def diff(before: Path, after: Path, as_json: bool) -> None:
     """
-    Say what changes from plan BEFORE to plan AFTER, and whether devices draw remembered answers anew.
+    Say what changes from plan BEFORE to plan AFTER, and whether devices draw remembered answers again.
 
     \b
     Example:
@@ -122,7 +124,7 @@ def diff(before: Path, after: Path, as_json: bool) -> None:
                 f"New answers add up to {printed(difference.lifetime_added)} to the same-pattern loss."
             )
         else:
-            screen.print("No remembered answer is drawn anew.")
+            screen.print("No remembered answer is drawn again.")
         if difference.figures:
             screen.print(f"Losses of the whole plan: {_moved(difference.figures)}.")
     if problems:
@@ -130,7 +132,7 @@ def diff(before: Path, after: Path, as_json: bool) -> None:
 
 
 @plan.command()
-@click.argument("path", metavar="PLAN", type=plan_file)
+@click.argument("path", metavar="PLAN", type=input_file)
 def export(path: Path) -> None:
     """
     Write PLAN as JSON for devices in other languages, with every threshold as an integer.
@@ -209,7 +211,7 @@ def _print_problems(screen: Console, path: Path, problems: list[Problem]) -> Non
         screen.print(f"[{style}]{problem.severity}[/{style}] {escape(path.name)}: {escape(str(problem))}")
     errors = sum(problem.severity == "error" for problem in problems)
     if errors:
-        screen.print(f"\n{errors} problem{'s' * (errors > 1)} to mend before this plan can be used.")
+        screen.print(f"\n{errors} problem{'s' * (errors > 1)} to fix before this plan can be used.")
     elif problems:
         screen.print()
 
@@ -265,7 +267,7 @@ def _print_widths(screen: Console, plan: Plan, devices: int, confidence: float) 
 
     widths = table(
         f"{confidence:.0%} half-width", "mechanism", "at worst", "of range", "paper's bound",
-        title=f"\nHow sure a {'window' if plan.answers.sampled else 'round'} will be with {devices:,} devices",
+        title=f"\nExpected accuracy per {'window' if plan.answers.sampled else 'round'} with {devices:,} devices",
     )  # fmt: skip
     poor, devices = False, _answering(plan, devices)
     for metric in plan.metrics:

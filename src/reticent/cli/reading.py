@@ -1,4 +1,4 @@
-"""`reticent rounds`, `reticent estimate` and `reticent export`: what a store, a collector or a file of counts knows."""
+"""`reticent rounds`, `reticent estimate` and `reticent export`: what a store or a collector knows."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from reticent.cli.options import (
     by_option,
     confidence_option,
-    counts_option,
     either_store_option,
+    every_option,
     key_file_option,
     last_option,
     metric_option,
@@ -27,14 +29,17 @@ from reticent.cli.options import (
     one_source,
     opened_client,
     opened_store,
-    period_option,
     plan_option,
     segment_option,
+    since_option,
+    until_option,
     url_option,
 )
-from reticent.cli.output import as_json, console, date_and_time, figure, print_json, table
+from reticent.cli.output import as_json, console, date_and_time, print_json, table
+from reticent.columns import unix_seconds
 from reticent.counts import ABOUT
 from reticent.errors import ParameterError, ReticentError
+from reticent.figures import Unit
 
 if TYPE_CHECKING:
     import asyncio
@@ -72,6 +77,7 @@ def rounds(
       reticent rounds --store sqlite:///reticent.db --seal
     """
     from reticent.collector import seal_due
+    from reticent.results import write_results
 
     if seal and url is not None:
         raise click.UsageError("--seal goes with --store: a running collector seals by itself.")
@@ -84,6 +90,7 @@ def rounds(
         if seal:
             with opened_store(str(store)) as opened:
                 sealed = seal_due(opened, time.time())
+                write_results(opened)
         rows = source.rounds(plan, last)
     if as_json:
         print_json({"rounds": rows, "sealed": len(sealed)})
@@ -104,63 +111,73 @@ def rounds(
 
 @click.command()
 @either_store_option
-@counts_option
 @url_option
 @key_file_option
 @plan_option
 @metric_option
-@period_option
+@every_option
+@since_option
+@until_option
 @last_option
 @segment_option
 @by_option
 @confidence_option
 @as_json
-def estimate(
-    store: str | None, counts: Path | None, url: str | None, key: str | None, as_json: bool, **selection: Any
-) -> None:
+def estimate(store: str | None, url: str | None, key: str | None, as_json: bool, **selection: Any) -> None:
     """
-    Show estimates with their intervals, latest first. Those of open rounds are provisional.
+    Show estimates with their intervals, latest first, and how each changed against the period before.
 
-    They come from a store, from a running collector, or from the counts that reticent count wrote to a file. A
-    figure is of a round, or of a window where answers are sampled.
+    They come from a store or from a running collector. A figure is that of a day, unless --every says otherwise.
+    Provisional ones can still change.
 
     \b
     Example:
-      reticent estimate --store sqlite:///reticent.db --metric editor_seconds --last 4
-      reticent estimate --counts counts.parquet --by os
+      reticent estimate --store sqlite:///reticent.db --metric editor_seconds --every week --last 4
+      reticent estimate --store sqlite:///reticent.db --since 2026-11-01 --until 2026-12-01
     """
-    with _source(key, store=store, counts=counts, url=url) as source:
-        answer = source.estimates(**_checked(source, **selection))
+    last_from = click.get_current_context().get_parameter_source("last")
+    with _source(key, store=store, url=url) as source:
+        if selection["since"] is not None and last_from is ParameterSource.DEFAULT:
+            selection["last"] = None
+        selection = _checked(source, **selection)
+        answer, changes = source.estimates(**selection), source.changes(**selection)
     if as_json:
-        print_json({"about": ABOUT, **answer})
+        print_json({"about": ABOUT, **answer, "changes": changes})
         return
     rows, withheld = answer["estimates"], Counter(row["reason"] for row in answer["withheld"])
     if not rows:
-        reason = next(iter(withheld), "no report has come in for what was asked")
+        reason = next(iter(withheld), "there are no reports for this selection")
         click.echo(f"No estimates: {reason}.")
         return
     interval = f"{selection['confidence']:.0%} interval"
-    shown = table("metric", "round", "from", "to", "segment", "estimate", interval, "reports", "")
+    shown = table("metric", "when", "segment", "estimate", interval, "change", "reports", "")
+    changed = {_about(change): change for change in changes}
     for row in rows:
-        for number in row.get("buckets", [row]):
-            edges = number.get("edges")
-            place = "" if edges is None else f" [{edges[0]:g}, {edges[1]:g})"
-            place = f" {number['label']}" if "label" in number else place
+        change = changed.get(_about(row), {})
+        changes_of = change.get("buckets", [change])
+        notes = [] if row["state"] == "sealed" else ["provisional"]
+        if row["rounds_missing"]:
+            notes.append(f"{row['rounds']:,} of {row['rounds'] + row['rounds_missing']:,} rounds")
+        for place_of, number in enumerate(row.get("buckets", [row])):
+            place = f" {number['label']}" if "label" in number else ""
+            if "bucket_low" in number:
+                place = f" [{number['bucket_low']:g}, {number['bucket_high']:g})"
             # JSON has no infinity: null is a number without a bound.
             half_width, lower, upper = (
-                figure(math.inf if number[name] is None else number[name])
+                math.inf if number[name] is None else number[name]
                 for name in ("half_width", "lower", "upper")
             )
+            value = number["value"] or 0.0
+            unit = Unit.of(row["unit"] if row["kind"] == "mean" else "", max(abs(value), half_width))
             shown.add_row(
                 row["metric"] + place,
-                str(row["round"]) if row["round"] == row["to"] else f"{row['round']}-{row['to']}",
-                date_and_time(row["start"]),
-                date_and_time(row["end"]),
+                _when(row),
                 ", ".join(f"{name}:{tag}" for name, tag in row["segment"].items()),
-                f"{figure(number['value'])} ± {half_width}" if number["reports"] else "unknown",
-                f"{lower} to {upper}",
+                unit.figure(value, half_width) if number["reports"] else "unknown",
+                " to ".join(unit.ends(lower, upper)),
+                changes_of[place_of].get("words", "") if change else "",
                 f"{number['reports']:,}",
-                "" if row["state"] == "sealed" else "provisional",
+                ", ".join(notes),
             )
     console().print(shown)
     for reason, count in withheld.items():
@@ -168,17 +185,35 @@ def estimate(
     click.echo(ABOUT)
 
 
+def _when(row: dict[str, Any]) -> str:
+    """A period as people say it: 2026-11-02, 2026-11-02 to 2026-11-08, 2026-11, or two times."""
+    first, end = (datetime.fromtimestamp(unix_seconds(row[name]), UTC) for name in ("start_time", "end_time"))
+    if row["every"] == "day":
+        return f"{first:%Y-%m-%d}"
+    if row["every"] == "month":
+        return f"{first:%Y-%m}"
+    if row["every"] == "week":
+        return f"{first:%Y-%m-%d} to {end - timedelta(days=1):%Y-%m-%d}"
+    return f"{first:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"
+
+
+def _about(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What an estimate or change is of."""
+    return (*(row[name] for name in ("version", "metric", "start_time")), *sorted(row["segment"].items()))
+
+
 @click.command()
-@click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @either_store_option
-@counts_option
 @url_option
 @key_file_option
 @plan_option
 @metric_option
-@period_option
+@every_option
+@since_option
+@until_option
 @click.option(
-    "--last", type=click.IntRange(1), metavar="N", help="Latest rounds or windows; all when left out."
+    "--last", type=click.IntRange(1), metavar="N", help="Latest rounds or periods; all when left out."
 )
 @segment_option
 @by_option
@@ -187,23 +222,29 @@ def estimate(
 def export(
     path: Path,
     store: str | None,
-    counts: Path | None,
     url: str | None,
     key: str | None,
     as_json: bool,
     **selection: Any,
 ) -> None:
     """
-    Write estimates to FILE as a table: .csv or .parquet. A histogram is a row per bucket.
+    Write estimates to FILE as a table: .csv or .parquet. A histogram is a row per bucket. - is CSV on standard
+    output.
 
     \b
     Example:
-      reticent export estimates.csv --store sqlite:///reticent.db --plan app-usage
+      reticent export estimates.csv --store sqlite:///reticent.db --plan app-usage --every week
     """
-    if path.suffix not in (".csv", ".parquet"):
-        raise click.BadParameter("expected a name that ends in .csv or .parquet.", param_hint="FILE")
-    with _source(key, store=store, counts=counts, url=url) as source:
+    to_output = str(path) == "-"
+    if not to_output and path.suffix not in (".csv", ".parquet"):
+        raise click.BadParameter("expected a name that ends in .csv or .parquet, or -.", param_hint="FILE")
+    if to_output and as_json:
+        raise click.UsageError("- is CSV on standard output: reticent estimate --json answers in JSON.")
+    with _source(key, store=store, url=url) as source:
         selection = _checked(source, **selection)
+        if to_output:
+            click.echo(source.csv(**selection), nl=False)
+            return
         if path.suffix == ".csv":
             text = source.csv(**selection)
             path.write_text(text)
@@ -228,12 +269,15 @@ def _checked(source: _Local | _Remote, plan: str | None, **selection: Any) -> di
     """The selection, with the plan if there is one only; raises `ReticentError` for names that nothing has."""
     from reticent.results import Results
 
+    since, until = selection["since"], selection["until"]
+    if since is not None and until is not None and until <= since:
+        raise ReticentError("--until: expected a time after --since.")
     plans = source.plans()
     if plan is None and len(plans) > 1:
         first = next(iter(plans))
         raise ReticentError(f"plan: expected one of {', '.join(plans)}, got none.\n  Hint: --plan {first}")
     if plan is None and not plans:
-        raise ReticentError("no plan is known here yet.\n  Hint: reticent serve PLAN takes it up")
+        raise ReticentError("no plan is known here yet.\n  Hint: reticent serve PLAN registers one")
     plan = plan or next(iter(plans))
     segments = [segment.name for segment in plans[plan].segments] if plan in plans else []
     metrics = list(plans[plan].by_name) if plan in plans else []
@@ -255,17 +299,13 @@ def _source(key: str | None, **given: Any) -> Iterator[_Local | _Remote]:
     if given["url"] is not None:
         with opened_client(given["url"], key) as (client, runner):
             yield _Remote(client, runner)
-    elif given.get("counts") is not None:
-        from reticent.frames import read_counts
-
-        yield _Local(Results(read_counts(given["counts"])))
     else:
         with opened_store(given["store"]) as opened:
             yield _Local(Results(opened))
 
 
 class _Local:
-    """What a store or a file of counts knows."""
+    """What a store knows."""
 
     def __init__(self, results: Results) -> None:
         self._results = results
@@ -274,6 +314,9 @@ class _Local:
 
     def estimates(self, **selection: Any) -> dict[str, list[dict[str, Any]]]:
         return self._results.estimates(**selection).to_dict()
+
+    def changes(self, **selection: Any) -> list[dict[str, Any]]:
+        return [change.to_dict() for change in self._results.changes(**selection)]
 
     def csv(self, **selection: Any) -> str:
         from reticent.estimates import csv_text
@@ -307,6 +350,9 @@ class _Remote:
     def estimates(self, **selection: Any) -> dict[str, list[dict[str, Any]]]:
         return self._lists("estimates", self._query(**selection), "withheld")
 
+    def changes(self, **selection: Any) -> list[dict[str, Any]]:
+        return self._lists("changes", self._query(**selection))["changes"]
+
     def csv(self, **selection: Any) -> str:
         return self._body("estimates", [*self._query(**selection), ("format", "csv")]).decode()
 
@@ -325,18 +371,23 @@ class _Remote:
         metric: str | None,
         by: str | None,
         confidence: float,
-        per: str | None,
+        every: str | None,
+        since: int | None,
+        until: int | None,
     ) -> list[tuple[str, str]]:
-        if last is None and len(self.rounds(plan, MOST_ROUNDS)) >= MOST_ROUNDS:
+        if last is None and since is None and len(self.rounds(plan, MOST_ROUNDS)) >= MOST_ROUNDS:
             raise ReticentError(
                 f"{self._client.url}: there are more rounds than a collector shows at once.\n"
                 "  Hint: --last N picks the latest"
             )
-        named = {"metric": metric, "by": by, "period": per, "confidence": repr(confidence)}
+        named = {
+            "metric": metric, "by": by, "every": every, "since": since, "until": until,
+            "confidence": repr(confidence),
+        }  # fmt: skip
         return [
             ("plan", plan),
             ("last", str(last or MOST_ROUNDS)),
-            *((name, value) for name, value in named.items() if value is not None),
+            *((name, str(value)) for name, value in named.items() if value is not None),
             *(("segment", f"{name}:{tag}") for name, tag in segment.items()),
         ]
 

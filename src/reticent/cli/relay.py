@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from reticent.cli.options import check_free, key_file_option
-from reticent.cli.output import plan_file
+from reticent.cli.options import check_free, input_file, key_file_option
 from reticent.cli.serve import listening, page_origins, tls_files
 from reticent.errors import ParameterError, ReticentError
 from reticent.plan import Plan
@@ -18,7 +17,7 @@ from reticent.plan import Plan
     short_help="Take reports for a collector elsewhere, and hide who sent them.",
     context_settings={"auto_envvar_prefix": "RETICENT_RELAY"},
 )
-@click.argument("plans", metavar="PLAN...", nargs=-1, required=True, type=plan_file)
+@click.argument("plans", metavar="PLAN...", nargs=-1, required=True, type=input_file)
 @click.option("--to", required=True, metavar="URL", help="The collector, as https://HOST.")
 @key_file_option
 @click.option("--listen", default="127.0.0.1:8001", show_default=True, metavar="HOST:PORT", callback=listening,

@@ -23,6 +23,7 @@ from reticent.cli.reading import estimate, export, rounds
 from reticent.cli.relay import relay
 from reticent.cli.serve import serve
 from reticent.cli.simulate import simulate
+from reticent.cli.sql import sql
 from reticent.cli.store import keys, store
 
 
@@ -41,7 +42,7 @@ def reticent() -> None:
     """
     Private telemetry for counters.
 
-    A device answers with noisy bits; bits add up to counts; counts, un-biased, are estimates.
+    A device answers with noisy bits; bits add up to counts; counts, debiased, are estimates.
 
     \b
     Start here:
@@ -98,6 +99,7 @@ for command in (
     rounds,
     serve,
     simulate,
+    sql,
     store,
 ):
     reticent.add_command(command)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import signal
 import socket
 import sys
 import time
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reticent.cli.faults import plain_faults
-from reticent.cli.options import check_free, store_option
-from reticent.cli.output import plan_file
+from reticent.cli.options import check_free, input_file, store_option
 from reticent.errors import ParameterError, ReticentError
 from reticent.plan import Plan
 
@@ -73,8 +74,42 @@ def tls_files(certificate: str | None, key: str | None) -> tuple[str, str] | Non
     return certificate, key
 
 
+def _config(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
+    """Of --config: what the file says becomes the default of each option."""
+    if path is None:
+        return
+    try:
+        table = tomllib.loads(path.read_text())
+    except ValueError as error:
+        raise ReticentError(f"{path}: expected TOML: {error}.") from None
+    known = {"plans" if isinstance(one, click.Argument) else one.opts[0][2:]: one
+             for one in context.command.params if one.expose_value}  # fmt: skip
+    context.default_map = {}
+    for key, value in table.items():
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(known)}"
+            raise ReticentError(f"{path}: {key}: there is no such setting.\n  Hint: {hint}")
+        option = known[key]
+        several = option.multiple or option.nargs == -1
+        flag = isinstance(option, click.Option) and option.is_flag
+        expected = "true or false" if flag else "a list of strings" if several else "a string or a number"
+        if flag:
+            fits = isinstance(value, bool)
+        elif several:
+            fits = isinstance(value, list) and all(isinstance(part, str) for part in value)
+        else:
+            fits = isinstance(value, str | int | float) and not isinstance(value, bool)
+        if not fits:
+            raise ReticentError(f"{path}: {key}: expected {expected}, got {value!r}.")
+        context.default_map[str(option.name)] = value if flag or several else str(value)
+
+
 @click.command(short_help="Take reports, seal rounds, show estimates.")
-@click.argument("plans", metavar="PLAN...", nargs=-1, required=True, type=plan_file)
+@click.argument("plans", metavar="PLAN...", nargs=-1, required=True, envvar="RETICENT_PLANS", type=input_file)
+@click.option("--config", envvar="RETICENT_CONFIG", is_eager=True, expose_value=False, callback=_config,
+              type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+              help="A TOML file with any of these options, such as workers = 2, and with plans = [...].")  # fmt: skip
 @store_option
 @click.option(
     "--listen", envvar="RETICENT_LISTEN", default="127.0.0.1:8000", show_default=True, metavar="HOST:PORT",
@@ -99,18 +134,21 @@ def tls_files(certificate: str | None, key: str | None) -> tuple[str, str] | Non
               show_default=True, metavar="SECONDS",
               help="Seconds that a request may take to arrive.")  # fmt: skip
 @click.option("--rate", envvar="RETICENT_RATE", type=click.FloatRange(0), default=0.0, show_default=True,
-              metavar="N", callback=_rate, help="Reports a second and key, from 1 on; 0 for no limit.")  # fmt: skip
+              metavar="N", callback=_rate, help="Reports per second and key, at least 1; 0 is no limit.")  # fmt: skip
 @click.option("--queue", envvar="RETICENT_QUEUE", type=click.IntRange(1), default=1_000_000,
               show_default=True, metavar="N",
               help="Reports that may wait for a commit.")  # fmt: skip
 @click.option("--seal/--no-seal", "seals", envvar="RETICENT_SEAL", default=True, show_default=True,
-              help="Seal rounds that are over; not where others on the same store do.")  # fmt: skip
+              help="Seal rounds that are over; --no-seal where another process seals them.")  # fmt: skip
 @click.option("--clock-skew", envvar="RETICENT_CLOCK_SKEW", type=click.FloatRange(0), default=300.0,
               show_default=True, metavar="SECONDS",
               help="Seconds that a device's clock may run fast.")  # fmt: skip
 @click.option("--allow-origin", "origins", envvar="RETICENT_ALLOW_ORIGIN", multiple=True, metavar="ORIGIN",
               callback=page_origins,
-              help="Pages of this origin may send reports; several times for several.")  # fmt: skip
+              help="Pages of this origin may send reports; may be repeated.")  # fmt: skip
+@click.option("--public", "public", envvar="RETICENT_PUBLIC", multiple=True, metavar="NAME",
+              help="Show the results of this plan without a key, at /public; may be repeated; "
+                   "all is every PLAN.")  # fmt: skip
 @click.option("--wait-for-database", envvar="RETICENT_WAIT_FOR_DATABASE", type=click.FloatRange(0),
               default=60.0, show_default=True, metavar="SECONDS",
               help="Seconds to wait for a PostgreSQL that cannot be reached yet.")  # fmt: skip
@@ -118,8 +156,9 @@ def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) ->
     """
     Take reports, seal rounds, and show estimates: the collector, for each PLAN.
 
-    Every option can be set by an environment variable, RETICENT_STORE for --store and so on. Listening beyond
-    this machine needs keys: reticent keys create.
+    Every option can be set by an environment variable, RETICENT_STORE for --store and so on, or in the file of
+    --config. The command line comes first, then the environment, then the file. Listening beyond this machine
+    needs keys: reticent keys create.
 
     \b
     Example:
@@ -183,6 +222,23 @@ def _opened(url: str, seconds: float) -> RoundStore[Any]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _public(names: tuple[str, ...], plans: Sequence[Plan]) -> frozenset[str]:
+    """Of --public: the names of the plans whose results everybody may read."""
+    by_name = {plan.name: plan for plan in plans}
+    chosen = frozenset(by_name if "all" in names else names)
+    for name in sorted(chosen):
+        if name not in by_name:
+            raise ReticentError(
+                f"--public {name}: expected the name of a plan that is served here, one of {', '.join(by_name)}.\n"
+                "  Hint: the name stands in the plan under [plan]; all publishes every PLAN"
+            )
+        if by_name[name].min_reports == 1:
+            click.echo(
+                f"Warning: plan {name} has min_reports = 1: what is public can show single reports.", err=True
+            )
+    return chosen
+
+
 def _serve(
     store: str,
     listen: tuple[str, int],
@@ -202,6 +258,7 @@ def _serve(
     seals: bool,
     clock_skew: float,
     origins: tuple[str, ...],
+    public: tuple[str, ...],
     wait_for_database: float,
 ) -> int:
     """One process of the collector; returns its exit code."""
@@ -229,6 +286,7 @@ def _serve(
             skew=clock_skew,
             secure_cookies=tls is not None or behind_proxy,
             pages=dashboard,
+            public=_public(public, loaded),
             allowed_origins=origins,
             seal_every=2.0 if seals else None,
             worker=worker,

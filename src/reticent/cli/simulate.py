@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reticent.cli.options import confidence_option
+from reticent.cli.options import confidence_option, input_file, standard_input
 from reticent.cli.output import (
     as_json,
     console,
@@ -18,9 +18,9 @@ from reticent.cli.output import (
     figure,
     found_problems,
     make_folder,
-    plan_file,
     print_json,
     progress,
+    quiet_option,
     table,
 )
 from reticent.plan import Plan
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from reticent.lab.crowd import Crowd
+    from reticent.lab.fleet import Population, Recorded
     from reticent.lab.simulate import MetricEstimates, Simulation
 
 FALSE_ALARM = 1e-6
@@ -41,44 +43,59 @@ Losses compare {CLAIMS["lifetime"].compares}. A lonely device
 shares its pattern with at most one other; flips blur it. docs/how-to/simulate.md says how to read this."""
 
 DEVICES, ROUNDS = 100_000, 31
+MOST_INDIVIDUALS = 100_000
+LONG = 2_000_000_000
+"""Values that are drawn from in about a minute on two cores: individuals, rounds, metrics and repetitions."""
 DAY = 86_400
 
 
 @click.command(short_help="Run a plan on values of your own.")
-@click.argument("path", metavar="PLAN", type=plan_file)
+@click.argument("path", metavar="PLAN", type=input_file)
 @click.option("--values", "files", multiple=True, metavar="[METRIC=]FILE",
-              help="CSV or Parquet with individual, day, value; for all metrics, or one each.")  # fmt: skip
-@click.option("--population", "name", metavar="NAME", help="Made-up values instead; named above.")
-@click.option("--devices", type=click.IntRange(1, 100_000_000), metavar="N",
+              help="CSV or Parquet of values per individual and day; for all metrics, or one each. - is CSV "
+                   "from standard input.")  # fmt: skip
+@click.option("--population", "names", multiple=True, metavar="[METRIC=]NAME",
+              help="Made-up values, named above; for all metrics, or one each.")  # fmt: skip
+@click.option("--devices", type=click.IntRange(1, 10**12), metavar="N",
               help="As many as there are individuals in the file, or 100,000.")  # fmt: skip
+@click.option("--individuals", type=click.IntRange(1, 10**9), metavar="N",
+              help="Histories of values that the devices share; all of the file, or as many as devices but at"
+                   " most 100,000, and fewer where the run would be long.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(1, 100_000), metavar="N",
               help="As many as there are days in the file, or 31.")  # fmt: skip
 @click.option("--repetitions", type=click.IntRange(1, 100_000), default=20, show_default=True, metavar="N",
               help="The same values with other chance, to see how often intervals hold.")  # fmt: skip
 @confidence_option
 @click.option("--seed", type=click.IntRange(0, 2**31), metavar="SEED",
-              help="Repeat a run; drawn anew when left out.")  # fmt: skip
+              help="Repeat a run; random when left out.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
               help="Write pictures, CSV and JSON there.")  # fmt: skip
+@click.option("--memory", type=click.FloatRange(0.01, 10_000), default=1.0, show_default=True, metavar="GIB",
+              help="Refuse a run that needs more than this.")  # fmt: skip
+@quiet_option
 @as_json
 def simulate(
     path: Path,
     files: tuple[str, ...],
-    name: str | None,
+    names: tuple[str, ...],
     devices: int | None,
+    individuals: int | None,
     rounds: int | None,
     repetitions: int,
     confidence: float,
     seed: int | None,
     out: Path | None,
+    memory: float,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """
-    Run PLAN on values of your own and show what it would have told: each metric's truth beside its
-    estimate, how often the intervals hold, and what the people in the data would have given away.
+    Run PLAN on values of your own and show what it would have found: each metric's truth beside its
+    estimate, how often the intervals hold, and what it would have revealed about the people in the data.
 
-    One day of a file is one round, whatever the plan's rounds are. Devices answer as the SDK does, bit for
-    bit.
+    One day of a file is one round, whatever the plan's rounds are. Reports are counted without simulating each
+    device, by the exact law of the SDK's answers: any number of devices takes the same time. A file has the
+    columns individual, day, value; or one row per individual and a column per day; or one column of values.
 
     \b
     Populations:
@@ -88,6 +105,7 @@ def simulate(
     \b
     Example:
       reticent simulate examples/plan.toml --population editor --devices 20000 --out simulated
+      reticent simulate examples/plan.toml --population editor --devices 1500000000
 
     Exit code 3 when intervals miss the truth more often than they promise, by more than chance allows.
     """
@@ -96,9 +114,10 @@ def simulate(
     plan = Plan.load(path)
     make_folder(out)
     chosen = secrets.randbelow(2**31) if seed is None else seed
-    values = _values(plan, files, name, devices, rounds, chosen)
-    with progress("Simulating", as_json) as tell:
-        simulation = run(plan, values, repetitions, chosen, confidence, tell)
+    sources = _sources(plan, files, names)
+    crowd = _crowd(plan, sources, devices, individuals, rounds, repetitions, chosen)
+    with progress("Simulating", quiet) as tell:
+        simulation = run(plan, crowd, repetitions, chosen, confidence, tell, int(memory * 2**30))
     if out is not None:
         _write(simulation, out)
     if as_json:
@@ -110,60 +129,81 @@ def simulate(
         found_problems()
 
 
-def _values(
-    plan: Plan, files: tuple[str, ...], name: str | None, devices: int | None, rounds: int | None, seed: int
-) -> dict[str, Any]:
-    """A table of values per metric."""
-    import numpy as np
+def _sources(plan: Plan, files: tuple[str, ...], names: tuple[str, ...]) -> dict[str, Population]:
+    """Where the values of each metric come from."""
+    from reticent.lab.fleet import population, read_values
 
-    from reticent.lab.fleet import Population, Recorded, population, read_values, taken_by
-
-    if bool(files) == bool(name):
-        raise click.UsageError("Give either --values FILE, or --population NAME.")
+    per_day = max(1, DAY // plan.round_seconds)
+    recordings: dict[str, Recorded] = {}
     sources: dict[str, Population] = {}
-    if name is not None:
-        per_day = max(1, DAY // plan.round_seconds)
-        sources = {
-            metric.name: population(name, metric.mechanism.max_value, per_day)  # of a choice: its labels
-            for metric in plan.metrics
-        }
-    else:
-        by_metric = _by_metric(plan, files)
-        by_file = {file: read_values(file) for file in dict.fromkeys(by_metric.values())}
-        sources = {metric: by_file[file] for metric, file in by_metric.items()}
-    recorded = [source for source in sources.values() if isinstance(source, Recorded)]
-    count = devices or min((len(recording.individuals) for recording in recorded), default=DEVICES)
-    length = rounds or min((len(recording.days) for recording in recorded), default=ROUNDS)
-    # Metrics of one file keep each individual together: all of them draw alike.
-    return {
-        metric: taken_by(
-            plan.by_name[metric],
-            source.values(count, length, np.random.default_rng([seed, 0 if recorded else place])),
+    by_file, by_name = _by_metric(plan, "--values", files), _by_metric(plan, "--population", names)
+    if (not by_file and not by_name) or (None in by_file and None in by_name):
+        raise click.UsageError(
+            "Give either --values FILE, or --population NAME, for the metrics without their own."
         )
-        for place, (metric, source) in enumerate(sources.items())
-    }
+    both = [name for name in plan.by_name if name in by_file and name in by_name]
+    if both:
+        raise click.UsageError(f"{both[0]}: give either --values or --population, not both.")
+    missing = [name for name in plan.by_name if not {name, None} & {*by_file, *by_name}]
+    if missing:
+        raise click.UsageError(
+            f"No values for {', '.join(missing)}: add --values {missing[0]}=FILE or --population {missing[0]}=NAME."
+        )
+    for metric in plan.metrics:
+        own = metric.name if metric.name in by_file or metric.name in by_name else None
+        if own in by_file:
+            file = by_file[own]
+            recordings[file] = recordings.get(file) or read_values(standard_input() if file == "-" else file)
+            sources[metric.name] = recordings[file]
+        else:  # of a choice: its labels
+            sources[metric.name] = population(by_name[own], metric.mechanism.max_value, per_day)
+    return sources
 
 
-def _by_metric(plan: Plan, files: tuple[str, ...]) -> dict[str, str]:
-    """The file of each metric."""
-    named: dict[str, str] = {}
-    rest: list[str] = []
-    for option in files:
-        metric, equals, file = option.partition("=")
-        if equals and metric in plan.by_name:
-            named[metric] = file
-        elif equals and not Path(option).exists():
-            raise click.UsageError(
-                f"--values {option}: no metric {metric}; there are {', '.join(plan.by_name)}."
+def _by_metric(plan: Plan, option: str, given: tuple[str, ...]) -> dict[str | None, str]:
+    """What is given for each metric, and under None for the others."""
+    named: dict[str | None, str] = {}
+    for text in given:
+        metric, equals, source = text.partition("=")
+        key = metric if equals and metric in plan.by_name else None
+        if key is None:
+            if equals and not Path(text).exists():
+                raise click.UsageError(
+                    f"{option} {text}: no metric {metric}; there are {', '.join(plan.by_name)}."
+                )
+            source = text
+        if key in named:
+            hint = (
+                f"{option} is given twice for it"
+                if key
+                else f"say for which metric: {option} METRIC={source}"
             )
-        else:
-            rest.append(option)
-    missing = [name for name in plan.by_name if name not in named]
-    if len(rest) > 1:
-        raise click.UsageError(f"--values {rest[1]}: say for which metric: --values {missing[0]}={rest[1]}")
-    if missing and not rest:
-        raise click.UsageError(f"No values for {', '.join(missing)}: add --values {missing[0]}=FILE.")
-    return {name: named.get(name) or rest[0] for name in plan.by_name}
+            raise click.UsageError(f"{option} {text}: {hint}.")
+        named[key] = source
+    return named
+
+
+def _crowd(
+    plan: Plan,
+    sources: Mapping[str, Population],
+    devices: int | None,
+    individuals: int | None,
+    rounds: int | None,
+    repetitions: int,
+    seed: int,
+) -> Crowd:
+    """Individuals with their values, and the devices that share them."""
+    from reticent.lab.crowd import Crowd
+    from reticent.lab.fleet import Recorded
+
+    recorded = [source for source in sources.values() if isinstance(source, Recorded)]
+    people = min((len(recording.individuals) for recording in recorded), default=None)
+    length = rounds or min((len(recording.days) for recording in recorded), default=ROUNDS)
+    count = devices or individuals or people or DEVICES
+    if individuals is None:
+        quick = max(1000, LONG // (length * len(plan.metrics) * repetitions))
+        individuals = min(count, people or min(MOST_INDIVIDUALS, quick))
+    return Crowd.drawn(plan, sources, length, individuals, count, seed)
 
 
 def _show(simulation: Simulation, out: Path | None) -> None:
@@ -187,6 +227,17 @@ def _show(simulation: Simulation, out: Path | None) -> None:
             f" {counted(simulation.rounds, 'round')} touch up to {counted(card.windows or 0, 'window')}:"
             f" {printed(card.any_history)}."
         )
+    if simulation.individuals < simulation.devices:
+        screen.print(
+            f"Each of {counted(simulation.individuals, 'individual')} stands for about"
+            f" {simulation.devices / simulation.individuals:,.0f} devices, which share its values. Intervals and"
+            " errors are those of all devices."
+        )
+        if simulation.people:
+            screen.print(
+                "What people give away is counted over one device per individual; how many of all devices are"
+                " lonely cannot be told from so few histories."
+            )
     for name, kept in simulation.kept.items():
         if kept < 0.9995:
             screen.print(

@@ -1,4 +1,4 @@
-"""`reticent store check|backup|repair|prune`, and `reticent keys create|list|revoke` for who may use it."""
+"""`reticent store check|backup|repair|prune|results`, and `reticent keys create|list|revoke` for who may use it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from pathlib import Path
 import click
 
 from reticent.cli.options import near_names, opened_store, plan_option, store_option
-from reticent.cli.output import as_json, console, counted, date_and_time, found_problems, print_json, table
+from reticent.cli.output import (
+    as_json,
+    console,
+    counted,
+    date_and_time,
+    found_problems,
+    print_json,
+    progress,
+    quiet_option,
+    table,
+)
 from reticent.errors import ParameterError, ReticentError, StoreError
 
 
@@ -28,7 +38,7 @@ def _days(text: str) -> int:
 
 @click.group()
 def store() -> None:
-    """Check, back up, repair or prune a store."""
+    """Check, back up, repair or prune a store, or write its table of results."""
 
 
 @store.command()
@@ -36,7 +46,7 @@ def store() -> None:
 @as_json
 def check(store: str, as_json: bool) -> None:
     """
-    Look through a store for anything that is not as it should be.
+    Look through a store for anything that is not as it should be, the table of results too.
 
     \b
     Example:
@@ -44,8 +54,12 @@ def check(store: str, as_json: bool) -> None:
 
     Exit code 3 when problems were found.
     """
+    from reticent.results import problems as problems_of_results
+
     with opened_store(store) as opened:
         problems, url = opened.verify(), opened.url
+        if not problems:  # else the table of results cannot be made of the counts either
+            problems = list(problems_of_results(opened))
     if as_json:
         print_json({"store": url, "problems": problems})
     else:
@@ -183,6 +197,35 @@ def prune(
     )  # fmt: skip
     if unsealed:
         click.echo(f"{counted(unsealed, 'round')} that old stay: not sealed.")
+
+
+@store.command()
+@store_option
+@click.option("--rebuild", is_flag=True, help="First remove what is in the table, a period at a time.")
+@quiet_option
+@as_json
+def results(store: str, rebuild: bool, quiet: bool, as_json: bool) -> None:
+    """
+    Write finished figures into the table of results, as a running collector does by itself.
+
+    The table is a copy, made of the sealed counts. With --rebuild all of it is made again.
+
+    \b
+    Example:
+      reticent store results --store sqlite:///reticent.db --rebuild
+    """
+    from reticent.results import write_results
+
+    with opened_store(store) as opened:
+        if opened.table is None:
+            raise StoreError(f"{opened.url}: keeps no table of results.\n  Hint: reticent export writes one")
+        with progress("Writing periods", quiet) as tell:
+            written = write_results(opened, rebuild=rebuild, progress=tell)
+        url = opened.url
+    if as_json:
+        print_json({"store": url, "periods": written})
+    else:
+        click.echo(f"{counted(written, 'period')} written.")
 
 
 @click.group()

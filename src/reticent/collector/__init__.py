@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from reticent.collector.api import SECURITY_HEADERS
     from reticent.collector.app import Collector, SteadyClock
     from reticent.collector.client import BatchTooLargeError, Client, Response, UnreachableError
+    from reticent.collector.exposition import render_metrics
     from reticent.collector.health import (
         LATELY_SECONDS,
         Health,
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
         Traffic,
         decoded,
         encoded,
-        render_metrics,
         together,
     )
     from reticent.collector.ingest import Ingest
@@ -94,7 +94,8 @@ __getattr__ = imported_when_used(
         "api": "SECURITY_HEADERS",
         "app": "Collector SteadyClock",
         "client": "BatchTooLargeError Client Response UnreachableError",
-        "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic decoded encoded render_metrics together",
+        "exposition": "render_metrics",
+        "health": "LATELY_SECONDS Health KeyTraffic Readiness Traffic decoded encoded together",
         "ingest": "Ingest",
         "limits": "Connections Limits",
         "listening": "bind inherited is_local is_loopback parse_listen shown",

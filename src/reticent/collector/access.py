@@ -8,7 +8,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from hashlib import sha256
 from typing import Protocol
 from urllib.parse import parse_qs
@@ -237,15 +237,22 @@ class Pages(Protocol):
     """What adds pages for people: `reticent.dashboard`."""
 
     def handlers(
-        self, results: Results, health: Callable[[], Health]
+        self, results: Results, health: Callable[[], Health], public: Collection[str] = ()
     ) -> Mapping[str, Callable[[Request], Response]]:
-        """The pages by path, in the order in which paths are tried. They block."""
+        """
+        The pages by path, in the order in which paths are tried. They block.
+
+        Those below `/public` need no key, and are about the plans named in `public` alone.
+        """
 
     def static(self, request: Request) -> Response:
         """A file that pages use, at `/static/{name}`."""
 
     def login_page(self, message: str, next_path: str) -> str:
         """The page that asks for a key."""
+
+    def problem_page(self, status: int, message: str, *, path: str, logged_in: bool) -> str:
+        """The page of a request to a path that is refused: why, and what to do."""
 
 
 class Login:

@@ -12,25 +12,28 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from reticent.collector.access import Access, Login, Pages
-from reticent.collector.health import Health, Readiness, render_metrics
+from reticent.collector.exposition import render_metrics
+from reticent.collector.health import Health, Readiness
 from reticent.collector.log import log_fault
 from reticent.collector.openapi import openapi_document
-from reticent.collector.problems import ProblemError
+from reticent.collector.problems import CONTENT_TYPE, ProblemError
 from reticent.collector.readers import Readers
+from reticent.counts import ABOUT
 from reticent.errors import MissingExtraError, ParameterError, StoreError
 from reticent.estimates import arrow_bytes, csv_text
 from reticent.plan import Plan
-from reticent.results import Results
+from reticent.results import Results, unix_seconds
 
 OPEN_PATHS = ("/healthz", "/readyz", "/login", "/logout")
-ESTIMATE_PARAMETERS = {"plan", "metric", "period", "round", "last", "segment", "by", "confidence", "format"}
-USUAL_ROUNDS = 100
-"""How many of the latest rounds, or windows, are answered when nothing is said of them."""
+CHANGE_PARAMETERS = {"plan", "metric", "every", "since", "until", "last", "segment", "by", "confidence"}
+ESTIMATE_PARAMETERS = {*CHANGE_PARAMETERS, "round", "format"}
+USUAL_PERIODS = 100
+"""How many of the latest periods, or rounds, are answered when nothing is said of them."""
 MOST_ROUNDS = 10_000
 MOST_NUMBERS = 20_000
 """How many numbers, each with its interval, an answer has at most: so none takes long, or much memory."""
@@ -62,11 +65,13 @@ class Api:
         health: Callable[[], Health],
         secure_cookies: bool,
         pages: Pages | None,
+        public: Collection[str] = (),
     ) -> None:
         self._results = results
         self._access = access
         self._health = health
         self._pages = pages
+        self._has_public = bool(public)
         self._ready = Readiness(ping)
         self._document = msgspec.json.encode(openapi_document())
         self._readers = Readers()
@@ -74,6 +79,7 @@ class Api:
             Route("/v1/plans", self._on_thread(self.plans)),
             Route("/v1/plans/{name}", self._on_thread(self.plan)),
             Route("/v1/estimates", self._on_thread(self.estimates)),
+            Route("/v1/changes", self._on_thread(self.changes)),
             Route("/v1/rounds", self._on_thread(self.rounds)),
             Route("/metrics", self.metrics),
             Route("/healthz", self.healthz),
@@ -82,16 +88,18 @@ class Api:
         ]
         if pages is not None:
             routes += Login(access, pages, secure_cookies).routes()
-            for path, handler in pages.handlers(results, health).items():
-                routes.append(Route(path, self._on_thread(handler)))
+            for path, handler in pages.handlers(results, health, public).items():
+                routes.append(Route(path, self._on_thread(handler, path.startswith("/public"))))
             routes.append(Route("/static/{name}", pages.static))
         refused = (ProblemError, ParameterError, StoreError, HTTPException, ClientDisconnect, Exception)
-        self._app = Starlette(routes=routes, exception_handlers=dict.fromkeys(refused, _refusal))
+        self._app = Starlette(routes=routes, exception_handlers=dict.fromkeys(refused, self._refusal))
         self._app.router.redirect_slashes = False
 
-    def _on_thread(self, endpoint: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+    def _on_thread(
+        self, endpoint: Callable[[Request], Response], public: bool = False
+    ) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            return await self._readers.run(endpoint, request)
+            return await self._readers.run(endpoint, request, public=public)
 
         return answer
 
@@ -108,6 +116,8 @@ class Api:
             if message["type"] == "http.response.start":
                 started = True
                 names = {name.lower() for name, _ in message["headers"]}
+                if b"content-security-policy" in names:  # it says itself who may frame it
+                    names.add(b"x-frame-options")
                 missing = [header for header in SECURITY_HEADERS if header[0] not in names]
                 message["headers"] = [*message["headers"], *missing]
             await send(message)
@@ -116,20 +126,36 @@ class Api:
         try:
             if path == "/v1/reports":
                 raise HTTPException(405, headers={"allow": "POST"})
-            if path not in OPEN_PATHS and not path.startswith("/static/"):
+            public = self._has_public and f"{path}/".startswith("/public/")
+            if path not in OPEN_PATHS and not path.startswith("/static/") and not public:
                 key = self._access.require(scope["headers"], ("reader", "admin"))
                 scope.setdefault("state", {})["logged_in"] = key is not None
             await self._app(scope, receive, send_safely)
         except Exception as error:
             if started:  # Starlette raises once more what it has answered
                 return
-            response = _refusal(None, error)
-            wants_html = any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
-            if response.status_code == 401 and self._pages and wants_html and scope["method"] == "GET":
+            request = Request(scope)
+            response = self._refusal(request, error)
+            if response.status_code == 401 and self._wants_page(request) and scope["method"] == "GET":
                 query = scope.get("query_string", b"").decode("ascii", "replace")
                 target = quote(f"{path}?{query}" if query else path)
                 response = RedirectResponse(f"/login?next={target}", status_code=303)
             await response(scope, receive, send_safely)
+
+    def _wants_page(self, request: Request) -> bool:
+        """Whether a browser asks, which prefers a page to a problem document."""
+        return self._pages is not None and "text/html" in request.headers.get("accept", "")
+
+    def _refusal(self, request: Request, error: Exception) -> Response:
+        """What a refused request is answered: a page for a browser, a problem document (RFC 9457) for others."""
+        problem, headers = _problem_of(error)
+        if self._pages is not None and self._wants_page(request):
+            known = bool(getattr(request.state, "logged_in", False))
+            page = self._pages.problem_page(
+                problem.status, problem.detail, path=request.url.path, logged_in=known
+            )
+            return HTMLResponse(page, problem.status, headers={"vary": "accept", **headers})
+        return Response(problem.body, problem.status, headers=headers, media_type=CONTENT_TYPE.decode())
 
     # These block: they are worked out on a thread for readers
 
@@ -156,22 +182,10 @@ class Api:
         """`GET /v1/estimates`, as JSON, CSV or Arrow."""
         query = Query(request.query_params.multi_items(), ESTIMATE_PARAMETERS)
         form = query.format(request.headers.get("accept", ""))
-        plan, rounds = query.one("plan"), query.rounds()
-        if plan is None:
-            raise ParameterError("plan", "the name of a plan", "nothing")
-        if plan not in self._results.plans():
-            raise ProblemError(404, "unknown_plan")
-        results = self._results.estimates(
-            plan,
-            metric=query.one("metric"),
-            rounds=rounds,
-            last=query.last() or (None if rounds else USUAL_ROUNDS),
-            segment=query.segment(),
-            by=query.one("by"),
-            confidence=query.confidence(),
-            per=query.one("period"),
-            most=MOST_NUMBERS,
-        )
+        rounds, selection = query.rounds(), self._selection(query)
+        if rounds and query.last() is None:
+            selection["last"] = None
+        results = self._results.estimates(rounds=rounds, **selection)
         if form == "csv":
             return PlainTextResponse(csv_text(results.rows), media_type="text/csv")
         if form == "arrow":
@@ -180,19 +194,40 @@ class Api:
             except MissingExtraError as error:
                 raise ProblemError(406, "not_acceptable", str(error)) from None
             return Response(body, media_type="application/vnd.apache.arrow.stream")
-        # Lists are encoded one by one: all at once would keep every other thread waiting.
-        encode, fields = msgspec.json.encode, []
-        for name, part in {**results.to_dict(), "damaged": self._results.damaged(plan, query.last())}.items():
-            listed = isinstance(part, list)
-            fields.append(
-                encode(name) + b":" + (b"[%b]" % b",".join(map(encode, part)) if listed else encode(part))
-            )
-        return Response(b"{%b}" % b",".join(fields), media_type="application/json")
+        return _lists(
+            {**results.to_dict(), "damaged": self._results.damaged(selection["plan"], query.last())}
+        )
+
+    def changes(self, request: Request) -> Response:
+        """`GET /v1/changes`."""
+        query = Query(request.query_params.multi_items(), CHANGE_PARAMETERS)
+        changes = self._results.changes(**self._selection(query))
+        return _lists({"about": ABOUT, "changes": [change.to_dict() for change in changes]})
+
+    def _selection(self, query: Query) -> dict[str, Any]:
+        """What estimates and changes are asked for with alike."""
+        plan, since, until = query.one("plan"), query.time("since"), query.time("until")
+        if plan is None:
+            raise ParameterError("plan", "the name of a plan", "nothing")
+        if plan not in self._results.plans():
+            raise ProblemError(404, "unknown_plan")
+        return {
+            "plan": plan,
+            "metric": query.one("metric"),
+            "last": query.last() or (USUAL_PERIODS if since is None else None),
+            "segment": query.segment(),
+            "by": query.one("by"),
+            "confidence": query.confidence(),
+            "every": query.one("every"),
+            "since": since,
+            "until": until,
+            "most": MOST_NUMBERS,
+        }
 
     def rounds(self, request: Request) -> Response:
         """`GET /v1/rounds`."""
         query = Query(request.query_params.multi_items(), {"plan", "last"})
-        plan, last = query.one("plan"), query.last() or USUAL_ROUNDS
+        plan, last = query.one("plan"), query.last() or USUAL_PERIODS
         if plan is not None and plan not in self._results.plans():
             raise ProblemError(404, "unknown_plan")
         return _json({"rounds": self._results.rounds(plan, last)})
@@ -242,8 +277,19 @@ def _json(answer: object) -> Response:
     return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
-def _refusal(request: Any, error: Exception) -> Response:
-    """The problem document of an error. What went wrong may quote the request: it is named, never printed."""
+def _lists(answer: dict[str, Any]) -> Response:
+    """Lists are encoded one by one: all at once would keep every other thread waiting."""
+    encode, fields = msgspec.json.encode, []
+    for name, part in answer.items():
+        listed = isinstance(part, list)
+        fields.append(
+            encode(name) + b":" + (b"[%b]" % b",".join(map(encode, part)) if listed else encode(part))
+        )
+    return Response(b"{%b}" % b",".join(fields), media_type="application/json")
+
+
+def _problem_of(error: Exception) -> tuple[ProblemError, dict[str, str]]:
+    """An error as a problem, and its headers. What went wrong may quote the request: it is named, never printed."""
     more: dict[str, str] = {}
     match error:
         case ProblemError():
@@ -263,7 +309,8 @@ def _refusal(request: Any, error: Exception) -> Response:
             log_fault("internal-error", error)
             problem = ProblemError(500, "internal")
     headers = {name.decode(): value.decode() for name, value in problem.headers}
-    return Response(problem.body, status_code=problem.status, headers={**headers, **more})
+    of_the_body = ("content-type", "content-length")
+    return problem, {**{name: text for name, text in headers.items() if name not in of_the_body}, **more}
 
 
 class Query:
@@ -289,13 +336,18 @@ class Query:
         return values[0] if values else None
 
     def last(self) -> int | None:
-        """How many of the latest rounds; None when not said."""
+        """How many of the latest periods; None when not said."""
         text = self.one("last")
         if text is None:
             return None
         if not text.isascii() or not text.isdigit() or len(text) > 9 or not 1 <= int(text) <= MOST_ROUNDS:
             raise ParameterError("last", f"a whole number from 1 to {MOST_ROUNDS:,}", text[:20])
         return int(text)
+
+    def time(self, name: str) -> int | None:
+        """A date or time as unix seconds; None when not said."""
+        text = self.one(name)
+        return None if text is None else unix_seconds(name, text)
 
     def rounds(self) -> list[int] | None:
         """Rounds as 5, or 5-9, or several of them; None when not said."""

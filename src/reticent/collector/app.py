@@ -6,7 +6,7 @@ import asyncio
 import gc
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib.metadata import version
 
 from starlette.middleware.cors import CORSMiddleware
@@ -14,7 +14,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reticent.collector.access import Access, Pages
 from reticent.collector.api import Api
-from reticent.collector.health import Health, decoded, encoded, together
+from reticent.collector.health import NO_COMMITS, Health, decoded, encoded, together
+from reticent.collector.history import History
 from reticent.collector.ingest import Accepted, Ingest, Intake
 from reticent.collector.limits import Limits
 from reticent.collector.log import log
@@ -51,6 +52,7 @@ class Collector:
         clock: Callable[[], float] | None = None,
         seal_every: float | None = 2.0,
         pages: Pages | None = None,
+        public: Collection[str] = (),
         allowed_origins: Sequence[str] = (),
         worker: Worker | None = None,
     ) -> None:
@@ -70,8 +72,9 @@ class Collector:
         self._committer: Committer | None = None
         self.ingest: Ingest | None = None
         self._sealer: Sealer | None = None
+        self._history = History()
         self._refreshing: asyncio.Task[None] | None = None
-        self._api = Api(self.results, store.ping, self.access, self.health, secure_cookies, pages)
+        self._api = Api(self.results, store.ping, self.access, self.health, secure_cookies, pages, public)
 
         self.cross_origin = for_pages(self._answer, allowed_origins)
 
@@ -122,9 +125,23 @@ class Collector:
         """Read the keys anew now and then, and tell other workers how this one is doing."""
         while True:
             await asyncio.sleep(1)
+            self._note()
             if self._worker is not None:
                 self._worker.publish(encoded(self._own_health()))
             await self.access.refresh_when_stale()
+
+    def _note(self) -> None:
+        tally = self._committer.tally if self._committer else Tally()
+        refused = self.ingest.refused if self.ingest else {}
+        late = refused.get("late", 0)
+        self._history.note(
+            self._clock(),
+            self._sealer.take_delay() if self._sealer else 0.0,
+            accepted=tally.accepted,
+            duplicate=tally.duplicate,
+            late=late,
+            refused=sum(refused.values()) - late,
+        )
 
     def health(self) -> Health:
         """How the service is doing: this process, or all workers together."""
@@ -159,6 +176,9 @@ class Collector:
             sealed=self._sealer.sealed if self._sealer else 0,
             rate=self.access.rate,
             keys=ingest.traffic.table(self.access.all_keys) if ingest else (),
+            history=self._history.slots,
+            commit_times=tuple(committer.commit_times) if committer else NO_COMMITS,
+            commit_seconds=committer.commit_seconds if committer else 0.0,
         )
 
 

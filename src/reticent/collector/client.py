@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import socket
 import ssl
@@ -161,7 +162,8 @@ class Client:
             case 401, _ if "authorization" not in self._headers:
                 return f"{self.url}: it needs a key.\n  Hint: --key-file FILE holds one"
             case 401, _:
-                return f"{self.url}: it does not know this key, or the key was revoked."
+                reason = "it does not know this key, or the key was revoked"
+                return f"{self.url}: {reason}.\n  Hint: reticent keys list shows the keys of the store"
             case 403, _:
                 return f"{self.url}: this key may not do that.\n  Hint: reticent keys list shows the role of each"
             case _, str() if isinstance(detail, str) and code != "not_found":
@@ -238,7 +240,9 @@ class Client:
             case EOFError():
                 reason = "the connection was closed before the answer was complete."
             case OSError():
-                reason = f"cannot connect: {error.strerror or type(error).__name__}."
+                reason = (
+                    f"cannot connect: {os.strerror(error.errno) if error.errno else type(error).__name__}."
+                )
             case _:
                 reason = "what answers is not a collector: it does not speak HTTP/1.1."
         return reason

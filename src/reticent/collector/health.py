@@ -1,24 +1,20 @@
-"""How the collector is doing: one record of it, what fills it, and how Prometheus and `/readyz` read it."""
+"""How the collector is doing: one record of it, what fills it, and the answer to `/readyz`."""
 
 from __future__ import annotations
 
 import time
 from asyncio import Lock
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import msgspec
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector as Exposition
 from starlette.concurrency import run_in_threadpool
 
+from reticent.collector.history import Slot, merged
 from reticent.errors import StoreError
-from reticent.estimates import Estimate
-from reticent.results import Result, Results
+from reticent.results import Result
 from reticent.stores import Key
 
 SLOTS = 30
@@ -28,6 +24,10 @@ LATELY_SECONDS = SLOTS * SLOT_SECONDS
 
 FRESH_SECONDS = 1.0
 """How long an answer to `/readyz` stands."""
+
+COMMIT_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""In seconds: the upper ends of the buckets in which commits are counted by the time they took."""
+NO_COMMITS = (0,) * (len(COMMIT_BOUNDS) + 1)
 
 
 def _exposed(kind: str, text: str) -> Any:
@@ -90,8 +90,14 @@ class Health:
     keys: tuple[KeyTraffic, ...] = ()
     uneven: tuple[Result, ...] | None = None
     """Histograms whose reports chance does not explain; None when nobody looked, which takes a while."""
+    history: tuple[Slot, ...] = ()
+    """The last day, in slots of ten minutes."""
     workers: Mapping[str, Health] = field(default_factory=dict)
     """Of each worker by its number, where several share a port: then this one is all of them together."""
+    commit_times: tuple[int, ...] = NO_COMMITS
+    """Commits by the time they took: in each bucket of `COMMIT_BOUNDS`, and above the last."""
+    commit_seconds: float = 0.0
+    """The time of all commits together."""
 
     @property
     def late(self) -> int:
@@ -117,7 +123,9 @@ def encoded(health: Health) -> bytes:
 def decoded(text: bytes) -> Health:
     """The same again."""
     values = msgspec.json.decode(text)
-    return Health(**{**values, "keys": tuple(KeyTraffic(**key) for key in values["keys"])})
+    keys, times = (KeyTraffic(**key) for key in values["keys"]), values["commit_times"]
+    history = merged([values["history"]])
+    return Health(**{**values, "keys": tuple(keys), "commit_times": tuple(times), "history": history})
 
 
 def together(workers: Mapping[str, Health]) -> Health:
@@ -131,7 +139,10 @@ def together(workers: Mapping[str, Health]) -> Health:
     added, largest = (
         {name: combine(getattr(health, name) for health in healths) for name in names.split()}
         for combine, names in (
-            (sum, "requests accepted duplicate commits failed_commits queue memory_bytes sealed"),
+            (
+                sum,
+                "requests accepted duplicate commits failed_commits queue memory_bytes sealed commit_seconds",
+            ),
             (max, "uptime_seconds commit_p50_ms commit_p99_ms open_reports"),
         )
     )
@@ -143,7 +154,14 @@ def together(workers: Mapping[str, Health]) -> Health:
             keys[key.id] = key + keys[key.id] if key.id in keys else key
     by_reports = sorted(keys.values(), key=lambda key: (-key.reports, -key.requests, key.id))
     return replace(
-        healths[0], **added, **largest, rejected=dict(rejected), keys=tuple(by_reports), workers=workers
+        healths[0],
+        **added,
+        **largest,
+        rejected=dict(rejected),
+        keys=tuple(by_reports),
+        history=merged(health.history for health in healths),
+        workers=workers,
+        commit_times=tuple(map(sum, zip(*(health.commit_times for health in healths), strict=True))),
     )
 
 
@@ -266,110 +284,3 @@ class Readiness:
                     self._ready = False
                 self._until = self._clock() + FRESH_SECONDS
             return self._ready
-
-
-# Prometheus
-
-
-def render_metrics(results: Results, health: Health, accept: str) -> tuple[bytes, str]:
-    """`/metrics`: its body and content type, in the form that `accept` asks for."""
-    registry = CollectorRegistry()
-    registry.register(_Exposition(results, health))
-    encode, kind = choose_encoder(accept)
-    return encode(registry), kind
-
-
-class _Exposition(Exposition):
-    """The health of the service and the newest estimates, as Prometheus takes them."""
-
-    def __init__(self, results: Results, health: Health) -> None:
-        self._results = results
-        self._health = health
-
-    def describe(self) -> Iterator[Metric]:
-        return iter(())
-
-    def collect(self) -> Iterator[Metric]:
-        # A line for each worker, whose counts begin at 0 when it is started again: only so can Prometheus tell.
-        labels = ["worker"] if self._health.workers else []
-        healths = [([number], health) for number, health in self._health.workers.items()]
-        healths = healths or [([], self._health)]
-        for kind, family in (("gauge", GaugeMetricFamily), ("counter", CounterMetricFamily)):
-            for figure in fields(Health):
-                if figure.metadata.get("kind") == kind:
-                    metric = family(f"reticent_{figure.name}", figure.metadata["text"], labels=labels)
-                    for worker, health in healths:
-                        metric.add_metric(worker, float(getattr(health, figure.name)))
-                    yield metric
-        commits = GaugeMetricFamily(
-            "reticent_commit_duration_seconds",
-            "Time of a commit, by quantile of the latest.",
-            labels=[*labels, "quantile"],
-        )
-        rejected = CounterMetricFamily(
-            "reticent_rejected", "Requests or reports refused, by code.", labels=[*labels, "code"]
-        )
-        for worker, health in healths:
-            commits.add_metric([*worker, "0.5"], health.commit_p50_ms / 1000)
-            commits.add_metric([*worker, "0.99"], health.commit_p99_ms / 1000)
-            for code, count in sorted(health.rejected.items()):
-                rejected.add_metric([*worker, code], float(count))
-        yield commits
-        yield rejected
-        for figure in fields(KeyTraffic):
-            if figure.metadata:
-                name, text = f"reticent_key_{figure.name}", figure.metadata["text"]
-                by_key = CounterMetricFamily(name, text, labels=[*labels, "key"])
-                for worker, health in healths:
-                    for key in health.keys:
-                        by_key.add_metric([*worker, key.id], float(getattr(key, figure.name)))
-                yield by_key
-        yield from self._estimates()
-
-    def _estimates(self) -> Iterator[Metric]:
-        labels = ["plan", "metric", "bucket"]
-        families = {
-            name: GaugeMetricFamily(f"reticent_estimate_{name}", text, labels=labels)
-            for name, text in (
-                ("value", "Newest sealed estimate: a mean in its unit, or the share of devices in a bucket."),
-                ("lower", "Lower end of its 95 % interval (for all buckets at once)."),
-                ("upper", "Upper end of its 95 % interval (for all buckets at once)."),
-                ("reports", "Reports behind it."),
-            )
-        }
-        rounds = GaugeMetricFamily("reticent_estimate_round", "Its round.", labels=["plan", "metric"])
-        balances = GaugeMetricFamily(
-            "reticent_cohort_p_value",
-            "The chance that honest devices speak as unevenly of a histogram's rows, newest sealed round.",
-            labels=["plan", "metric"],
-        )
-        withheld = GaugeMetricFamily(
-            "reticent_estimate_withheld",
-            "1 where the newest sealed round or window has too few reports for a figure.",
-            labels=["plan"],
-        )
-        for plan in self._results.plans():
-            periods = self._results.periods(plan, last=20)
-            sealed = next((period for period in periods if period.state == "sealed"), None)
-            withheld.add_metric([plan], float(sealed is not None and not sealed.reports))
-            for result in self._results.newest(plan):
-                where = [plan, result.metric.name]
-                rounds.add_metric(where, float(result.round))
-                balance = result.balance
-                if balance is not None:
-                    balances.add_metric(where, balance.p_value)
-                numbers = (
-                    {"": result.estimate}
-                    if isinstance(result.estimate, Estimate)
-                    else {
-                        bucket.label or str(place): bucket
-                        for place, bucket in enumerate(result.estimate.buckets)
-                    }
-                )
-                for place, number in numbers.items():
-                    for name, family in families.items():
-                        family.add_metric([*where, place], float(getattr(number, name)))
-        yield from families.values()
-        yield rounds
-        yield withheld
-        yield balances

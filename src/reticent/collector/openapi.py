@@ -7,12 +7,14 @@ from importlib.metadata import version
 from typing import Any
 
 from reticent.collector.problems import DETAILS
+from reticent.columns import COLUMNS, SUBJECT
 
 _NUMBER = {"type": "number"}
 _TEXT = {"type": "string"}
 _WHOLE = {"type": "integer", "minimum": 0}
 _NAME = {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,63}$"}
 _STATE = {"enum": ["open", "sealed", "damaged"]}
+_EVERY = {"enum": ["round", "window", "day", "week", "month"]}
 _TAGS = {"type": "object", "additionalProperties": _TEXT}
 
 
@@ -33,20 +35,22 @@ def _reference(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-_ESTIMATE = {
+_TYPES: dict[str, dict[str, Any]] = {
+    "text": _TEXT,
+    "int64": _WHOLE,
+    "float64": _NUMBER,
+    "timestamp": {"type": "string", "format": "date-time"},
+    "json": _TAGS,
+}
+_COLUMNS = {column.name: {**_TYPES[column.type], "description": column.meaning} for column in COLUMNS} | {
     "value": {"type": ["number", "null"], "description": "null for a bucket that nobody was asked about"},
-    "lower": _NUMBER,
-    "upper": _NUMBER,
-    "confidence": _NUMBER,
-    "reports": _WHOLE,
-    "unit": _TEXT,
-    "half_width": _NUMBER,
-    "noise_half_width": _NUMBER,
-    "sampling_half_width": _NUMBER,
-    "paper_bound": _NUMBER,
-    "manipulation": _NUMBER,
-    "consistent": {"type": "boolean"},
-    "rule": {"type": "string", "description": "Where the interval comes from"},
+    "kind": {"enum": ["mean", "histogram", "choice", "flag"]},
+    "state": {**_STATE, "description": "open: provisional, reports still come in"},
+}
+_WHERE = {name: _COLUMNS[name] for name in (*SUBJECT, "kind")}
+_ESTIMATE = {
+    **{name: column for name, column in _COLUMNS.items() if name not in _WHERE},
+    "consistent": {"type": "boolean", "description": "whether any truth explains the reports"},
 }
 _ROW = _object({"row": _WHOLE, "reports": _WHOLE, "expected": _NUMBER, "p_value": _NUMBER})
 _BALANCE = _object(
@@ -57,29 +61,20 @@ _BALANCE = _object(
         "under": _array(_ROW, description="Rows with fewer"),
     },
     description="A histogram's reports on each row (bucket of dBitFlip, row of the Hadamard bit) held "
-    "against chance. Uneven below 10^-6: somebody picks cohorts, or a client draws them wrongly.",
+    "against chance. Uneven below 10^-6: someone picks cohorts, or a client draws them wrongly.",
 )
-_WHERE = {
-    "plan": _TEXT,
-    "version": _WHOLE,
-    "metric": _TEXT,
-    "kind": {"enum": ["mean", "histogram", "choice", "flag"]},
-    "round": {**_WHOLE, "description": "The round, or the first round of a window"},
-    "from": {**_WHOLE, "description": "The first round whose counts are in it"},
-    "to": {**_WHOLE, "description": "The last one; later than `from` for a window of sampled answers"},
-    "start": _WHOLE,
-    "end": _WHOLE,
-    "state": {**_STATE, "description": "open: provisional, reports still come in"},
-    "segment": _TAGS,
+_BUCKET = _object(_ESTIMATE, ["bucket", "value", "lower", "upper"])
+_ROUNDS = {
+    "rounds": {**_WHOLE, "description": "How many rounds it is made of"},
+    "rounds_missing": {**_WHOLE, "description": "How many rounds of the period are not in it"},
 }
-_BUCKET = _object(
-    {
-        "edges": _array(_NUMBER, minItems=2, maxItems=2),
-        "label": {**_TEXT, "description": "In place of edges: a label of a choice, or absent"},
-        **_ESTIMATE,
-    },
-    ["value", "lower", "upper"],
-)
+_CLEAR = {
+    "clear": {"type": "boolean", "description": "Whether the interval does not hold 0"},
+    "words": {**_TEXT, "description": "The change in words"},
+}
+_VALUES = dict.fromkeys(("value", "lower", "upper", "half_width"), _NUMBER) | {
+    "values": _array({"type": ["number", "null"]}, description="Of the buckets")
+}
 _ROUND = _object(
     {
         "plan": _TEXT,
@@ -130,17 +125,40 @@ _SCHEMAS: dict[str, Any] = {
             "about": {**_TEXT, "description": "Whom the figures are about, in a sentence"},
             "estimates": _array(
                 _object(
-                    {**_WHERE, **_ESTIMATE, "balance": _BALANCE, "buckets": _array(_BUCKET)},
-                    [*_WHERE, "confidence", "reports"],
+                    {**_WHERE, **_ROUNDS, **_ESTIMATE, "balance": _BALANCE, "buckets": _array(_BUCKET)},
+                    [*_WHERE, *_ROUNDS, "confidence", "reports"],
                 )
             ),
             "withheld": _array(
-                _object({**_WHERE, "reports": {"type": "null"}, "reason": _TEXT}),
+                _object({**_WHERE, "unit": _TEXT, "reports": {"type": "null"}, "reason": _TEXT}),
                 description="What was asked for and has fewer reports than the plan's min_reports",
             ),
             "damaged": _array(
                 _object({"plan": _TEXT, "version": _WHOLE, "round": _WHOLE, "reason": _TEXT}),
                 description="Rounds that cannot be read: they have no estimate until they are repaired",
+            ),
+        }
+    ),
+    "Changes": _object(
+        {
+            "about": {**_TEXT, "description": "Whom the figures are about, in a sentence"},
+            "changes": _array(
+                _object(
+                    {
+                        **_WHERE,
+                        **_ROUNDS,
+                        **_ESTIMATE,
+                        **_CLEAR,
+                        "after": _object(_VALUES, []),
+                        "before": _object(
+                            {"start_time": _TYPES["timestamp"], "end_time": _TYPES["timestamp"], **_VALUES},
+                            ["start_time", "end_time"],
+                        ),
+                        "buckets": _array(_object({**_ESTIMATE, **_CLEAR}, ["value", *_CLEAR])),
+                    },
+                    [*_WHERE, *_ROUNDS, *_CLEAR, "after", "before", "confidence", "reports"],
+                    "The later period less the one before it: value, lower and upper are of the difference",
+                )
             ),
         }
     ),
@@ -179,10 +197,21 @@ def openapi_document() -> dict[str, Any]:
     """The whole document."""
     plan = _parameter("plan", "query", _NAME)
     last = _parameter(
-        "last", "query", {"type": "integer", "minimum": 1, "maximum": 10_000}, "Latest rounds only"
+        "last", "query", {"type": "integer", "minimum": 1, "maximum": 10_000}, "Latest periods or rounds only"
     )
     rounds = {"type": "string", "pattern": "^[0-9]{1,16}(-[0-9]{1,16})?$"}
     confidence = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    selection = [
+        {**plan, "required": True},
+        _parameter("metric", "query", _NAME),
+        _parameter("every", "query", _EVERY, "What a figure is of; left out: a day for most plans"),
+        _parameter("since", "query", _TEXT, "Periods that begin then or later: a date, or ISO 8601; UTC"),
+        _parameter("until", "query", _TEXT, "Periods that begin before"),
+        last,
+        _parameter("segment", "query", _TEXT, "NAME:TAG, several may be given"),
+        _parameter("by", "query", _TEXT, "Estimate the tags of this segment apart"),
+        _parameter("confidence", "query", confidence),
+    ]
     public = {"security": [], "x-roles": ["public"]}
     gets: dict[str, dict[str, Any]] = {
         "/v1/plans": _get("listPlans", "The newest version of every plan.", "Plans"),
@@ -193,15 +222,14 @@ def openapi_document() -> dict[str, Any]:
         "/v1/estimates": {
             **_get("getEstimates", "Estimates with their intervals.", "Estimates", 400, 404, 406),
             "parameters": [
-                {**plan, "required": True},
-                _parameter("metric", "query", _NAME),
+                *selection,
                 _parameter("round", "query", rounds, "N, or FIRST-LAST"),
-                last,
-                _parameter("segment", "query", _TEXT, "NAME:TAG, several may be given"),
-                _parameter("by", "query", _TEXT, "Estimate the tags of this segment apart"),
-                _parameter("confidence", "query", confidence),
                 _parameter("format", "query", {"enum": ["json", "csv", "arrow"]}),
             ],
+        },
+        "/v1/changes": {
+            **_get("getChanges", "How figures changed against the period before.", "Changes", 400, 404),
+            "parameters": selection,
         },
         "/v1/rounds": {
             **_get("listRounds", "Rounds, latest first.", "Rounds", 400, 404),

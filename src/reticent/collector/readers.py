@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from reticent.collector.problems import ProblemError
 
@@ -34,32 +34,37 @@ class Readers:
 
     threads: ClassVar[int] = 2
     most_waiting: ClassVar[int] = 16
+    most_public: ClassVar[int] = 8
+    """Of these, for anybody: a crowd on public pages leaves room for those who have a key."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(self.threads, "reticent-reader")
         self._lock = Lock()
-        self._present = 0
+        self._present = self._public = 0
 
-    async def run(self, work: Callable[..., Answer], *arguments: object) -> Answer:
+    async def run(self, work: Callable[..., Answer], *arguments: object, public: bool = False) -> Answer:
         """Do some work that blocks; raises `ProblemError` (503) when too much is waiting."""
         with self._lock:
-            if self._present >= self.threads + self.most_waiting:
+            is_full = self._present >= self.threads + self.most_waiting
+            if is_full or (public and self._public >= self.most_public):
                 raise ProblemError(
                     503, "busy", "Too many readers at once; ask again soon.", retry_after=RETRY_SECONDS
                 )
             self._present += 1
+            self._public += public
             sys.setswitchinterval(min(TURN_SECONDS, _USUAL_TURN))
         try:
             future = self._threads.submit(work, *arguments)
         except BaseException:
-            self._leave()
+            self._leave(public)
             raise
-        future.add_done_callback(self._leave)
+        future.add_done_callback(lambda future: self._leave(public))
         return await asyncio.wrap_future(future)
 
-    def _leave(self, future: Future[Any] | None = None) -> None:
+    def _leave(self, public: bool) -> None:
         with self._lock:
             self._present -= 1
+            self._public -= public
             if not self._present:
                 sys.setswitchinterval(_USUAL_TURN)
 

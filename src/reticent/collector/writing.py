@@ -8,16 +8,20 @@ may seal at once.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from reticent.collector.health import COMMIT_BOUNDS
 from reticent.collector.log import log, log_fault
 from reticent.errors import StoreError
-from reticent.stores import Appended, RoundKey, RoundWriter, Store, StoreGoneError
+from reticent.results import write_results
+from reticent.stores import MARGIN_SECONDS, Appended, RoundKey, RoundWriter, Store, StoreGoneError, due
 
 Records: TypeAlias = Mapping[RoundKey, Sequence[bytes]]
 Done: TypeAlias = Callable[[bool | StoreError], None]
@@ -26,8 +30,8 @@ Read: TypeAlias = Callable[[list[Any]], Iterable[tuple[Records, Done]]]
 LATENCIES = 4096
 """How many commits the latency figures look back on."""
 
-MARGIN_SECONDS = 2.0
-"""Between the end of the grace and the seal: what was accepted just in time is committed by then."""
+RESULTS_SECONDS = 60.0
+"""After which the table of results is looked at again when nothing was sealed here."""
 
 
 class BusyError(Exception):
@@ -88,6 +92,8 @@ class Committer:
         """Whether the store is not where it was: nothing is acknowledged any more."""
         self.tally = Tally()
         self.latencies: deque[float] = deque(maxlen=LATENCIES)
+        self.commit_times = [0] * (len(COMMIT_BOUNDS) + 1)
+        self.commit_seconds = 0.0
         self._thread = threading.Thread(target=self._run, name="reticent-commit", daemon=True)
         self._thread.start()
 
@@ -161,7 +167,10 @@ class Committer:
         if self._failing_since is not None:
             log("commits-work", after_seconds=round(time.monotonic() - self._failing_since, 1))
             self._failing_since = None
-        self.latencies.append(time.perf_counter() - begun)
+        seconds = time.perf_counter() - begun
+        self.latencies.append(seconds)
+        self.commit_times[bisect_left(COMMIT_BOUNDS, seconds)] += 1
+        self.commit_seconds += seconds
         self.tally.commits += 1
         for of_round in appended.values():
             self.tally.accepted += of_round.accepted
@@ -209,18 +218,13 @@ def seal_due(store: Store, now: float, margin: float = MARGIN_SECONDS) -> list[R
     return [key for key in due(store, now, margin) if store.seal(key)]
 
 
-def due(store: Store, now: float, margin: float = MARGIN_SECONDS) -> list[RoundKey]:
-    """The rounds that are not sealed, and whose grace is over at unix time `now`."""
-    by_key = {(plan.name, plan.version): plan for plan in store.plans()}
-    return [
-        key
-        for key in store.unsealed()
-        if now >= by_key[key.plan, key.version].round(key.round).closes + margin
-    ]
-
-
 class Sealer:
-    """A thread that seals what is due, and shows readers more of what is not, every few seconds."""
+    """
+    A thread that seals what is due, and shows readers more of what is not, every few seconds.
+
+    After a seal it writes the table of results, and every minute what another collector left out or a new day
+    has finished.
+    """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time, every: float = 2.0) -> None:
         self._store = store
@@ -228,10 +232,17 @@ class Sealer:
         self._every = every
         self._stop = threading.Event()
         self.sealed = 0
-        self._failing: set[RoundKey | None] = set()
-        """The rounds that could not be sealed the last time; None: which are due could not be read."""
+        self._delay = 0.0
+        self._failing: set[RoundKey | str] = set()
+        """The rounds that could not be sealed the last time, and whatever else failed then."""
+        self._write_at = -math.inf
         self._thread = threading.Thread(target=self._run, name="reticent-seal", daemon=True)
         self._thread.start()
+
+    def take_delay(self) -> float:
+        """The longest time from the end of a round's grace to its seal, since this was last asked; seconds."""
+        delay, self._delay = self._delay, 0.0
+        return delay
 
     def stop(self) -> None:
         """End after the round being sealed."""
@@ -244,9 +255,10 @@ class Sealer:
                 is_due = set(due(self._store, self._clock()))
                 keys = sorted(self._store.unsealed(), key=lambda key: key not in is_due)
             except Exception as error:  # the thread must live on
-                self._failed(None, error)
+                self._failed("list", error)
                 continue
-            self._failing.discard(None)
+            self._failing.discard("list")
+            sealed = self.sealed
             for key in keys:
                 if self._stop.is_set():
                     return
@@ -257,24 +269,34 @@ class Sealer:
                         self._seal(key)
                     self._failing.discard(key)
                 except Exception as error:  # one that cannot be sealed does not keep others from it
-                    self._failed(key, error, sealing=key in is_due)
+                    self._failed(key, error, "seal-failed" if key in is_due else "step-failed")
             try:
                 self._store.sweep()
+                self._failing.discard("sweep")
             except Exception as error:  # what is left is tried again the next time
-                self._failed(None, error)
+                self._failed("sweep", error)
+            if self.sealed > sealed or time.monotonic() >= self._write_at:
+                self._write_at = time.monotonic() + RESULTS_SECONDS
+                try:
+                    write_results(self._store, self._clock, stop=self._stop.is_set)
+                    self._failing.discard("results")
+                except Exception as error:  # no result is lost: the counts are there, and it is tried again
+                    self._failed("results", error, "results-failed")
 
     def _seal(self, key: RoundKey) -> None:
         with self._store.claim(key) as is_mine:
             if is_mine and self._store.seal(key):
                 self.sealed += 1
+                closes = next(
+                    plan.round(key.round).closes
+                    for plan in self._store.plans()
+                    if (plan.name, plan.version) == key[:2]
+                )
+                self._delay = max(self._delay, self._clock() - closes)
                 log("sealed", **key._asdict())
 
-    def _failed(self, key: RoundKey | None, error: Exception, sealing: bool = True) -> None:
+    def _failed(self, what: RoundKey | str, error: Exception, event: str = "seal-failed") -> None:
         """One line for each fault that lasts, not one for each try."""
-        if key not in self._failing:
-            self._failing.add(key)
-            which = key._asdict() if key else {}
-            if sealing:
-                log_fault("seal-failed", error, **which)
-            else:
-                log_fault("step-failed", error, **which)
+        if what not in self._failing:
+            self._failing.add(what)
+            log_fault(event, error, **(what._asdict() if isinstance(what, RoundKey) else {}))

@@ -13,7 +13,7 @@ try:
 except ImportError as missing:
     raise MissingExtraError("collector", (missing.name or "jinja2").partition(".")[0]) from missing
 
-from reticent.dashboard.endpoints import handlers, static
-from reticent.dashboard.pages import assets, login_page
+from reticent.dashboard.endpoints import handlers, pair, static
+from reticent.dashboard.pages import assets, login_page, problem_page
 
-__all__ = ["assets", "handlers", "login_page", "static"]
+__all__ = ["assets", "handlers", "login_page", "pair", "problem_page", "static"]

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from reticent.collector import Health, log_fault
-from reticent.dashboard.pages import assets, problem_page, render
+from reticent.dashboard.charts import alone
+from reticent.dashboard.pages import assets, json_of, problem_page, render
 from reticent.dashboard.params import NotHereError, Params
 from reticent.dashboard.points import PointReader
+from reticent.dashboard.public import public_handlers
 from reticent.dashboard.views import View
-from reticent.dashboard.views.health import health_page, newest_uneven
+from reticent.dashboard.views.health import health_page
 from reticent.dashboard.views.metric import metric_page
-from reticent.dashboard.views.plans import overview, plan_page
+from reticent.dashboard.views.overview import overview
+from reticent.dashboard.views.plans import FLEET, plan_page
+from reticent.dashboard.views.what_if import what_if_page
 from reticent.errors import ParameterError, StoreError
+from reticent.estimates import csv_text
 from reticent.plan import Plan
 from reticent.results import Results
+
+MOST_NUMBERS = 100_000
+"""Of one table."""
 
 Endpoint = Callable[[Request], Response]
 
 
-def handlers(results: Results, health: Callable[[], Health]) -> dict[str, Endpoint]:
+def handlers(
+    results: Results, health: Callable[[], Health], public: Collection[str] = ()
+) -> dict[str, Endpoint]:
     """
-    The pages and their JSON twins by path, in the order in which paths are tried.
+    The pages and their JSON twins by path, in the order in which paths are tried; `public` names public plans.
 
     They block, so the collector runs them on threads. Who may see them is decided there too, and it adds the
     headers that keep browsers safe; `request.state.logged_in`, if true, puts a log-out button on every page.
@@ -40,7 +50,7 @@ def handlers(results: Results, health: Callable[[], Health]) -> dict[str, Endpoi
             raise NotHereError("plan", name) from None
 
     def plan_view(request: Request) -> View:
-        return plan_page(reader, plan_of(request), Params.parse(request.query_params))
+        return plan_page(reader, plan_of(request), Params.parse(request.query_params), request.query_params)
 
     def metric_view(request: Request) -> View:
         plan, name = plan_of(request), request.path_params["metric"]
@@ -48,15 +58,47 @@ def handlers(results: Results, health: Callable[[], Health]) -> dict[str, Endpoi
             raise NotHereError("metric", name, f"/plans/{plan.name}")
         return metric_page(reader, plan, plan.by_name[name], Params.parse(request.query_params))
 
+    def table(request: Request) -> Response:
+        plan, params = plan_of(request), Params.parse(request.query_params)
+        text = csv_text(
+            results.estimates(
+                plan.name,
+                request.path_params["metric"],
+                segment=dict([params.segment]) if params.segment else None,
+                by=params.by or None,
+                confidence=params.confidence / 100,
+                every=params.every,
+                most=MOST_NUMBERS,
+                **params.range,
+            ).rows
+        )
+        return _file(request, text, "text/csv; charset=utf-8")
+
+    def picture(request: Request) -> Response:
+        view, chart = metric_view(request), Params.parse(request.query_params).chart
+        if chart not in view.pictures:
+            raise NotHereError("chart", chart, request.url.path.removesuffix(".svg"))
+        drawn = view.pictures[chart]
+        return _file(request, alone(drawn.chart, drawn.keys, drawn.title), "image/svg+xml")
+
+    metric_path = "/plans/{plan}/metrics/{metric}"
     return {
-        **_pair("/", "/index.json", lambda request: overview(reader)),
-        **_pair("/plans/{plan}/metrics/{metric}", "/plans/{plan}/metrics/{metric}.json", metric_view),
-        **_pair("/plans/{plan}", "/plans/{plan}.json", plan_view),
-        **_pair("/health", "/health.json", lambda request: health_page(health(), newest_uneven(results))),
+        **pair("/", "/index.json", lambda request: overview(reader, Params.parse(request.query_params))),
+        f"{metric_path}.csv": _careful(table),
+        f"{metric_path}.svg": _careful(picture),
+        **pair(metric_path, f"{metric_path}.json", metric_view),
+        **pair(
+            "/plans/{plan}/what-if",
+            "/plans/{plan}/what-if.json",
+            lambda request: what_if_page(plan_of(request), request.query_params, FLEET),
+        ),
+        **pair("/plans/{plan}", "/plans/{plan}.json", plan_view),
+        **pair("/health", "/health.json", lambda request: health_page(health(), results)),
+        **{path: _careful(endpoint) for path, endpoint in public_handlers(reader, public).items()},
     }
 
 
-def _pair(path: str, twin: str, build: Callable[[Request], View]) -> dict[str, Endpoint]:
+def pair(path: str, twin: str, build: Callable[[Request], View]) -> dict[str, Endpoint]:
     """A page and its twin, made of the same view. The twin comes first: its path fits both."""
 
     def page(request: Request) -> Response:
@@ -74,13 +116,22 @@ def _pair(path: str, twin: str, build: Callable[[Request], View]) -> dict[str, E
         return HTMLResponse(body)
 
     def json(request: Request) -> Response:
-        return JSONResponse(build(request).twin)
+        twin = build(request).twin
+        return Response(json_of(twin() if callable(twin) else twin), media_type="application/json")
 
     return {twin: _careful(json), path: _careful(page)}
 
 
+def _file(request: Request, content: str, media_type: str) -> Response:
+    """A file that a browser keeps under the name of its address."""
+    name = request.url.path.rpartition("/")[2]
+    return Response(
+        content, media_type=media_type, headers={"Content-Disposition": f'attachment; filename="{name}"'}
+    )
+
+
 def logged_in(request: Request) -> bool:
-    """Whether the collector says that somebody is logged in."""
+    """Whether the collector says that someone is logged in."""
     return bool(getattr(request.state, "logged_in", False))
 
 
@@ -92,27 +143,28 @@ def _careful(endpoint: Endpoint) -> Endpoint:
         try:
             return endpoint(request)
         except NotHereError as error:
-            return _problem(request, 404, f"No such {error.what}", str(error), error.instead)
+            return _problem(request, 404, f"There is no such {error.what}", str(error), error.instead)
         except ParameterError as error:
             message = f"{error.name}: expected {error.expected}."
-            return _problem(request, 400, "That cannot be shown", message, request.url.path)
+            return _problem(request, 400, "This cannot be shown", message, request.url.path)
         except StoreError as error:
             log_fault("store-failed", error)
-            message = "The store cannot be read just now. What was acknowledged is not lost; try again soon."
-            return _problem(request, 503, "The store does not answer", message, "/")
+            message = "The store cannot be read now. No acknowledged report is lost. Try again soon."
+            return _problem(request, 503, "The store does not answer", message)
         except Exception as error:
             log_fault("internal-error", error)
-            message = "Something went wrong while this page was made. The collector's log says where."
-            return _problem(request, 500, "This page failed", message, "/")
+            message = "Something went wrong while this page was made. The log of the collector says where."
+            return _problem(request, 500, "This page failed", message)
 
     return answered
 
 
-def _problem(request: Request, status: int, title: str, message: str, instead: str) -> Response:
-    """A page, or a problem document (RFC 9457) where a twin was asked for."""
-    if not request.url.path.endswith(".json"):
-        body = problem_page(title, message, instead, logged_in(request))
-        return HTMLResponse(body, status)
+def _problem(request: Request, status: int, title: str, message: str, instead: str = "") -> Response:
+    """A page, or a problem document (RFC 9457) where data was asked for."""
+    path = request.url.path
+    if not path.endswith((".json", ".csv", ".svg")):
+        where = {"path": path, "title": title, "instead": instead}
+        return HTMLResponse(problem_page(status, message, logged_in=logged_in(request), **where), status)
     document = {"type": "about:blank", "title": title, "status": status, "detail": message}
     return JSONResponse(document, status, media_type="application/problem+json")
 

@@ -6,35 +6,32 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from reticent.estimates import Balance, decimals
+from markupsafe import Markup, escape
+
+from reticent.estimates import Balance, number, places, plural
 from reticent.plan import Metric
 
-MINUS = "\N{MINUS SIGN}"
-"""What stands before a number below 0; a hyphen is too short to see."""
-
-_LARGER: dict[str, list[tuple[float, str]]] = {
-    "millisecond": [(3_600_000, "hour"), (60_000, "minute"), (1000, "second")],
-    "second": [(86_400, "day"), (3600, "hour"), (60, "minute")],
-    "minute": [(1440, "day"), (60, "hour")],
-    "hour": [(24, "day")],
-    "byte": [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")],
-}
-_SHORT = {"ms": "millisecond", "s": "second", "sec": "second", "min": "minute", "h": "hour", "b": "byte"}
-
-
-def number(value: float, digits: int = 0) -> str:
-    """
-    A number with thousands set apart, a true minus sign, and never "−0".
-
-    >>> number(-1234.5, 1), number(-0.001, 1)
-    ('−1,234.5', '0.0')
-    """
-    if not math.isfinite(value):
-        return "no bound"
-    text = f"{value:,.{digits}f}"
-    if text.startswith("-"):
-        return text[1:] if not text.strip("-0.,") else MINUS + text[1:]
-    return text
+__all__ = [
+    "UNEVEN_MEANS",
+    "Certainty",
+    "address",
+    "certainty",
+    "certainty_of_median",
+    "chance",
+    "clock",
+    "duration",
+    "moment",
+    "number",
+    "odds",
+    "percent",
+    "period",
+    "places",
+    "plural",
+    "rounded",
+    "size",
+    "span",
+    "uneven",
+]
 
 
 def rounded(value: float, digits: int = 3) -> str:
@@ -48,31 +45,8 @@ def rounded(value: float, digits: int = 3) -> str:
         return "no bound"
     if value == 0:
         return "0"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    text = number(value, places)
+    text = number(value, max(0, digits - 1 - math.floor(math.log10(abs(value)))))
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def plus_minus(value: float, half_width: float) -> str:
-    """
-    A value and its half-width, rounded alike.
-
-    >>> plus_minus(2143.2, 312.4)
-    '2,143 ± 312'
-    """
-    digits = decimals(half_width)
-    return f"{number(value, digits)} ± {number(half_width, digits)}"
-
-
-def between(lower: float, upper: float) -> str:
-    """
-    Both ends of an interval, rounded alike.
-
-    >>> between(1831.2, 2455.9)
-    '1,831 to 2,456'
-    """
-    digits = decimals((upper - lower) / 2)
-    return f"{number(lower, digits)} to {number(upper, digits)}"
 
 
 def percent(share: float, half_width: float | None = None) -> str:
@@ -84,37 +58,7 @@ def percent(share: float, half_width: float | None = None) -> str:
     """
     if half_width is None:
         return f"{rounded(100 * share)} %"
-    return f"{number(100 * share, decimals(100 * half_width))} %"
-
-
-def plural(unit: str, value: float = 2) -> str:
-    """
-    A unit as it is said after a number. Symbols and free text stay as the plan has them.
-
-    >>> plural("second"), plural("second", 1), plural("entry"), plural("crash"), plural("MB")
-    ('seconds', 'second', 'entries', 'crashes', 'MB')
-    """
-    word = unit.isascii() and unit.isalpha() and unit.islower() and (len(unit) > 3 or unit in ("day", "bit"))
-    if abs(value) == 1 or not word or unit.endswith("s"):
-        return unit
-    if unit.endswith(("sh", "ch", "x")):
-        return f"{unit}es"
-    if unit.endswith("y") and unit[-2] not in "aeiou":
-        return f"{unit[:-1]}ies"
-    return f"{unit}s"
-
-
-def aloud(value: float, half_width: float, unit: str) -> str:
-    """
-    The same estimate in a larger unit, where people would use one; else nothing.
-
-    >>> aloud(2143.2, 312.4, "second"), aloud(50, 4, "second")
-    ('35.7 ± 5.2 minutes', '')
-    """
-    for size, larger in _LARGER.get(_SHORT.get(unit.lower(), unit.removesuffix("s")), []):
-        if abs(value) >= 2 * size:
-            return f"{plus_minus(value / size, half_width / size)} {plural(larger)}"
-    return ""
+    return f"{number(100 * share, places(100 * half_width))} %"
 
 
 def duration(seconds: float) -> str:
@@ -158,6 +102,44 @@ def span(start: float, end: float) -> str:
     return f"{first.day} {first:%b %Y, %H:%M} to {last.day} {last:%b, %H:%M} UTC"
 
 
+def period(start: int, end: int, every: str) -> str:
+    """
+    The name of a period: its date or dates, and the time of day only where it has one.
+
+    >>> [period(1763683200, 1763683200 + seconds, every) for seconds, every in ((86_400, "day"), (21_600, "round"))]
+    ['Fri 21 Nov 2025', '21 Nov 2025, 00:00 to 06:00 UTC']
+    >>> period(1763337600, 1763942400, "week"), period(1761955200, 1764547200, "month")
+    ('17 to 23 Nov 2025', 'November 2025')
+    """
+    first, last = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end - 1, UTC)
+    if every == "day":
+        return f"{first:%a} {first.day} {first:%b %Y}"
+    if every == "week":
+        month = "" if first.month == last.month else f" {first:%b}"
+        return f"{first.day}{month} to {last.day} {last:%b %Y}"
+    return f"{first:%B %Y}" if every == "month" else span(start, end)
+
+
+def clock(start: int, end: int, every: str) -> Markup:
+    """The same for a page: a script says times of day in the reader's own time zone. Dates stay those of UTC."""
+    text = period(start, end, every)
+    if every in ("day", "week", "month"):
+        return escape(text)
+    first, last = (f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M}Z" for at in (start, end))
+    return Markup('<time datetime="{}" data-end="{}">{}</time>').format(first, last, text)
+
+
+def address(start: int, every: str) -> str:
+    """
+    How a link names a period: by when it begins.
+
+    >>> address(1763683200, "day"), address(1763704800, "round")
+    ('2025-11-21', '2025-11-21T06:00')
+    """
+    at = datetime.fromtimestamp(start, UTC)
+    return f"{at:%Y-%m-%d}" if every in ("day", "week", "month") else f"{at:%Y-%m-%dT%H:%M}"
+
+
 def size(count: float) -> str:
     """
     An amount of memory.
@@ -189,9 +171,9 @@ def odds(loss: float) -> str:
 
 def _up(factor: float) -> str:
     """Two significant digits, rounded up: a promise must not be better than the truth."""
-    places = 1 - math.floor(math.log10(factor))
-    raised = math.ceil(factor * 10.0**places * (1 - 1e-15)) / 10.0**places
-    return number(raised, max(places, 0))
+    digits = 1 - math.floor(math.log10(factor))
+    raised = math.ceil(factor * 10.0**digits * (1 - 1e-15)) / 10.0**digits
+    return number(raised, max(digits, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +184,6 @@ class Certainty:
     dots: int
     sentence: str
 
-
-WITHIN_A_BUCKET = Certainty("good", 3, "within one bucket, as fine as reports tell")
-"""For a quantile whose interval is a single bucket, however wide that is."""
 
 _CERTAINTIES = ((0.05, "sharp", 4), (0.15, "good", 3), (0.5, "rough", 2))
 """(largest half-width as a part of the value, word, dots out of four)."""
@@ -234,10 +213,23 @@ def certainty(value: float, lower: float, upper: float, half_width: float) -> Ce
     return Certainty("faint", 1, sentence)
 
 
+def certainty_of_median(buckets: int, of: int) -> Certainty:
+    """
+    How sure a median is whose interval spans so many buckets: reports tell nothing finer than one.
+
+    >>> certainty_of_median(1, 12).word, certainty_of_median(2, 12).word, certainty_of_median(7, 12).word
+    ('good', 'rough', 'faint')
+    """
+    if buckets == 1:
+        return Certainty("good", 3, "within one bucket, as fine as reports tell")
+    word, dots = ("faint", 1) if 2 * buckets > of else ("rough", 2)
+    return Certainty(word, dots, f"within {buckets} of {of} buckets")
+
+
 MOST_NAMED = 3
 """Rows that a sentence about uneven cohorts names; the twin has all of them."""
 UNEVEN_MEANS = (
-    "Honest devices draw their cohort at random, once, whatever they measure. So somebody may be picking "
+    "Honest devices draw their cohort at random, once, whatever they measure. So someone may be picking "
     "cohorts to make every lie count, or a client draws its cohort wrongly. "
     "What cannot be seen: reports that lie about their answer but draw their cohort as they should. Those, "
     "and every lie about a mean, leave no trace."

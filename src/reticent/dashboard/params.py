@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
 from reticent.errors import ParameterError, ReticentError
+from reticent.results import EVERY, unix_seconds
 
 CONFIDENCES = (80, 90, 95, 99)
-ROUNDS = (14, 30, 60, 120, 200, 500)
+ROUNDS = (14, 30, 60, 120, 200, 500, 1000)
 MOST_ROUNDS = 1000
 VIEWS = ("raw", "norm-sub")
-PERIODS = ("window", "round")
+SORTS = ("plan", "name", "change", "certainty")
+CHARTS = ("series", "shares", "below")
+
+
+class Between(TypedDict):
+    """Which periods are shown, as `Results.periods` is asked."""
+
+    last: int | None
+    since: int | None
+    until: int | None
 
 
 class NotHereError(ReticentError):
@@ -38,16 +48,30 @@ class Params:
     confidence: int = 95
     """Percent."""
     rounds: int = 60
+    """How many periods are shown, unless `since` says from when on."""
+    every: str | None = None
+    """What a figure is of: one of `EVERY`; None: the usual of the plan."""
+    since: str = ""
+    """The first date that is shown."""
+    until: str = ""
+    """The last date that is shown."""
     by: str = ""
     """The segment whose tags are compared; none when empty."""
     tags: tuple[str, ...] = ()
-    """Which tags are visible; all when empty."""
+    """Which tags are visible; the first of the plan when empty."""
     segment: tuple[str, str] | None = None
     """The one tag whose devices a histogram is about: (segment, tag)."""
+    at: str = ""
+    """A time within the period that a histogram is of; the latest when empty."""
     round: int | None = None
-    period: str | None = None
-    """What a figure is of, a "round" or a "window"; None: what the plan's devices answer in."""
+    """The same by the number of a round."""
     view: str = "raw"
+    sort: str = "plan"
+    """The order of metrics on the overview."""
+    search: str = ""
+    """A part of the names or descriptions of metrics."""
+    chart: str = "series"
+    """Which chart of a page is wanted as a file."""
 
     @classmethod
     def parse(cls, query: QueryParams) -> Params:
@@ -55,46 +79,69 @@ class Params:
         confidence = _whole(query, "confidence", cls().confidence, 1, 99)
         if confidence not in CONFIDENCES:
             raise ParameterError("confidence", f"one of {', '.join(map(str, CONFIDENCES))}", confidence)
-        view = query.get("view") or "raw"
-        if view not in VIEWS:
-            raise ParameterError("view", f"one of {', '.join(VIEWS)}", _short(view))
-        period = query.get("period") or None
-        if period not in (None, *PERIODS):
-            raise ParameterError("period", f"one of {', '.join(PERIODS)}", _short(period))
         segment, colon, tag = (query.get("segment") or "").partition(":")
         if segment and not (colon and tag):
             raise ParameterError("segment", "a segment and a tag such as os:linux", _short(segment))
+        times = {name: query.get(name) or "" for name in ("since", "until", "at")}
+        for name, text in times.items():
+            if text:
+                unix_seconds(name, text)
         return cls(
             confidence=confidence,
             rounds=_whole(query, "rounds", cls().rounds, 1, MOST_ROUNDS),
+            every=_one_of(query, "every", EVERY) or None,
             by=_short(query.get("by") or ""),
             tags=tuple(_short(tag) for tag in query.getlist("tag")),
             segment=(_short(segment), _short(tag)) if segment else None,
-            round=_whole(query, "round", None, 0, 2**53),
-            period=period,
-            view=view,
+            round=_whole(query, "round", None, 0, 2**43),
+            view=_one_of(query, "view", VIEWS) or "raw",
+            sort=_one_of(query, "sort", SORTS) or "plan",
+            search=_short(query.get("search") or ""),
+            chart=_one_of(query, "chart", CHARTS) or "series",
+            **times,
         )
 
     def query(self, **changes: Any) -> str:
         """These choices, with some changed, as the query of an address."""
         chosen, usual = replace(self, **changes), Params()
         pairs = [
-            ("confidence", chosen.confidence, usual.confidence),
-            ("rounds", chosen.rounds, usual.rounds),
-            ("by", chosen.by, ""),
+            *(
+                (name, getattr(chosen, name), getattr(usual, name))
+                for name in ("confidence", "rounds", "every")
+            ),
+            *((name, getattr(chosen, name), "") for name in ("since", "until", "by")),
             *(("tag", tag, "") for tag in chosen.tags if chosen.by),
             ("segment", ":".join(chosen.segment) if chosen.segment else "", ""),
-            ("round", chosen.round, None),
-            ("period", chosen.period, None),
-            ("view", chosen.view, usual.view),
+            *(
+                (name, getattr(chosen, name), getattr(usual, name))
+                for name in ("at", "round", "view", "sort")
+            ),
+            ("search", chosen.search, ""),
+            ("chart", chosen.chart, usual.chart),
         ]
         query = urlencode([(name, value) for name, value, default in pairs if value != default], safe=":")
         return f"?{query}" if query else ""
 
     @property
+    def range(self) -> Between:
+        """The periods that are shown; both dates are included."""
+        until = unix_seconds("until", self.until) if self.until else None
+        if until is not None and len(self.until) == len("2026-11-01"):
+            until += 86_400
+        since = unix_seconds("since", self.since) if self.since else None
+        return {"last": MOST_ROUNDS if self.since else self.rounds, "since": since, "until": until}
+
+    @property
     def round_choices(self) -> list[tuple[int, str]]:
-        """How many rounds can be shown, (value, text) of each choice; also the number that was asked for."""
-        return [(count, f"last {count}") for count in sorted({*ROUNDS, self.rounds})]
+        """How many periods can be shown, (value, text) of each choice; also the number that was asked for."""
+        return [(count, f"last {count:,}") for count in sorted({*ROUNDS, self.rounds})]
+
+
+def _one_of(query: QueryParams, name: str, choices: tuple[str, ...]) -> str:
+    text = query.get(name) or ""
+    if text and text not in choices:
+        raise ParameterError(name, f"one of {', '.join(choices)}", _short(text))
+    return text
 
 
 def _whole(query: QueryParams, name: str, default: Any, low: int, high: int) -> Any:

@@ -1,4 +1,4 @@
-"""Estimates for pages: one point per round or window, remembered once it is sealed."""
+"""Estimates for pages: one point per period, remembered once it is sealed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reticent.estimates import Estimate, Quantile, cumulative
-from reticent.plan import Plan, PrivacyCard, privacy_card
-from reticent.results import LruCache, Period, Result, Results, Subject
+from reticent.estimates import Estimate, Quantile, expected_average_half_width, expected_half_width
+from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
+from reticent.results import Change, LruCache, Period, Result, Results, Subject
 
 MOST_POINTS = 100_000
 MOST_HISTOGRAMS = 64
@@ -20,10 +20,13 @@ class Point(Subject):
     One metric in one period and segment, as one number with its interval.
 
     The mean, or the share of a flag; the median of a histogram, among devices that have a value; of a choice,
-    the share of devices that chose anything.
+    the share of devices that chose anything. Of a median only the interval is told: reports say in which buckets
+    it lies, and nothing finer.
     """
 
     reports: int
+    rounds: int
+    """Of how many rounds it is made."""
     estimate: Estimate | Quantile
 
     @classmethod
@@ -36,8 +39,10 @@ class Point(Subject):
         elif result.metric.kind == "choice":
             number = _others(estimate.buckets[-1])
         else:
-            number = cumulative(result.metric, result.counts, estimate.confidence).quantile(0.5)
-        return cls(result.period, result.metric, result.segment, estimate.reports, number)
+            number = result.cumulative.quantile(0.5)
+        return cls(
+            result.period, result.metric, result.segment, estimate.reports, len(result.by_round), number
+        )
 
     @property
     def shown(self) -> Estimate | Quantile:
@@ -67,7 +72,19 @@ class Point(Subject):
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON; the names are those of `GET /v1/estimates`."""
-        return {**Subject.to_dict(self), **self.estimate.to_dict()}
+        number = self.estimate.to_dict()
+        if isinstance(self.estimate, Quantile):
+            del number["value"]
+        return {**Subject.to_dict(self), **number}
+
+
+def with_more_devices(metric: Metric, estimate: Estimate, rounds: int, plan: Plan, times: int = 4) -> float:
+    """The half-width to expect of an estimate, in its own unit, if so many times the devices took part."""
+    devices, confidence = times * estimate.devices, estimate.confidence
+    if rounds > 1 and not plan.answers.sampled:
+        return expected_average_half_width(metric, devices, rounds, confidence, plan.answers)
+    truth = min(max(estimate.value, estimate.span[0]), estimate.span[1])
+    return expected_half_width(metric, devices, confidence, at=truth)
 
 
 def _others(bucket: Estimate) -> Estimate:
@@ -97,12 +114,18 @@ def comparable(points: Sequence[Point], like: Point | None) -> list[Point]:
 
 
 class PointReader:
-    """What pages are made of, read from results. Methods block, and may be called from any thread."""
+    """
+    What pages are made of, read from results. Methods block, and may be called from any thread.
+
+    Only what is sealed is remembered, since nothing else is final. A point takes about a kilobyte, a histogram of 255
+    buckets about 200: at most some 120 MB.
+    """
 
     def __init__(self, results: Results) -> None:
         self.results = results
         self._points: LruCache[tuple[Point, ...]] = LruCache(MOST_POINTS)
-        self._histograms: LruCache[Result] = LruCache(MOST_HISTOGRAMS)
+        self._histograms: LruCache[tuple[Result, ...]] = LruCache(MOST_HISTOGRAMS)
+        self._changes: LruCache[tuple[Change, ...]] = LruCache(MOST_HISTOGRAMS)
         self._cards: LruCache[PrivacyCard] = LruCache(MOST_HISTOGRAMS)
 
     def card(self, plan: Plan) -> PrivacyCard:
@@ -117,49 +140,86 @@ class PointReader:
         self,
         plan: Plan,
         metric: str | None,
-        last: int,
+        last: int | None,
         confidence: int,
         by: str | None = None,
         segment: Mapping[str, str] | None = None,
-        per: str | None = None,
+        every: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
     ) -> list[Point]:
         """
-        One point per metric, period and tag, latest period first; `per` is that of `Results.periods`.
+        One point per metric, period and tag, latest period first; periods are those of `Results.periods`.
 
-        Sealed periods are estimated once; open ones each time. `metric=None` means all of them. Periods of
-        versions that lack the segment have no points.
+        `metric=None` means all of them. Periods of versions that lack the segment have no points.
         """
         tags = tuple(sorted((segment or {}).items()))
         self.results.check(plan, metric, dict(tags), by, confidence / 100)
         asked = {*([by] if by else []), *(name for name, _ in tags)}
+        periods = [
+            period
+            for period in self.results.periods(plan.name, last, every, since, until)
+            if asked <= {segment.name for segment in period.plan.segments}
+        ]
+        keys = [(*_key(period), metric, by, tags, confidence) for period in periods]
+        known = [self._points.get(key) for key in keys]
+        if metric is not None:
+            unknown = (period for period, points in zip(periods, known, strict=True) if points is None)
+            self.results.read_ahead(unknown, metric)
         points: list[Point] = []
-        for period in self.results.periods(plan.name, last, per):
-            if not asked <= {segment.name for segment in period.plan.segments}:
-                continue
-            key = (*_key(period), metric, by, tags, confidence)
-            known = self._points.get(key)
-            if known is None:
+        for period, key, remembered in zip(periods, keys, known, strict=True):
+            of_period = remembered
+            if of_period is None:
                 metrics = [one for one in period.plan.metrics if metric in (None, one.name)]
                 results = self.results.results(period, metrics, dict(tags), by, confidence / 100)
-                known = tuple(map(Point.of, results))
-                if period.state == "sealed":
-                    self._points.put(key, known)
-            points += known
+                of_period = tuple(map(Point.of, results))
+                if period.state == "sealed" and self.results.is_readable(period, metrics):
+                    self._points.put(key, of_period)
+            points += of_period
         return points
 
     def histogram(self, point: Point, confidence: int) -> Result | None:
         """The whole histogram behind a point; None when its rounds have gone since."""
+        return next(iter(self.histograms(point, confidence)), None)
+
+    def histograms(self, point: Point, confidence: int, by: str | None = None) -> tuple[Result, ...]:
+        """The same, apart by the tags of a segment."""
         period, tags = point.period, tuple(sorted(point.segment.items()))
-        key = (*_key(period), point.metric.name, tags, confidence)
-        result = self._histograms.get(key)
-        if result is None:
-            results = self.results.results(period, [point.metric], point.segment, None, confidence / 100)
-            result = next(iter(results), None)
-            if result and result.state == "sealed":
-                self._histograms.put(key, result)
-        return result
+        key = (*_key(period), point.metric.name, tags, by, confidence)
+        known = self._histograms.get(key)
+        if known is None:
+            known = tuple(self.results.results(period, [point.metric], point.segment, by, confidence / 100))
+            if period.state == "sealed" and self.results.is_readable(period, [point.metric]):
+                self._histograms.put(key, known)
+        return known
+
+    def changes(
+        self,
+        period: Period,
+        metric: str | None,
+        confidence: int,
+        segment: Mapping[str, str] | None = None,
+    ) -> dict[str, Change]:
+        """How metrics changed since the period before this one, by metric."""
+        tags = tuple(sorted((segment or {}).items()))
+        key = (*_key(period), metric, tags, confidence)
+        known = self._changes.get(key)
+        if known is None:
+            changes = self.results.changes(
+                period.plan.name,
+                metric,
+                segment=segment,
+                confidence=confidence / 100,
+                every=period.every,
+                since=period.start,
+                until=period.start + 1,
+            )
+            known = tuple(change for change in changes if change.after.version == period.plan.version)
+            if period.state == "sealed" and all(change.before.state == "sealed" for change in known):
+                self._changes.put(key, known)
+        return {change.after.metric.name: change for change in known}
 
 
-def _key(period: Period) -> tuple[str, int, int, int, int]:
+def _key(period: Period) -> tuple[str, int, str, int, int, int]:
     """What a sealed period is known by: another report would make it another one."""
-    return period.plan.name, period.plan.version, period.first, period.last, period.reports
+    return period.plan.name, period.plan.version, period.every, period.first, period.last, period.reports

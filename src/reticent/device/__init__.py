@@ -1,8 +1,9 @@
 """
-From values to reports, in somebody else's program. Standard library only.
+From values to reports, in someone else's program. Standard library only.
 
     prf, clamp, answers            the law: a report is a function of secret, plan, round and values
-    schema, statefile, quarantine  the file it all rests in
+    schema, statefile, quarantine, the file it all rests in
+    locks
     totals, plans, outbox,         its tables: values, plans and pauses, reports, what was told, faults
     ledger, faults
     backlog                        what waits in memory to be written

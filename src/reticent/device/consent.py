@@ -15,10 +15,11 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, get_args
 
 from reticent.device import ledger, outbox
+from reticent.device.locks import ProcessLock
 from reticent.device.prf import SECRET_BYTES, checksum
 from reticent.device.schema import device_row
 from reticent.frozen import frozen
@@ -192,64 +193,28 @@ def sending(state: str) -> Iterator[bool]:
     A lock of the operating system on a file beside the state file, so that it ends with the process that holds it.
     """
     try:
-        descriptor = _open_lock(state)
-    except OSError:  # too many open files, for instance: who takes consent back could not wait for this one
+        lock = ProcessLock(f"{state}-sending")
+    except OSError:  # too many open files, for instance: taking consent back could not wait for this one
         yield False
         return
-    if descriptor is None:
-        yield True
-        return
     try:
-        yield _try_lock(descriptor, shared=True)
+        yield lock.take(shared=True)
     finally:
-        _unlock(descriptor)
-        os.close(descriptor)
+        lock.close()
 
 
 def wait_for_senders(state: str, seconds: float) -> bool:
     """Wait until nobody is sending who might have begun before now; returns whether that was in time."""
     try:
-        descriptor = _open_lock(state)
+        lock = ProcessLock(f"{state}-sending")
     except OSError:
         return False
-    if descriptor is None:
-        return True
     deadline = time.monotonic() + seconds
     try:
-        while not _try_lock(descriptor, shared=False):
+        while not lock.take():
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.005)
-        _unlock(descriptor)
         return True
     finally:
-        os.close(descriptor)
-
-
-def _open_lock(state: str) -> int | None:
-    """None where files cannot be locked (Windows): then only a claim is waited for by nobody."""
-    try:
-        import fcntl  # noqa: F401
-    except ImportError:
-        return None
-    return os.open(f"{state}-sending", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def _try_lock(descriptor: int, *, shared: bool) -> bool:
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # this file system has no locks
-        return True
-    return True
-
-
-def _unlock(descriptor: int) -> None:
-    """A child forked meanwhile has the descriptor too: closed here alone, its copy would keep the lock."""
-    import fcntl
-
-    with suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        lock.close()

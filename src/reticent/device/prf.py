@@ -17,7 +17,7 @@ Why each field is there:
 - *purpose* and *index*: one draw per remembered answer. A draw shared by two cells would tell the history
   (0, m) from (m, 0) with certainty.
 
-Sampled answers are drawn anew in each window of the plan. Their fields are
+Sampled answers are drawn again in each window of the plan. Their fields are
 
     scheme/sampled | plan | start of the window | metric | digest | epoch | purpose | index | block
 

@@ -149,7 +149,7 @@ class Receipt:
             code = f" ({told.code})" if told.code else ""
             when = f" ({told.when})" if told.when else ""
             lines.append(f"  round {told.round}{when}  v{told.version}  {told.state}{code}  {bits}")
-        lines.append("What they may have told (loss so far / at most, per metric):")
+        lines.append("Privacy loss per metric (so far / maximum):")
         for entry in self.losses:
             answers = "answer" if entry.classes_seen == 1 else "answers"
             used = f"{entry.classes_seen} remembered {answers} used"
@@ -186,10 +186,10 @@ class Receipt:
             section("What is asked", cards((name, "", [words]) for name, words in self.questions.items())),
             section("What was sent, bit by bit", *sent),
             section(
-                "What it may have told",
+                "Privacy loss",
                 paragraph(self._meaning),
                 paragraph(privacy.NOT_COVERED),
-                rows(["metric", "loss so far", "at most", "epoch"], [*losses, together]),
+                rows(["metric", "loss so far", "maximum", "epoch"], [*losses, together]),
             ),
             section(
                 "Since when",
@@ -222,8 +222,8 @@ class Receipt:
             table(self._title, *_columns(latest)),
             *([folded(unfolding, table(unfolding, *_columns(earlier)))] if earlier else []),
             table(
-                "What they may have told",
-                ["metric", "epoch", "loss so far", "at most", "remembered answers used"],
+                "Privacy loss",
+                ["metric", "epoch", "loss so far", "maximum", "remembered answers used"],
                 losses,
                 totals=[
                     [

@@ -38,6 +38,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from reticent.device.backlog import BusyError
+from reticent.device.locks import LOCKS_FOLDERS, ProcessLock
 from reticent.device.quarantine import (
     COMPANIONS,
     BrokenError,
@@ -237,7 +238,7 @@ class StateFile:
         if self._inode is not None and self._inode == _inode(self.path):
             return self.connect(self.path, patience)
         identity = self._identity() if self._identity else None
-        with _folder_lock(folder_of(self.path), patience):
+        with _opening_lock(self.path, patience):
             opened = self._open(identity, patience)
         try:
             opened.connection.execute("BEGIN IMMEDIATE")
@@ -323,32 +324,22 @@ def _inode(path: str) -> tuple[int, int] | None:
 
 
 @contextmanager
-def _folder_lock(folder: str, patience: float) -> Iterator[None]:
-    """One opener at a time. Where folders cannot be locked (Windows, some network disks), without."""
+def _opening_lock(path: str, patience: float) -> Iterator[None]:
+    """One opener at a time: the folder is locked, and on Windows, where it cannot be, a file beside the state."""
+    folder = folder_of(path)
     try:
-        import fcntl
-
-        descriptor = os.open(folder, os.O_RDONLY)
-    except ImportError:
-        yield
-        return
+        lock = ProcessLock(folder if LOCKS_FOLDERS else f"{path}-opening", is_folder=LOCKS_FOLDERS)
     except OSError as error:
         raise StateError(f"{folder}: expected a folder for the state file: {error.strerror}.") from None
     try:
         deadline = time.monotonic() + patience
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise StateError(f"{folder}: locked by another process for {patience:g} s.") from None
-                time.sleep(0.005)
-            except OSError:
-                break
+        while not lock.take():
+            if time.monotonic() > deadline:
+                raise StateError(f"{folder}: locked by another process for {patience:g} s.")
+            time.sleep(0.005)
         yield
     finally:
-        os.close(descriptor)
+        lock.close()
 
 
 def _check_place(path: str) -> None:

@@ -1,5 +1,5 @@
 """
-Counts, un-biased, are estimates.
+Counts, debiased, are estimates.
 
     >>> from reticent.counts import MeanCounts
     >>> from reticent.mechanisms import OneBitMean
@@ -36,12 +36,12 @@ from reticent.estimates.interval import (
 from reticent.estimates.notebook import plot_rounds
 from reticent.estimates.pooling import average, difference, expected_average_half_width
 from reticent.estimates.postprocess import Fitted, clip, expectation_maximisation, norm_sub
-from reticent.estimates.table import BACKENDS, COLUMNS, arrow_bytes, csv_text, estimates_to_frame
+from reticent.estimates.table import BACKENDS, arrow_bytes, csv_text, estimates_to_frame
+from reticent.figures import Unit, figure, number, places, plural
 
 __all__ = [
     "ALARM",
     "BACKENDS",
-    "COLUMNS",
     "Balance",
     "CumulativeEstimate",
     "Estimate",
@@ -49,6 +49,7 @@ __all__ = [
     "HistogramEstimate",
     "Quantile",
     "RowBalance",
+    "Unit",
     "arrow_bytes",
     "average",
     "balance",
@@ -66,9 +67,13 @@ __all__ = [
     "expected_average_half_width",
     "expected_half_width",
     "expected_variance",
+    "figure",
     "norm_sub",
+    "number",
     "paper_bound",
+    "places",
     "plot_rounds",
+    "plural",
     "reach",
     "shares_of_rows",
 ]

@@ -174,13 +174,17 @@ def average_interval(
     The means that explain an average of bits: each end is wrong with chance `tail` at most.
 
     The upper mean grows with the mean, since remembering a 1 more often makes every sum larger. So the lower
-    end is where it falls below what was seen. The mean is known to lie between γ and 1 - γ.
+    end is where it falls below what was seen. The mean is known to lie between γ and 1 - γ: an end beyond them
+    is as far from what was seen as the nearest of the two allows, so that the width stays that of the noise.
     """
     means = flip + (1 - 2 * flip) * np.sin(np.linspace(0, np.pi / 2, 4001)) ** 2
     largest = np.maximum.accumulate(means + average_excess(means, devices, rounds, flip, tail))
-    lower = np.interp(share, largest, means)
-    upper = 1 - np.interp(1 - share, largest, means)
-    return lower, upper
+
+    def lowest(seen: Floats) -> Floats:
+        beyond = seen - np.clip(seen, largest[0], largest[-1])
+        return np.asarray(np.interp(seen, largest, means) + beyond)
+
+    return lowest(share), 1 - lowest(1 - share)
 
 
 # The difference of two rounds

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import e, isnan
+from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,11 +14,12 @@ from scipy.special import bdtrc, bdtrik
 
 from reticent.counts import Counts, HistogramCounts
 from reticent.errors import ParameterError
-from reticent.estimates.estimator import estimate
+from reticent.estimates.estimator import HistogramEstimate
 from reticent.estimates.interval import Floats, Integers, binomial_limits
 from reticent.estimates.notebook import cumulative_html, plot_cumulative, quantile_html
+from reticent.estimates.pooling import REMEMBERED, average
 from reticent.mechanisms import Flip, Mechanism
-from reticent.plan import Metric
+from reticent.plan import Answers, Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,9 +114,19 @@ class CumulativeEstimate:
         }
 
 
-def cumulative(metric: Metric, counts: Counts, confidence: float = 0.95) -> CumulativeEstimate:
+def cumulative(
+    metric: Metric,
+    counts: Counts | Sequence[Counts],
+    confidence: float = 0.95,
+    answers: Answers = REMEMBERED,
+) -> CumulativeEstimate:
     """
     The cumulative histogram, with a band that holds at all edges at once, however few reports there are.
+
+    Of the counts of a round, or of several: those of sampled answers are added up. *For several rounds of
+    remembered answers* it is that of their average: its intervals (`average`) hold for all buckets at once, so
+    the sums of their lower and of their upper ends bound F from the left, and 1 less those sums from the right.
+    What follows is about one round.
 
     F at an edge is the sum of the buckets below it, or 1 less the sum of those above. Each of the k - 1 inner
     edges has two limits, each wrong with probability a = (1 - confidence) / 2(k - 1) at most, for devices
@@ -149,14 +161,21 @@ def cumulative(metric: Metric, counts: Counts, confidence: float = 0.95) -> Cumu
 
     at all edges at once and with the same confidence; F is 1 at the top.
     """
-    if metric.kind != "histogram" or not isinstance(counts, HistogramCounts):
+    rounds = [*counts] if isinstance(counts, Sequence) else [counts]
+    histogram, total = average(metric, rounds, confidence, answers), reduce(add, rounds)
+    if (
+        metric.kind != "histogram"
+        or not isinstance(total, HistogramCounts)
+        or not isinstance(histogram, HistogramEstimate)
+    ):
         raise ParameterError(metric.name, "a histogram", f"a {metric.kind}")
-    histogram = estimate(metric, counts, confidence)
-    tail = (1 - confidence) / 2 / max(len(histogram.buckets) - 1, 1)
-    limits = _limits_by_bucket if metric.mechanism.rows_are_buckets else _limits_by_report
-    values, lower, upper = (
-        np.concatenate(([0.0], inner, [1.0])) for inner in limits(metric, counts, histogram.values, tail)
-    )
+    if histogram.buckets[0].rule == "clopper-pearson":
+        tail = (1 - confidence) / 2 / max(len(histogram.buckets) - 1, 1)
+        limits = _limits_by_bucket if metric.mechanism.rows_are_buckets else _limits_by_report
+        inner = limits(metric, total, histogram.values, tail)
+    else:
+        inner = _limits_by_intervals(histogram)
+    values, lower, upper = (np.concatenate(([0.0], numbers, [1.0])) for numbers in inner)
     upper = np.minimum.accumulate(np.clip(upper, 0, 1)[::-1])[::-1]
     lower = np.minimum(np.maximum.accumulate(np.clip(lower, 0, 1)), upper)
     if metric.absent:
@@ -184,6 +203,19 @@ def _of_present(values: Floats, lower: Floats, upper: Floats) -> Limits:
     known[0], low[0], high[0] = 0.0, 0.0, 0.0
     known[-1], low[-1], high[-1] = 1.0, 1.0, 1.0
     return known, low, high
+
+
+def _limits_by_intervals(histogram: HistogramEstimate) -> Limits:
+    """The limits that intervals of all buckets imply."""
+    shares, lower, upper = (
+        np.array([getattr(bucket, name) for bucket in histogram.buckets])
+        for name in ("value", "lower", "upper")
+    )
+    return (
+        _sums_before(shares)[1:-1],
+        np.maximum(_sums_before(lower), 1 - _sums_after(upper))[1:-1],
+        np.minimum(_sums_before(upper), 1 - _sums_after(lower))[1:-1],
+    )
 
 
 def _limits_by_bucket(

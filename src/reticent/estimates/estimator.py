@@ -13,11 +13,11 @@ from reticent.counts import Counts, HistogramCounts, MeanCounts, zero
 from reticent.errors import ParameterError
 from reticent.estimates.interval import Floats, Integers, clopper_pearson, decimals, paper_bound, reach
 from reticent.estimates.notebook import estimate_html, histogram_html, plot_estimate, plot_histogram
-from reticent.estimates.table import to_frame
+from reticent.estimates.table import number_rows, to_frame
 from reticent.plan import Metric, MetricKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -126,23 +126,7 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """What `GET /v1/estimates` answers for one number: plain values, ready for JSON."""
-        plain: dict[str, Any] = {
-            "value": None if isnan(self.value) else self.value,
-            "lower": self.lower,
-            "upper": self.upper,
-            "confidence": self.confidence,
-            "reports": self.reports,
-            "unit": self.unit,
-            "half_width": self.half_width,
-            "noise_half_width": self.noise_half_width,
-            "sampling_half_width": self.sampling_half_width,
-            "paper_bound": self.paper_bound,
-            "manipulation": self.manipulation,
-            "consistent": self.consistent,
-            "rule": self.rule,
-        }
-        bucket = {"label": self.label} if self.label else {"edges": list(self.edges)} if self.edges else {}
-        return bucket | plain
+        return next(_plain(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +182,22 @@ class HistogramEstimate:
     def to_dict(self) -> dict[str, Any]:
         """What `GET /v1/estimates` answers for a histogram: plain values, ready for JSON."""
         return {
-            "reports": self.reports,
-            "confidence": self.confidence,
+            "kind": self.buckets[0].kind,
             "unit": self.unit,
-            "buckets": [bucket.to_dict() for bucket in self.buckets],
+            "confidence": self.confidence,
+            "reports": self.reports,
+            "buckets": [
+                {name: cell for name, cell in row.items() if name not in ("kind", "unit")}
+                for row in _plain(self)
+            ],
         }
+
+
+def _plain(estimate: Estimate | HistogramEstimate) -> Iterator[dict[str, Any]]:
+    """The numbers of an estimate by the names of the table's columns; what does not apply is left out."""
+    for row in number_rows(estimate):
+        plain = {name: cell for name, cell in row.items() if cell is not None or name == "value"}
+        yield plain | {"consistent": plain["lower"] < plain["upper"]}
 
 
 @overload

@@ -1,8 +1,7 @@
 """
-Estimates as one table: the same columns as CSV, Arrow, Parquet and data frame.
+Estimates as rows of the table of results, whose columns are those of `reticent.columns`: JSON, CSV, Arrow, frames.
 
-A row is a number with its error, so a histogram is a row per bucket. `reticent.frames.estimates_from_frame`
-reads such a table back.
+`reticent.frames.estimates_from_frame` reads such a table back.
 """
 
 from __future__ import annotations
@@ -10,11 +9,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from importlib import import_module
 from itertools import islice
 from math import isnan
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from reticent.columns import COLUMNS, SUBJECT, segment_text, time_text
 from reticent.errors import MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
@@ -22,64 +23,12 @@ if TYPE_CHECKING:
 
 BACKENDS = ("pyarrow", "pandas", "polars")
 ROWS_AT_ONCE = 1000
+_NUMBER = tuple(column.name for column in COLUMNS if column.name not in SUBJECT)
+_TIMES = tuple(column.name for column in COLUMNS if column.type == "timestamp")
 
 
-class Column(NamedTuple):
-    """A column of the table: its name, its type as Arrow calls it, and what it says."""
-
-    name: str
-    type: str
-    meaning: str
-
-
-COLUMNS = (
-    Column("plan", "string", "the plan's name"),
-    Column("version", "int64", "its version"),
-    Column("metric", "string", "the metric's name"),
-    Column("kind", "string", "mean, histogram, choice or flag"),
-    Column("unit", "string", "of a mean, or of a bucket's ends; shares have none"),
-    Column("round", "int64", "the round's number; the first one's of a window"),
-    Column("start", "int64", "when the round or window began, unix seconds"),
-    Column("end", "int64", "when it ended"),
-    Column("state", "string", "open: provisional; sealed: final"),
-    Column("segment", "string", "NAME:TAG, several with ; between; empty for the whole fleet"),
-    Column("bucket_low", "float64", "where a bucket begins; nothing for a mean"),
-    Column("bucket_high", "float64", "where it ends"),
-    Column("value", "float64", "the unbiased mean, or share of devices; nothing where nobody was asked"),
-    Column("lower", "float64", "the interval, cut to the range that the truth is known to be in"),
-    Column("upper", "float64", "its other end"),
-    Column("confidence", "float64", "the probability with which the interval holds the truth"),
-    Column("reports", "int64", "reports that speak of this number; nothing where the figure is withheld"),
-    Column("half_width", "float64", "half of the interval before it was cut"),
-    Column("noise_half_width", "float64", "the part of it that privacy costs"),
-    Column("sampling_half_width", "float64", "the part of it that would remain without privacy"),
-    Column("paper_bound", "float64", "the half-width that the paper's theorem would give"),
-    Column("manipulation", "float64", "how far dishonest reports move the value, per unit of their share"),
-    Column("bucket", "int64", "the bucket's place, from 0; nothing for a mean"),
-    Column("devices", "int64", "reports altogether"),
-    Column("span_lower", "float64", "the range that the truth is known to be in"),
-    Column("span_upper", "float64", "its other end"),
-    Column("uncut_lower", "float64", "the interval before it was cut"),
-    Column("uncut_upper", "float64", "its other end"),
-    Column("noise_share", "float64", "the share of the variance that privacy costs"),
-    Column("together", "int64", "so many intervals hold at once with this confidence"),
-    Column("rule", "string", "where the interval comes from"),
-    Column("label", "string", "the bucket's name, of a choice; absent for devices without a value"),
-    Column(
-        "to", "int64", "the last round's number, where counts are those of a window; else the same as round"
-    ),
-)
-"""All columns, in their order; new ones go to the end."""
-ABOUT = ("plan", "version", "metric", "round", "to", "start", "end", "state", "segment")
-"""What an estimate is of; the other columns are the estimate itself."""
-
-
-class HasEstimate(Protocol):
-    """
-    An estimate and what it is of: a `Result` of `reticent.results`, an `Estimated` of `reticent.frames`.
-
-    Or what there is no estimate of: a `Withheld`, which is one row without numbers.
-    """
+class HasSubject(Protocol):
+    """What a figure is about: a `Subject` of `reticent.results`, or what is read from a table."""
 
     @property
     def plan(self) -> str: ...  # noqa: D102
@@ -87,6 +36,8 @@ class HasEstimate(Protocol):
     def version(self) -> int: ...  # noqa: D102
     @property
     def metric(self) -> Any: ...  # noqa: D102
+    @property
+    def every(self) -> str: ...  # noqa: D102
     @property
     def round(self) -> int: ...  # noqa: D102
     @property
@@ -99,36 +50,43 @@ class HasEstimate(Protocol):
     def state(self) -> str: ...  # noqa: D102
     @property
     def segment(self) -> Mapping[str, str]: ...  # noqa: D102
+
+
+class HasEstimate(HasSubject, Protocol):
+    """
+    An estimate and what it is of: a `Result` of `reticent.results`, an `Estimated` of `reticent.frames`.
+
+    Or what there is no estimate of: a `Withheld`, which is one row without numbers.
+    """
+
     @property
     def estimate(self) -> Estimate | HistogramEstimate | None: ...  # noqa: D102
 
 
-def table_rows(estimates: Iterable[HasEstimate]) -> Iterator[dict[str, Any]]:
-    """The rows of estimates, with a value for each of `COLUMNS`."""
-    for estimated in estimates:
-        about = {
-            **{name: getattr(estimated, name) for name in ABOUT},
-            "metric": getattr(estimated.metric, "name", estimated.metric),
-            "segment": ";".join(f"{name}:{tag}" for name, tag in estimated.segment.items()),
-        }
-        if estimated.estimate is None:
-            about |= {"kind": estimated.metric.kind, "unit": estimated.metric.unit}
-            yield {name: about.get(name) for name, _, _ in COLUMNS}
-        else:
-            yield from _number_rows(estimated.estimate, about)
+def subject_row(figure: HasSubject) -> dict[str, Any]:
+    """What a figure is about, by column, ready for JSON."""
+    return {
+        "plan": figure.plan,
+        "version": figure.version,
+        "metric": getattr(figure.metric, "name", figure.metric),
+        "every": figure.every,
+        "start_time": time_text(figure.start),
+        "end_time": time_text(figure.end),
+        "state": figure.state,
+        "segment": dict(figure.segment),
+        "round": figure.round,
+        "last_round": figure.to,
+    }
 
 
-def _number_rows(
-    estimate: Estimate | HistogramEstimate, about: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """A row for each number of an estimate."""
+def number_rows(estimate: Estimate | HistogramEstimate) -> Iterator[dict[str, Any]]:
+    """The numbers of an estimate, by column: one for a mean, one per bucket of a histogram."""
     buckets = getattr(estimate, "buckets", None)
     for place, number in enumerate([estimate] if buckets is None else buckets):
         low, high = number.edges or (None, None)
         known = {
-            **about,
-            "label": number.label or None,
             "unit": estimate.unit,
+            "label": number.label or None,
             "bucket": None if buckets is None else place,
             "bucket_low": low,
             "bucket_high": high,
@@ -138,7 +96,25 @@ def _number_rows(
             "uncut_lower": number.uncut[0],
             "uncut_upper": number.uncut[1],
         }
-        yield {name: known[name] if name in known else getattr(number, name) for name, _, _ in COLUMNS}
+        yield {name: known[name] if name in known else getattr(number, name) for name in _NUMBER}
+
+
+def table_rows(estimates: Iterable[HasEstimate]) -> Iterator[dict[str, Any]]:
+    """
+    The rows of estimates, with a value for each of `COLUMNS`; what is withheld is a row without numbers.
+
+    Times are ISO 8601, and a segment is a JSON text.
+    """
+    for figure in estimates:
+        about = {**subject_row(figure), "segment": segment_text(figure.segment)}
+        numbers: Iterable[dict[str, Any]] = [{}]
+        if figure.estimate is None:
+            about |= {"kind": figure.metric.kind, "unit": figure.metric.unit}
+        else:
+            numbers = number_rows(figure.estimate)
+        for number in numbers:
+            row = about | number
+            yield {column.name: row.get(column.name) for column in COLUMNS}
 
 
 # Frames
@@ -146,7 +122,7 @@ def _number_rows(
 
 def to_frame(estimate: Estimate | HistogramEstimate, backend: str = "pyarrow") -> Any:
     """One estimate as a frame of `backend`: "pyarrow", "pandas" or "polars". What it is of stays empty."""
-    return _frame(_number_rows(estimate, dict.fromkeys(ABOUT)), backend)
+    return _frame((dict.fromkeys(SUBJECT) | number for number in number_rows(estimate)), backend)
 
 
 def estimates_to_frame(estimates: Iterable[HasEstimate], backend: str = "pyarrow") -> Any:
@@ -158,14 +134,23 @@ def estimates_to_frame(estimates: Iterable[HasEstimate], backend: str = "pyarrow
     return _frame(table_rows(estimates), backend)
 
 
-def _frame(rows: Iterable[Mapping[str, Any]], backend: str) -> Any:
+def _frame(rows: Iterable[dict[str, Any]], backend: str) -> Any:
     if backend not in BACKENDS:
         raise ParameterError("backend", f"one of {', '.join(BACKENDS)}", backend)
     pa = _module("pyarrow")
-    schema = pa.schema([(column.name, pa.type_for_alias(column.type)) for column in COLUMNS])
+    types = {
+        "text": pa.string(),
+        "json": pa.string(),
+        "int64": pa.int64(),
+        "float64": pa.float64(),
+        "timestamp": pa.timestamp("s", "UTC"),
+    }
+    schema = pa.schema([(column.name, types[column.type]) for column in COLUMNS])
     rows, parts = iter(rows), []
     # Some at a time: all at once would keep every other thread of a collector waiting.
     while some := list(islice(rows, ROWS_AT_ONCE)):
+        for row in some:  # what comes from one estimate alone has no times
+            row |= {name: row[name] and datetime.fromisoformat(row[name]) for name in _TIMES}
         parts.append(pa.Table.from_pylist(some, schema=schema))
     table = pa.concat_tables(parts) if parts else schema.empty_table()
     if backend == "pandas":  # whole numbers that may be null: a column's type is the same whatever it holds

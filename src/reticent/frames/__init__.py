@@ -1,8 +1,8 @@
 """
 Counting anywhere: the same counts, to the integer, from whatever frame or engine holds the reports.
 
-`count` takes a frame of pandas, Polars, PyArrow, DuckDB or PySpark; `count_lake` the rounds of a lake. Which
-engine when, the schema and what was measured: `docs/how-to/counting.md`.
+`count` takes a frame of pandas, Polars, PyArrow, DuckDB or PySpark; `count_lake` counts the rounds of a lake
+and `seal_lake` seals them; `counting_query` is the same in SQL. Which one when: `docs/how-to/counting.md`.
 """
 
 from __future__ import annotations
@@ -25,41 +25,39 @@ from reticent.frames.engines import (
     engine,
     java_home,
     lake_rounds,
+    seal_lake,
     spark_session,
 )
+from reticent.frames.sql import DIALECTS, counting_query
 from reticent.frames.tables import (
-    CountsFile,
     Estimated,
-    counts_table,
     estimates_from_frame,
     from_frame,
-    read_counts,
-    write_counts,
 )
-from reticent.stores.lake import Arrow, BadFileError, Engine
+from reticent.stores.lake import Arrow, BadFileError, Engine, EngineError
 
 __all__ = [
+    "DIALECTS",
     "Arrow",
     "BadFileError",
-    "CountsFile",
     "DuckDB",
     "Engine",
+    "EngineError",
     "Estimated",
     "FrameError",
     "RoundCount",
     "Spark",
     "count",
     "count_lake",
-    "counts_table",
+    "counting_query",
     "engine",
     "estimates_from_frame",
     "estimates_to_frame",
     "from_frame",
     "java_home",
     "lake_rounds",
-    "read_counts",
+    "seal_lake",
     "shares",
     "spark_session",
     "to_arrow",
-    "write_counts",
 ]

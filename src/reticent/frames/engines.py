@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,11 +22,26 @@ import pyarrow as pa
 
 from reticent.errors import MissingExtraError, ParameterError, ReticentError
 from reticent.frames.counting import count
-from reticent.stores import CountsByTags, RoundKey, State
-from reticent.stores.lake import COUNTS, Arrow, Engine, Parts, count_round, folder_of, read_lake
+from reticent.stores import CountsByTags, RoundKey, RoundStore, State
+from reticent.stores.lake import (
+    COUNTS,
+    LEASE_SECONDS,
+    Arrow,
+    Engine,
+    EngineError,
+    LakeBackend,
+    Parts,
+    count_round,
+    folder_of,
+    read_lake,
+)
 
 ROWS_PER_SHARE = 1 << 21
 """Rows that a task of Spark groups by id, some 100 bytes each."""
+SCHEMES = {"s3": "s3a", "gcs": "gs", "az": "abfss"}
+"""What Spark's connectors call an object store that fsspec calls otherwise."""
+LOOK_SECONDS = 0.5
+"""Between two looks at a round that another process is sealing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +58,8 @@ class RoundCount:
     """How many files were counted; none of a sealed round, whose counts are kept."""
     skipped: dict[str, str] = field(default_factory=dict)
     """By path, why a file was left out."""
+    problem: str = ""
+    """Why it could not be sealed; then it has no counts."""
 
 
 def lake_rounds(
@@ -49,13 +67,12 @@ def lake_rounds(
     plan: str | None = None,
     version: int | None = None,
     rounds: Iterable[int] | None = None,
-    sealed: bool = False,
 ) -> list[RoundKey]:
-    """The rounds of a lake that are open or closing, `sealed` ones too if wanted; or those that are named."""
+    """The rounds of a lake that are open or closing; or those that are named, in whatever state."""
     lake = read_lake(url)
     wanted = None if rounds is None else set(rounds)
     keys = set(lake.unsealed(plan))
-    if sealed or wanted is not None:
+    if wanted is not None:
         keys |= set(lake.seals.round_keys(COUNTS, plan))
     chosen = [
         key
@@ -86,6 +103,47 @@ def count_lake(
         if state != "sealed":
             skipped = {f"{folder_of(key)}/{name}": reason for name, reason in sorted(skipped.items())}
         yield RoundCount(key, state, total.counts, total.reports, files, skipped)
+
+
+def seal_lake(
+    store: RoundStore[LakeBackend], keys: Iterable[RoundKey], engine: Engine
+) -> Iterator[RoundCount]:
+    """
+    Seal rounds of a lake, one after the other, counted by an engine: as a collector does, in the same files.
+
+    A round that another process is sealing comes last: it is waited for until that process is done, or its
+    lease has run out because it died. One that is still being sealed then, or has files that cannot be read,
+    is not sealed, and `problem` says so; it keeps no other one from it.
+    """
+    store.backend.engine = engine
+    left = []
+    for key in keys:
+        result = _sealed(store, key)
+        if result is None:
+            left.append(key)
+        else:
+            yield result
+    deadline = time.monotonic() + 1.5 * LEASE_SECONDS
+    for key in left:
+        result = None
+        while result is None and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+            result = _sealed(store, key)
+        yield result or RoundCount(key, "closing", {}, 0, problem="another process is sealing it")
+
+
+def _sealed(store: RoundStore[LakeBackend], key: RoundKey) -> RoundCount | None:
+    """A round, once it is sealed here or by another; None while another is at it."""
+    lake = store.backend
+    try:
+        with store.claim(key) as is_mine:
+            files = len(lake.seals.countable(key)) if is_mine and store.seal(key) else 0
+        final = lake.final(key)
+    except ReticentError as error:
+        return RoundCount(key, lake.state(key) or "open", {}, 0, problem=str(error).splitlines()[0])
+    if final is None:
+        return RoundCount(key, "open", {}, 0, problem="there are no reports") if is_mine else None
+    return RoundCount(key, "sealed", final.counts, final.reports, files, dict(final.left_out))
 
 
 class DuckDB:
@@ -125,27 +183,46 @@ class DuckDB:
 
 
 class Spark:
-    """Spark, in a session that somebody else opens and closes; its workers must see the lake's folder."""
+    """
+    Spark, in a session that the caller opens and closes.
+
+    Its workers read the parts by themselves: from a folder that all of them see, or from an object store by
+    Spark's own connector (`s3a://`, `gs://`, `abfss://`), which the session must have.
+    """
 
     checks: Literal["pages"] = "pages"
 
     def __init__(self, session: Any) -> None:
         self._session = session
+        self._known: set[str] = set()
+        """The schemes that the session has a connector for."""
 
     def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
         """The counts of a round."""
-        places = [parts.location(name) for name in names]
-        if places[0][1] is not None:
-            raise ReticentError(
-                "spark: expected a lake in a folder that all workers see, got one in a bucket.\n"
-                "  Hint: read it in a session of your own and hand the frame to reticent.frames.count; "
-                "or take --engine duckdb"
-            )
         types = {pa.uint8(): "smallint", pa.int64(): "bigint"}
         columns = ", ".join(f"`{column.name}` {types[column.type]}" for column in parts.columns.schema)
-        paths = ["file://" + re.sub(r"[*?\[\]{}\\]", r"\\\g<0>", path) for path, _ in places]
+        addresses = [self._address(parts.address(name)) for name in names]
         with self._shares(parts.rows(names)):
-            return _of_round(parts, self._session.read.schema(columns).parquet(*paths))
+            return _of_round(parts, self._session.read.schema(columns).parquet(*addresses))
+
+    def _address(self, address: str) -> str:
+        """A file as Spark calls it; raises `EngineError` when the session has no connector for it."""
+        scheme, _, path = address.partition("://")
+        scheme = SCHEMES.get(scheme, scheme)
+        if scheme not in self._known:
+            context = self._session.sparkContext
+            try:
+                place = context._jvm.org.apache.hadoop.fs.Path(f"{scheme}://{path}")
+                place.getFileSystem(context._jsc.hadoopConfiguration())
+            except Exception as error:  # what Java says has no class of its own
+                reason = str(getattr(error, "java_exception", error)).splitlines()[0]
+                raise EngineError(
+                    f"spark: expected a session with a connector for {scheme}://, got none: {reason}\n"
+                    "  Hint: add its jar, as --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION"
+                    " for s3a://; or take --engine duckdb"
+                ) from error
+            self._known.add(scheme)
+        return f"{scheme}://" + re.sub(r"[*?\[\]{}\\]", r"\\\g<0>", path)
 
     @contextmanager
     def _shares(self, rows: int) -> Iterator[None]:

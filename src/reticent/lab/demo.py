@@ -6,22 +6,27 @@ import json
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
 
 from reticent import dashboard
-from reticent.collector import Collector, log, make_server
+from reticent.collector import Collector, Health, log, make_server
+from reticent.dashboard.views.demo import Truth, demo_page
 from reticent.device import Device, Policy
 from reticent.errors import ReticentError
 from reticent.lab.fleet import EDITOR, VectorisedFleet, send_packed
 from reticent.lab.simulate import true_values
 from reticent.plan import Plan
 from reticent.reports import packed_header
+from reticent.results import Results
 from reticent.stores import RoundKey, open_store
 from reticent.testing import ManualClock
 
@@ -29,7 +34,13 @@ SDK_DEVICES = 20
 RHYTHM = (0.5, 1.0, 1.4, 0.9)
 """How likely a sitting begins in the night, morning, afternoon or evening."""
 PARTS = 20
+LIVE_ROUNDS = 1000
+"""For which a demo goes on while somebody watches."""
+LIVE_PARTS = 10
+LIVE_PAUSE = 1.0
+"""Seconds between two parts of the reports of a round."""
 PATIENCE = 60.0
+MOST_TRUTHS = 60
 FALSE_ALARM = 1e-6
 """How often a sound demo ends with exit code 3, over all its numbers together."""
 
@@ -58,6 +69,24 @@ class Comparison:
         return {**where, "truth": self.truth, "inside": self.inside, **self.estimate}
 
 
+class DemoPages:
+    """The dashboard, and a page at /demo on which the truth stands beside the estimates."""
+
+    static = staticmethod(dashboard.static)
+    login_page = staticmethod(dashboard.login_page)
+    problem_page = staticmethod(dashboard.problem_page)
+
+    def __init__(self, truths: Callable[[], list[Truth]]) -> None:
+        self._truths = truths
+
+    def handlers(
+        self, results: Results, health: Callable[[], Health], public: Collection[str] = ()
+    ) -> dict[str, Callable[[Request], Response]]:
+        """All pages of the dashboard, and this one."""
+        page = dashboard.pair("/demo", "/demo.json", lambda request: demo_page(results, self._truths()))
+        return {**page, **dashboard.handlers(results, health, public)}
+
+
 class Demo:
     """The collector, the devices and the clock of a demo."""
 
@@ -74,6 +103,8 @@ class Demo:
         self._values = usage.values(devices, rounds + 1, np.random.default_rng(seed))
         self._tags = (np.arange(devices) % 3 == 0).astype(np.uint8)[:, None]
         self._values[:, self._tags[:, 0] == 1] //= 2  # the app is less at home there
+        self._truths: deque[Truth] = deque(maxlen=MOST_TRUTHS)
+        """What is true of each round that was answered, which only a demo knows."""
         self._fleet = VectorisedFleet(self.plan, devices - self.sdk_devices, seed)
         self._devices: list[Device] = []
         self._collector = Collector(
@@ -81,7 +112,7 @@ class Demo:
             open_store(f"sqlite:///{folder / 'collector.db'}"),
             clock=self._clock,
             seal_every=0.05,
-            pages=dashboard,
+            pages=DemoPages(lambda: list(self._truths)),
         )
         self._server = make_server(
             self._collector, "127.0.0.1", port, self._collector.limits, started=self._started
@@ -123,29 +154,45 @@ class Demo:
     def play(self) -> Iterator[list[Comparison]]:
         """Let the rounds pass; compares each as it is sealed. One more round stays open."""
         for number in range(self._rounds + 1):
-            current = self.plan.round(self._first + number)
-            values = self._values[number]
-            self._clock.now = current.start + 3600.0
-            for place, device in enumerate(self._devices):
-                for metric in self.plan.metrics:
-                    device.set(metric.name, int(values[place]))
-            self._clock.now = current.end + 60.0  # the round is over: devices answer, and send
-            for device in self._devices:
-                device.flush(timeout=30.0)
-            rest = {metric.name: values[self.sdk_devices :] for metric in self.plan.metrics}
-            batch = self._fleet.packed(current.number, rest, self._tags[self.sdk_devices :])
-            if number < self._rounds:
-                send_packed(self.url, batch)
-            else:
-                self._send_slowly(current.number, batch)
-            if number:
-                yield self._compared(number - 1)
+            yield from self._pass(number, PARTS if number == self._rounds else 1, 0.0)
 
-    def _send_slowly(self, number: int, batch: bytes) -> None:
-        """The round that stays open gets its reports in parts, so that readers are shown most of them."""
+    def live(self) -> Iterator[list[Comparison]]:
+        """Go on, slowly enough to watch: the days repeat themselves, and reports come in parts."""
+        for number in range(self._rounds + 1, self._rounds + 1 + LIVE_ROUNDS):
+            yield from self._pass(number, LIVE_PARTS, LIVE_PAUSE)
+
+    def _values_of(self, number: int) -> Any:
+        return self._values[number % len(self._values)]
+
+    def _truth_of(self, number: int) -> Mapping[str, Any]:
+        return true_values(self.plan, dict.fromkeys(self.plan.by_name, self._values_of(number)))
+
+    def _pass(self, number: int, parts: int, pause: float) -> Iterator[list[Comparison]]:
+        """One round: values, answers, reports in so many parts; the round before it is sealed meanwhile."""
+        current, values = self.plan.round(self._first + number), self._values_of(number)
+        self._clock.now = current.start + 3600.0
+        for place, device in enumerate(self._devices):
+            for metric in self.plan.metrics:
+                device.set(metric.name, int(values[place]))
+        self._clock.now = current.end + 60.0  # the round is over: devices answer, and send
+        for device in self._devices:
+            device.flush(timeout=30.0)
+        rest = {metric.name: values[self.sdk_devices :] for metric in self.plan.metrics}
+        batch = self._fleet.packed(current.number, rest, self._tags[self.sdk_devices :])
+        self._truths.append(Truth(current.number, self._truth_of(number)))
+        if parts == 1:
+            send_packed(self.url, batch)
+        else:
+            self._send_slowly(current.number, batch, parts, pause)
+        if number:
+            yield self._compared(number - 1)
+
+    def _send_slowly(self, number: int, batch: bytes, parts: int, pause: float) -> None:
+        """A round that stays open gets its reports in parts, so that readers are shown most of them."""
         header = packed_header(batch)
-        part = header.width * -(-header.reports // PARTS)
+        part = header.width * -(-header.reports // parts)
         for place in range(header.start, len(batch), part):
+            time.sleep(pause)
             send_packed(self.url, batch[: header.start] + batch[place : place + part])
             self._collector.store.take_step(RoundKey(self.plan.name, self.plan.version, number))
 
@@ -159,7 +206,7 @@ class Demo:
                 raise ReticentError(f"round {round_number} was not sealed in time")
             time.sleep(0.02)
         certain = self._get(f"{query}&confidence={1 - FALSE_ALARM / (self._rounds * 25)}")
-        truths = true_values(self.plan, dict.fromkeys(self.plan.by_name, self._values[number]))
+        truths = self._truth_of(number)
         comparisons = []
         for row, wide in zip(usual, certain, strict=True):
             parts = zip(row.get("buckets", [row]), wide.get("buckets", [wide]), strict=True)

@@ -163,7 +163,7 @@ def _sampled_card(plan: Plan, rounds: int, time: str) -> PrivacyCard:
 def plan_tracking(plan: Plan, devices: int) -> Tracking:
     """How well reports of one device can be matched across rounds, in a fleet of so many (`tracking`)."""
     marks = prod(len(segment.tags) for segment in plan.segments)
-    if plan.answers.sampled:  # all but the tags is drawn anew in each window
+    if plan.answers.sampled:  # all but the tags is drawn again in each window
         return tracking(devices, marks, {})
     marks *= COHORTS if plan.uses_cohort else 1
     noisy: dict[Fraction, int] = {}

@@ -37,7 +37,7 @@ class PlanDiff:
 
     @property
     def new_answers(self) -> tuple[str, ...]:
-        """The metrics whose remembered answers are drawn anew."""
+        """The metrics whose remembered answers are drawn again."""
         return tuple(dict.fromkeys(name for change in self.changes for name in change.new_answers))
 
     @property
@@ -82,7 +82,7 @@ def _of_plan(before: Plan, after: Plan, lifetime: float) -> Iterator[Change]:
     if before.name != after.name:
         message = (
             f"{before.name} → {after.name}: another plan. It needs a state file of its own, in which every "
-            "answer is drawn anew"
+            "answer is drawn again"
         )
         yield Change("plan.name", message, anew, loss)
         anew, loss = (), 0.0  # counted once, if the round differs too
@@ -90,7 +90,7 @@ def _of_plan(before: Plan, after: Plan, lifetime: float) -> Iterator[Change]:
         lengths = f"{duration(before.round_seconds)} → {duration(after.round_seconds)}"
         message = (
             f"{lengths}: devices refuse another round under the same name. Under a new name, with a state "
-            "file of its own, every answer is drawn anew"
+            "file of its own, every answer is drawn again"
         )
         yield Change("plan.round", message, anew, loss)
     yield from _words("plan", before, after, "version", "grace_seconds", "owner", "expires")
@@ -128,14 +128,14 @@ def _of_metrics(before: Plan, after: Plan, cards: tuple[PrivacyCard, PrivacyCard
             yield Change(where, "has other privacy parameters: another loss per window")
         elif replace(old, joint_limit=None).digest != replace(metric, joint_limit=None).digest:
             other = "labels" if old.labels != metric.labels else "privacy parameters"
-            yield Change(where, f"has other {other}: its answers are drawn anew", anew, loss, figures)
+            yield Change(where, f"has other {other}: its answers are drawn again", anew, loss, figures)
         elif old.joint_limit != metric.joint_limit:
             message = (
-                "shares another joint limit, so values are rounded otherwise: its answers are drawn anew"
+                "shares another joint limit, so values are rounded otherwise: its answers are drawn again"
             )
             yield Change(where, message, anew, loss)
         elif before.answers.sampled and not sampled:
-            yield Change(where, "is remembered from now on: its answers are drawn anew", anew, loss)
+            yield Change(where, "is remembered from now on: its answers are drawn again", anew, loss)
         if old.flip != metric.flip:
             message = f"{old.flip.probability} → {metric.flip.probability}: the same remembered answers"
             if not metric.flip.probability:

@@ -39,7 +39,7 @@ class Metric:
 
     A choice is a histogram whose buckets are its labels, and one more for nothing chosen. A flag is a mean of
     zeros and ones. Everything that a remembered answer depends on is inside `mechanism`, `joint_limit`, `labels`
-    and `pick`; `flip` is drawn anew each round.
+    and `pick`; `flip` is drawn again each round.
 
     >>> from reticent.mechanisms import Buckets, HadamardBit
     >>> Metric("command", HadamardBit(1, Buckets(range(3), absent=True)), labels=("build", "test")).bucket_labels

@@ -46,20 +46,28 @@ _LONG_KEY = rf"(?<![\w-])(?:{_PART}[ \t]*\.[ \t]*){{32}}"
 
 def parse(text: str) -> dict[str, Any]:
     """The fields of the `Plan` in the text of a plan.toml; raises `PlanError` with every problem in it."""
+    return {**fields_of(content_of(text)), "text": text}
+
+
+def content_of(text: str) -> dict[str, Any]:
+    """The tables of a plan.toml, with decimals as they are written; raises `PlanError` where it is no TOML."""
     if len(text) > MAX_TEXT:
         raise PlanError([Problem("plan", "size", f"expected at most {MAX_TEXT:,} characters.")])
     if text.count(".") >= 32 and re.search(_LONG_KEY, text):
         raise PlanError([Problem("plan", "size", "expected keys of fewer than 32 parts.")])
     try:
-        content = tomllib.loads(text, parse_float=Decimal)
+        return tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:
         reason = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a number or nesting too large"
         raise PlanError([Problem("plan", "syntax", f"is not valid TOML: {reason}.")]) from None
+
+
+def fields_of(content: Mapping[str, object]) -> dict[str, Any]:
+    """The fields of the `Plan` in the tables of a plan.toml; raises `PlanError` with every problem in them."""
     root = TomlTable(content, "", [])
     least = root.integer("min_reports", 1, 10**9) if "min_reports" in root else MIN_REPORTS
     head = root.table("plan")
     fields: dict[str, Any] = {
-        "text": text,
         "name": head.text("name", _NAME, _NAME_EXPECTED) if head.require("name", _NAME_EXPECTED) else "",
         "version": head.integer("version", 1, 2**31 - 1)
         if head.require("version", "a whole number")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         losses,
     )
     from reticent.privacy.matching import Tracking, tracking
-    from reticent.privacy.pattern_supports import Supports, supports
+    from reticent.privacy.pattern_supports import PatternCounts, Supports, supports
     from reticent.privacy.patterns import (
         LARGEST_ASSIGNMENT,
         best_assignments,
@@ -59,6 +59,7 @@ __all__ = [
     "YEAR",
     "Claim",
     "Losses",
+    "PatternCounts",
     "Supports",
     "SwitchLoss",
     "Tracking",
@@ -93,7 +94,7 @@ __getattr__ = imported_when_used(
         "loss": "YEAR Losses SwitchLoss change_odds loss_of_any_histories loss_of_constant_device"
         " loss_of_moved_change loss_of_switch loss_per_round losses",
         "matching": "Tracking tracking",
-        "pattern_supports": "Supports supports",
+        "pattern_supports": "PatternCounts Supports supports",
         "patterns": "LARGEST_ASSIGNMENT best_assignments lifetime_loss loss_by_width pattern",
         "rounding": "compose decimal precise printed upward",
     },

@@ -68,33 +68,59 @@ class Supports:
         return np.cumsum(self.counts) / self.devices
 
 
-def supports(cells: ArrayLike) -> Supports:
+class PatternCounts:
     """
-    How many devices share each behaviour pattern, for an n × T array of rounded values (§3.2.2).
+    Counts how many devices share each pattern, some devices at a time.
 
     The keys are exact: each row's labels are packed side by side into as many 64-bit words as they need, so
     no two patterns ever count as one. Three million rows of 31 rounds take one word each on up to four cells.
+
+    >>> counted = PatternCounts(rounds=2, classes=3)
+    >>> counted.add(np.array([[0, 0], [1, 0]]))
+    >>> counted.add(np.array([[2, 2]]))
+    >>> counted.supports().counts.tolist()
+    [2, 1]
     """
+
+    def __init__(self, rounds: int, classes: int) -> None:
+        self._rounds, self._classes = rounds, classes
+        self._bits = max((min(classes, rounds) - 1).bit_length(), 1)
+        self._per_word = 64 // self._bits
+        self._words: list[NDArray[np.uint64]] = []
+
+    def add(self, cells: NDArray[Any]) -> None:
+        """Count some devices: an n x T array of classes from 0 to below `classes`."""
+        words = np.zeros((-(-self._rounds // self._per_word), len(cells)), dtype=np.uint64)
+        for rows in (slice(start, start + _ROWS) for start in range(0, len(cells), _ROWS)):
+            for place, label in enumerate(_labels(cells[rows], self._classes)):
+                word, shift = divmod(place, self._per_word)
+                words[word, rows] |= label.astype(np.uint64) << np.uint64(shift * self._bits)
+        self._words.append(words)
+
+    def supports(self) -> Supports:
+        """Every pattern that was counted."""
+        words = self._words[0] if len(self._words) == 1 else np.concatenate(self._words, axis=1)
+        devices = words.shape[1]
+        ordered = np.sort(words, axis=1) if len(words) == 1 else words[:, np.lexsort(words)]
+        first = np.append(True, np.any(ordered[:, 1:] != ordered[:, :-1], axis=0))
+        starts = np.flatnonzero(first)
+        counts = np.diff(np.append(starts, devices))
+        order = np.argsort(-counts, kind="stable")
+        distinct = ordered[:, starts[order]]
+        labels = np.empty((self._rounds, len(order)), dtype=np.uint16)
+        for place in range(self._rounds):
+            word, shift = divmod(place, self._per_word)
+            mask = np.uint64((1 << self._bits) - 1)
+            labels[place] = distinct[word] >> np.uint64(shift * self._bits) & mask
+        return Supports(counts[order], labels.T)
+
+
+def supports(cells: ArrayLike) -> Supports:
+    """How many devices share each behaviour pattern, for an n x T array of rounded values (§3.2.2)."""
     codes, values = _codes(cells)
-    devices, rounds = codes.shape
-    bits = max((min(values, rounds) - 1).bit_length(), 1)
-    per_word = 64 // bits
-    words = np.empty((-(-rounds // per_word), devices), dtype=np.uint64)
-    for rows in (slice(start, start + _ROWS) for start in range(0, devices, _ROWS)):
-        words[:, rows] = 0
-        for place, label in enumerate(_labels(codes[rows], values)):
-            words[place // per_word, rows] |= label.astype(np.uint64) << np.uint64(place % per_word * bits)
-    ordered = np.sort(words, axis=1) if len(words) == 1 else words[:, np.lexsort(words)]
-    first = np.append(True, np.any(ordered[:, 1:] != ordered[:, :-1], axis=0))
-    starts = np.flatnonzero(first)
-    counts = np.diff(np.append(starts, devices))
-    order = np.argsort(-counts, kind="stable")
-    distinct = ordered[:, starts[order]]
-    labels = np.empty((rounds, len(order)), dtype=np.uint16)
-    for place in range(rounds):
-        shift = np.uint64(place % per_word * bits)
-        labels[place] = distinct[place // per_word] >> shift & np.uint64((1 << bits) - 1)
-    return Supports(counts[order], labels.T)
+    counted = PatternCounts(codes.shape[1], values)
+    counted.add(codes)
+    return counted.supports()
 
 
 def _labels(codes: NDArray[Any], values: int) -> NDArray[np.uint16]:

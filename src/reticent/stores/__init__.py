@@ -31,13 +31,16 @@ from reticent.stores.records import (
 from reticent.stores.round_store import RoundStore
 from reticent.stores.shown import FEW, Step, folded
 from reticent.stores.store import (
+    MARGIN_SECONDS,
     ROLES,
     Appended,
     Backend,
     DamagedError,
     Key,
     Keys,
+    PeriodKey,
     Repair,
+    ResultsTable,
     RoundGoneError,
     RoundInfo,
     Rounds,
@@ -48,6 +51,7 @@ from reticent.stores.store import (
     StoreAwayError,
     StoreGoneError,
     create_key,
+    due,
     hash_of,
     matches,
 )
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FEW",
+    "MARGIN_SECONDS",
     "ROLES",
     "Appended",
     "Backend",
@@ -71,9 +76,11 @@ __all__ = [
     "LakeBackend",
     "Layout",
     "OpenRound",
+    "PeriodKey",
     "PostgresBackend",
     "Records",
     "Repair",
+    "ResultsTable",
     "RoundGoneError",
     "RoundInfo",
     "RoundKey",
@@ -92,6 +99,7 @@ __all__ = [
     "add_counts",
     "batches",
     "create_key",
+    "due",
     "folded",
     "hash_of",
     "latest",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote
 
 from reticent.errors import MissingExtraError, StoreError
 from reticent.stores.pool import Connections, Row, Transaction
 from reticent.stores.sql import SqlBackend
-from reticent.stores.sql_schema import RECORDS, SCHEMA, SCHEMA_VERSION, other_version
+from reticent.stores.sql_schema import POSTGRES_RECORDS, POSTGRES_TABLES, SCHEMA_VERSION, other_version
 from reticent.stores.store import StoreAwayError
 
 try:
@@ -22,43 +24,8 @@ try:
 except ImportError as missing:
     raise MissingExtraError("postgres", "psycopg") from missing
 
-_TYPES = {
-    "INTEGER PRIMARY KEY": "BIGSERIAL PRIMARY KEY",
-    "INTEGER": "BIGINT",
-    "BLOB": "BYTEA",
-    " WITHOUT ROWID": "",
-}
-
-
-def _translated(script: str) -> str:
-    """Tables of `reticent.stores.sql` as PostgreSQL has them; what a line says of a column is its COMMENT."""
-    statements, table = [script], ""
-    for line in script.splitlines():
-        code, _, comment = line.partition("-- ")
-        words = code.split()
-        table = words[2] if words[:2] == ["CREATE", "TABLE"] else table
-        if comment:
-            place = f"TABLE {table}" if words[0] == "CREATE" else f"COLUMN {table}.{words[0]}"
-            text = comment.replace("'", "''")
-            statements.append(f"COMMENT ON {place} IS '{text}';")
-    translated = "\n".join(statements)
-    for ours, theirs in _TYPES.items():
-        translated = translated.replace(ours, theirs)
-    return translated
-
-
-TABLES = _translated(
-    f"""{SCHEMA}
-CREATE TABLE reticent_schema (   -- one row: which version of these tables this is
-    version INTEGER NOT NULL       -- another version than reticent knows is refused
-);
-"""
-)
-RECORDS_TABLE = (
-    _translated(RECORDS) + "\nALTER TABLE records_{number} ALTER COLUMN records SET STORAGE EXTERNAL;"
-)
-"""The bits are noise: stored as they are, since compressing them would be for nothing."""
-
+SCHEMA = "reticent"
+"""Where the tables are, unless the address ends in ?schema=NAME."""
 _MAKING = 0x2E71CE01
 """The advisory lock that one collector holds while it makes the tables."""
 _READERS = 8
@@ -100,15 +67,17 @@ class PostgresBackend(SqlBackend):
     statement_seconds: ClassVar[float] = 10.0
     """That a statement may take. The server is told, and taken for gone when it does not keep to it."""
 
-    records_table = RECORDS_TABLE
+    records_table = POSTGRES_RECORDS
 
     def __init__(self, url: str, *, readonly: bool = False) -> None:
         super().__init__()
-        self._url = _without_password(url)
+        url, self._schema = _with_schema(url)
+        self._url = _without_password(url) + (f"?schema={self._schema}" if self._schema != SCHEMA else "")
         self._readonly = readonly
         self._row_lock = "" if readonly else " FOR SHARE"
         self._failed_at = -math.inf
-        begin = "BEGIN READ ONLY" if readonly else "BEGIN"
+        # Every transaction says where its tables are: no setting of the server, and no pool between, decides it.
+        begin = f"BEGIN{' READ ONLY' if readonly else ''}; SET LOCAL search_path TO {self._schema}, pg_temp"
         self._writer, self._sealer, self._readers = (
             _PostgresConnections(url, begin, most, self.statement_seconds) for most in (1, 1, _READERS)
         )
@@ -117,21 +86,39 @@ class PostgresBackend(SqlBackend):
             with opening, self._writer.transaction() as transaction:
                 if not readonly:  # of several that find no tables, one makes them
                     transaction.execute("SELECT pg_advisory_xact_lock(?)", _MAKING)
-                ((there,),) = transaction.execute("SELECT to_regclass('reticent_schema') IS NOT NULL")
-                version = transaction.execute("SELECT version FROM reticent_schema")[0][0] if there else None
+                version = self._version(transaction)
                 if version is None and readonly:
                     raise StoreError(
                         f"{self.url}: has no tables of reticent.\n"
                         "  Hint: reticent serve and reticent keys create make them"
                     )
                 if version is None:
-                    transaction.execute(TABLES)
-                    transaction.execute("INSERT INTO reticent_schema (version) VALUES (?)", SCHEMA_VERSION)
+                    ((there,),) = transaction.execute("SELECT to_regnamespace(?) IS NOT NULL", self._schema)
+                    if not there:
+                        transaction.execute(f"CREATE SCHEMA {self._schema}")
+                    transaction.execute(POSTGRES_TABLES)
+                    transaction.execute("INSERT INTO schema_version (version) VALUES (?)", SCHEMA_VERSION)
                 elif version != SCHEMA_VERSION:
-                    raise StoreError(other_version(self.url, SCHEMA_VERSION, version))
+                    raise StoreError(other_version(self.url, version))
         except BaseException:
             self.close()
             raise
+
+    def as_list(self, items: Sequence[object]) -> object:
+        """A list as the database takes it: an array."""
+        return list(items)
+
+    def as_time(self, seconds: int) -> object:
+        """A unix time as the database takes it."""
+        return datetime.fromtimestamp(seconds, UTC)
+
+    def _version(self, transaction: Transaction) -> int | None:
+        """The version of the tables; None when there are none. Up to version 2 they were in schema public."""
+        for table in (f"{self._schema}.schema_version", "public.reticent_schema"):
+            ((there,),) = transaction.execute("SELECT to_regclass(?) IS NOT NULL", table)
+            if there:
+                return int(transaction.execute(f"SELECT version FROM {table}")[0][0])  # noqa: S608
+        return None
 
     @property
     def url(self) -> str:
@@ -189,7 +176,7 @@ class PostgresBackend(SqlBackend):
         with self.reading() as transaction:
             ((standby, preferred, granted),) = transaction.execute(
                 "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only'),"
-                " has_table_privilege('round', 'INSERT')"
+                " has_table_privilege('rounds', 'INSERT')"
             )
         return not standby and preferred == "off" and bool(granted)
 
@@ -312,6 +299,20 @@ class _PostgresTransaction(Transaction):
         query: Any = sql.replace("%", "%%").replace("?", "%s") if parameters else sql
         cursor = self._connection.execute(query, parameters or None, binary=bool(parameters))
         return cursor.fetchall() if cursor.description else []
+
+
+def _with_schema(url: str) -> tuple[str, str]:
+    """An address without the schema that it names, which libpq does not know, and the schema."""
+    address, _, query = url.partition("?")
+    parameters = [part for part in query.split("&") if part]
+    named = [part.removeprefix("schema=") for part in parameters if part.startswith("schema=")]
+    schema = named[-1] if named else SCHEMA
+    if not re.fullmatch("[a-z_][a-z0-9_]{0,62}", schema):
+        raise StoreError(
+            f"{_without_password(address)}: schema: expected small letters, digits and _, got {schema[:63]}"
+        )
+    others = "&".join(part for part in parameters if not part.startswith("schema="))
+    return address + (f"?{others}" if others else ""), schema
 
 
 def _without_password(url: str) -> str:

@@ -8,7 +8,7 @@ known of open rounds in memory is the same for both, and is here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from typing import Generic, TypeVar
@@ -23,7 +23,9 @@ from reticent.stores.store import (
     Backend,
     DamagedError,
     Key,
+    MetricCounts,
     Repair,
+    ResultsTable,
     RoundGoneError,
     RoundInfo,
     State,
@@ -297,6 +299,20 @@ class RoundStore(Generic[Kind]):
         self._forget(key)
         return dict(final.counts) if final else {}
 
+    def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
+        """The counts of one metric in those of the rounds that are sealed."""
+        if isinstance(self.backend, MetricCounts):
+            try:
+                return self.backend.metric_counts(keys, metric)
+            except DamagedError as error:
+                self._damaged[error.key] = error.reason
+                raise
+        return {
+            key: {tags: {metric: by_metric[metric]} for tags, by_metric in self.counts(key).items()}
+            for key in keys
+            if self.backend.state(key) == "sealed"
+        }
+
     def shown(self, key: RoundKey) -> CountsByTags:
         """Those counts of a round that is not sealed which readers may be shown."""
         if self.layout(key).plan.min_reports == 1:
@@ -371,6 +387,13 @@ class RoundStore(Generic[Kind]):
                 self._left_to_others.discard(key)
                 self._forget(key)
         self.backend.sweep()
+
+    # The table of results
+
+    @property
+    def table(self) -> ResultsTable | None:
+        """The table of results, where the backend keeps one."""
+        return self.backend if isinstance(self.backend, ResultsTable) else None
 
     # Upkeep
 

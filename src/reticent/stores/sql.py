@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import ClassVar
 
+from reticent.columns import COLUMNS, segment_text, time_text, unix_seconds
 from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
 from reticent.stores.open_round import OpenRound, Seen, Span
 from reticent.stores.pool import Row, Transaction
 from reticent.stores.records import (
     Count,
+    CountsByTags,
     Layout,
     Records,
     RoundKey,
@@ -27,12 +30,22 @@ from reticent.stores.sql_upkeep import (
     problems_of,
     problems_of_counts,
     repair_of,
+    unlisted,
 )
-from reticent.stores.store import DamagedError, Key, Repair, RoundGoneError, RoundInfo, State, damaged
+from reticent.stores.store import (
+    DamagedError,
+    Key,
+    PeriodKey,
+    Repair,
+    RoundGoneError,
+    RoundInfo,
+    State,
+    damaged,
+)
 
 LATEST_ROUNDS = """
 SELECT plan, version, round, state, reports FROM (
-    SELECT *, row_number() OVER (PARTITION BY plan ORDER BY round DESC, version DESC) AS place FROM round
+    SELECT *, row_number() OVER (PARTITION BY plan ORDER BY round DESC, version DESC) AS place FROM rounds
     WHERE state <> 'pruned'
 ) AS ranked
 WHERE (? = '' OR plan = ?) AND place <= ?
@@ -41,6 +54,12 @@ ORDER BY plan, round DESC, version DESC
 UNSEALED = ("open", "closing")
 _BYTES_AT_ONCE, _GROUPS_AT_ONCE = 1 << 24, 20_000
 """How much of a round is read in one transaction."""
+_ROUNDS_AT_ONCE = 500
+"""Of how many rounds the counts of a metric are read in one transaction."""
+_RESULTS_AT_ONCE = 200
+"""Rows of results in one transaction, or one histogram more."""
+_TURN_SECONDS = 0.002
+"""Between two such transactions: whoever waits to append is next."""
 
 
 class SqlBackend(ABC):
@@ -58,6 +77,14 @@ class SqlBackend(ABC):
         self._layouts: dict[tuple[str, int], Layout] = {}
         self._row_lock = ""
         """What makes a SELECT hold its row against changes until the end of the transaction."""
+
+    def as_list(self, items: Sequence[object]) -> object:
+        """A list as the database takes it: JSON text, where it has no type for it."""
+        return json.dumps(items)
+
+    def as_time(self, seconds: int) -> object:
+        """A unix time as the database takes it: ISO 8601 text, where it has no type for it."""
+        return time_text(seconds)
 
     @property
     @abstractmethod
@@ -102,18 +129,18 @@ class SqlBackend(ABC):
         """Keep a plan's text unless there is one by its name and version; returns what is kept."""
         with self.writing() as transaction:
             transaction.execute(
-                "INSERT INTO plan (name, version, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                "INSERT INTO plans (name, version, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                 *(plan.name, plan.version, plan.text),
             )
             ((text,),) = transaction.execute(
-                "SELECT text FROM plan WHERE name = ? AND version = ?", plan.name, plan.version
+                "SELECT text FROM plans WHERE name = ? AND version = ?", plan.name, plan.version
             )
         return read_plan(self.url, text)
 
     def plans(self) -> list[Plan]:
         """Every plan ever kept, by name and version."""
         with self.reading() as transaction:
-            rows = transaction.execute("SELECT text FROM plan ORDER BY name, version")
+            rows = transaction.execute("SELECT text FROM plans ORDER BY name, version")
         return [read_plan(self.url, text) for (text,) in rows]
 
     def layout(self, key: RoundKey) -> Layout:
@@ -129,25 +156,36 @@ class SqlBackend(ABC):
         """Keep a key's hash."""
         with self.writing() as transaction:
             transaction.execute(
-                "INSERT INTO key (id, role, hash, label, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?)",
-                *(key.id, key.role, key.hash, key.label, key.created_at, key.revoked_at),
+                "INSERT INTO keys (id, role, hash, label, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?)",
+                *(key.id, key.role, key.hash, key.label, self.as_time(key.created_at)),
+                None if key.revoked_at is None else self.as_time(key.revoked_at),
             )
 
     def keys(self) -> list[Key]:
         """All keys, revoked ones too."""
         with self.reading() as transaction:
             rows = transaction.execute(
-                "SELECT id, role, hash, label, created_at, revoked_at FROM key ORDER BY created_at, id"
+                "SELECT id, role, hash, label, created_at, revoked_at FROM keys ORDER BY created_at, id"
             )
-        return [Key(*row) for row in rows]
+        return [
+            Key(
+                name,
+                role,
+                hash_,
+                label,
+                unix_seconds(made),
+                None if revoked is None else unix_seconds(revoked),
+            )
+            for name, role, hash_, label, made, revoked in rows
+        ]
 
     def revoke_key(self, key_id: str, at: int) -> bool:
         """Revoke a key at a unix time; False when there is none by this id. The first time stays."""
         with self.writing() as transaction:
             return bool(
                 transaction.execute(
-                    "UPDATE key SET revoked_at = COALESCE(revoked_at, ?) WHERE id = ? RETURNING id",
-                    *(at, key_id),
+                    "UPDATE keys SET revoked_at = COALESCE(revoked_at, ?) WHERE id = ? RETURNING id",
+                    *(self.as_time(at), key_id),
                 )
             )
 
@@ -185,10 +223,11 @@ class SqlBackend(ABC):
         """The number of an open round, made if there is none; None when it is closed."""
         row = self._row(transaction, key)
         if row is None:
+            window = self.layout(key).plan.round(key.round)
             made = transaction.execute(
-                "INSERT INTO round (plan, version, round, state, reports) VALUES (?, ?, ?, 'open', 0)"
-                " ON CONFLICT DO NOTHING RETURNING id",
-                *key,
+                "INSERT INTO rounds (plan, version, round, start_time, end_time, state, reports)"
+                " VALUES (?, ?, ?, ?, ?, 'open', 0) ON CONFLICT DO NOTHING RETURNING id",
+                *(*key, self.as_time(window.start), self.as_time(window.end)),
             )
             if made:
                 transaction.execute(self.records_table.format(number=made[0][0]))
@@ -202,7 +241,7 @@ class SqlBackend(ABC):
         They stay so until the transaction ends: so an append that saw "open" commits before the round is
         closed, and the table of an open round is not dropped while it is read.
         """
-        query = f"SELECT id, state, reports FROM round WHERE plan = ? AND version = ? AND round = ?{self._row_lock}"  # noqa: S608
+        query = f"SELECT id, state, reports FROM rounds WHERE plan = ? AND version = ? AND round = ?{self._row_lock}"  # noqa: S608
         rows = transaction.execute(query, *key)
         return rows[0] if rows else None
 
@@ -268,7 +307,7 @@ class SqlBackend(ABC):
         """The rounds that are open or closing."""
         with self.reading() as transaction:
             rows = transaction.execute(
-                "SELECT plan, version, round FROM round WHERE state IN ('open', 'closing')"
+                "SELECT plan, version, round FROM rounds WHERE state IN ('open', 'closing')"
                 " ORDER BY plan, version, round"
             )
         return [RoundKey(*row) for row in rows]
@@ -285,7 +324,7 @@ class SqlBackend(ABC):
         """The number and document of the latest step of a round that is not sealed; None before the first."""
         with self.reading() as transaction:
             rows = transaction.execute(
-                "SELECT number, document FROM step JOIN round ON round.id = round_id"
+                "SELECT number, CAST(document AS TEXT) FROM steps JOIN rounds ON rounds.id = round_id"
                 " WHERE plan = ? AND version = ? AND round = ? ORDER BY number DESC LIMIT 1",
                 *key,
             )
@@ -297,10 +336,10 @@ class SqlBackend(ABC):
             row = self._row(transaction, key)
             if row is not None and row[1] in ("open", "closing"):
                 transaction.execute(
-                    "INSERT INTO step (round_id, number, document) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                    "INSERT INTO steps (round_id, number, document) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                     *(row[0], number, document),
                 )
-                transaction.execute("DELETE FROM step WHERE round_id = ? AND number < ?", row[0], number)
+                transaction.execute("DELETE FROM steps WHERE round_id = ? AND number < ?", row[0], number)
 
     # Sealing
 
@@ -313,7 +352,7 @@ class SqlBackend(ABC):
         with self.sealing() as transaction:
             return bool(
                 transaction.execute(
-                    "UPDATE round SET state = 'closing' WHERE plan = ? AND version = ? AND round = ?"
+                    "UPDATE rounds SET state = 'closing' WHERE plan = ? AND version = ? AND round = ?"
                     " AND state IN ('open', 'closing') RETURNING id",
                     *key,
                 )
@@ -334,7 +373,7 @@ class SqlBackend(ABC):
         """
         with self.sealing() as transaction:
             changed = transaction.execute(
-                "UPDATE round SET state = 'sealed', reports = ? WHERE plan = ? AND version = ? AND round = ?"
+                "UPDATE rounds SET state = 'sealed', reports = ? WHERE plan = ? AND version = ? AND round = ?"
                 " AND state = 'closing' RETURNING id",
                 *(count.reports, *key),
             )
@@ -343,10 +382,12 @@ class SqlBackend(ABC):
             number = changed[0][0]
             for tags, metric, reports, ones in counts_in_rows(count):
                 transaction.execute(
-                    "INSERT INTO counts (round_id, tags, metric, reports, ones) VALUES (?, ?, ?, ?, ?)",
-                    *(number, json.dumps(tags), metric, json.dumps(reports), json.dumps(ones)),
+                    "INSERT INTO counts (round_id, metric, tags, reports, ones) VALUES (?, ?, ?, ?, ?)",
+                    *(number, metric, *(self.as_list(part) for part in (tags, reports, ones))),
                 )
-            transaction.execute("DELETE FROM step WHERE round_id = ?", number)
+            transaction.execute("DELETE FROM steps WHERE round_id = ?", number)
+            # Somebody whose clock is ahead may have written the day without this round.
+            self._drop_results_of(transaction, key)
         with suppress(StoreError):
             self.drop_records(number)
         return True
@@ -355,8 +396,8 @@ class SqlBackend(ABC):
         """Drop the tables of sealed rounds that could not be dropped when they were sealed."""
         with self.reading() as transaction:
             tables = self.record_tables(transaction)
-            unsealed = transaction.execute("SELECT id FROM round WHERE state IN ('open', 'closing')")
-            known = transaction.execute("SELECT id FROM round")
+            unsealed = transaction.execute("SELECT id FROM rounds WHERE state IN ('open', 'closing')")
+            known = transaction.execute("SELECT id FROM rounds")
         for number in sorted(tables & ({number for (number,) in known} - {number for (number,) in unsealed})):
             with suppress(StoreError):
                 self.drop_records(number)
@@ -365,21 +406,137 @@ class SqlBackend(ABC):
         """What a sealed round comes to; None when it is not sealed."""
         with self.reading() as transaction:
             rows = transaction.execute(
-                "SELECT round.reports, tags, metric, counts.reports, ones"
-                " FROM counts JOIN round ON round.id = round_id"
+                "SELECT rounds.reports, tags, metric, counts.reports, ones"
+                " FROM counts JOIN rounds ON rounds.id = round_id"
                 " WHERE plan = ? AND version = ? AND round = ? AND state = 'sealed' ORDER BY tags, metric",
                 *key,
             )
         if not rows:
             return None
-        kept = (
-            (json.loads(tags), metric, json.loads(reports), json.loads(ones))
-            for _, tags, metric, reports, ones in rows
-        )
         try:
+            kept = (
+                (unlisted(tags), metric, unlisted(reports), unlisted(ones))
+                for _, tags, metric, reports, ones in rows
+            )
             return Count(rows[0][0], counts_of_rows(self.layout(key).plan, kept))
         except (ParameterError, ValueError, TypeError, KeyError) as error:
             raise damaged(self.url, key, f"its counts cannot be read: {type(error).__name__}") from error
+
+    def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
+        """The counts of one metric in those rounds that are sealed; no other metric is read."""
+        by_version: dict[tuple[str, int], list[int]] = {}
+        for key in keys:
+            by_version.setdefault((key.plan, key.version), []).append(key.round)
+        counts: dict[RoundKey, CountsByTags] = {}
+        for (plan, version), numbers in by_version.items():
+            for first in range(0, len(numbers), _ROUNDS_AT_ONCE):
+                some = ",".join(str(int(number)) for number in numbers[first : first + _ROUNDS_AT_ONCE])
+                with self.reading() as transaction:
+                    rows = transaction.execute(
+                        "SELECT round, tags, counts.reports, ones FROM rounds"  # noqa: S608
+                        " JOIN counts ON round_id = rounds.id AND metric = ?"
+                        f" WHERE plan = ? AND version = ? AND state = 'sealed' AND round IN ({some})",
+                        *(metric, plan, version),
+                    )
+                for number, tags, reports, ones in rows:
+                    key = RoundKey(plan, version, number)
+                    try:
+                        row = (unlisted(tags), metric, unlisted(reports), unlisted(ones))
+                        counts.setdefault(key, {}).update(counts_of_rows(self.layout(key).plan, [row]))
+                    except (ParameterError, ValueError, TypeError, KeyError) as error:
+                        reason = f"its counts cannot be read: {type(error).__name__}"
+                        raise damaged(self.url, key, reason) from error
+        return counts
+
+    # The table of results
+
+    def written(self, plan: str) -> set[PeriodKey]:
+        """The periods of a plan whose figures are all in the table."""
+        with self.reading() as transaction:
+            rows = transaction.execute(
+                "SELECT version, every, start_time, end_time FROM periods WHERE plan = ?", plan
+            )
+        return {
+            PeriodKey(plan, version, every, unix_seconds(start), unix_seconds(end))
+            for version, every, start, end in rows
+        }
+
+    def put_results(self, period: PeriodKey, rows: Iterable[Mapping[str, object]]) -> None:
+        """
+        Put the figures of a finished period into the table, some at a time, and then say that all are there.
+
+        Only one may write to SQLite at a time, so others get in between. Rows that are there stay as they are:
+        whoever died in the middle, or writes the same beside this one, has written the same rows.
+        """
+        names = [column.name for column in COLUMNS]
+        times = {column.name for column in COLUMNS if column.type == "timestamp"}
+        for some in _figures_at_once(rows):
+            places = ",".join([f"({','.join('?' * len(names))})"] * len(some))
+            cells = [  # made before the transaction begins, in which others wait
+                self.as_time(unix_seconds(str(row[name]))) if name in times else row[name]
+                for row in some
+                for name in names
+            ]
+            with self.sealing() as transaction:
+                transaction.execute(
+                    f"INSERT INTO results ({','.join(names)}) VALUES {places} ON CONFLICT DO NOTHING",  # noqa: S608
+                    *cells,
+                )
+            time.sleep(_TURN_SECONDS)
+        with self.sealing() as transaction:
+            transaction.execute(
+                "INSERT INTO periods (plan, version, every, start_time, end_time) VALUES (?, ?, ?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
+                *(*period[:3], self.as_time(period.start), self.as_time(period.end)),
+            )
+
+    def results(self, period: PeriodKey) -> list[dict[str, object]]:
+        """The figures of a period that are in the table; times in ISO 8601, a segment as JSON text."""
+        names = [column.name for column in COLUMNS]
+        columns = ",".join("CAST(segment AS TEXT)" if name == "segment" else name for name in names)
+        found: list[dict[str, object]] = []
+        for metric in self.layout(RoundKey(period.plan, period.version, 0)).plan.metrics:
+            with self.reading() as transaction:
+                rows = transaction.execute(
+                    f"SELECT {columns} FROM results WHERE plan = ? AND metric = ? AND every = ?"  # noqa: S608
+                    " AND start_time = ? AND version = ? ORDER BY segment, bucket",
+                    *(period.plan, metric.name, period.every, self.as_time(period.start), period.version),
+                )
+            for row in (dict(zip(names, cells, strict=True)) for cells in rows):
+                row |= {name: time_text(unix_seconds(row[name])) for name in ("start_time", "end_time")}
+                found.append(row | {"segment": segment_text(json.loads(row["segment"]))})
+        return found
+
+    def drop_results(self, period: PeriodKey) -> None:
+        """Remove the figures of a period; what says that they are there goes first."""
+        about = (period.version, period.plan, period.every, self.as_time(period.start))
+        where = "version = ? AND plan = ? AND every = ? AND start_time = ?"
+        with self.sealing() as transaction:
+            transaction.execute(f"DELETE FROM periods WHERE {where}", *about)  # noqa: S608
+        for metric in self.layout(RoundKey(period.plan, period.version, 0)).plan.metrics:
+            with self.sealing() as transaction:
+                transaction.execute(f"DELETE FROM results WHERE {where} AND metric = ?", *about, metric.name)  # noqa: S608
+
+    def _drop_results_of(self, transaction: Transaction, key: RoundKey) -> None:
+        """Remove the figures of every period that a round is in; what is left of the period is written again."""
+        plan = self.layout(key).plan
+        start = plan.round(key.round).start
+        longest = {
+            "round": plan.round_seconds,
+            "window": plan.answers.window * plan.round_seconds,
+            "day": 86_400,
+            "week": 7 * 86_400,
+            "month": 31 * 86_400,
+        }
+        where = (
+            "plan = ? AND version = ? AND every = ? AND start_time > ? AND start_time <= ? AND end_time > ?"
+        )
+        for every, seconds in longest.items():
+            times = map(self.as_time, (start - seconds, start, start))
+            about = (key.plan, key.version, every, *times)
+            transaction.execute(f"DELETE FROM periods WHERE {where}", *about)  # noqa: S608
+            for metric in plan.metrics:  # each is a short part of the index
+                transaction.execute(f"DELETE FROM results WHERE {where} AND metric = ?", *about, metric.name)  # noqa: S608
 
     def verify(self) -> list[str]:
         """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""
@@ -417,17 +574,30 @@ class SqlBackend(ABC):
         """Remove a sealed round's counts, and what a repair kept; its row stays, so that it never opens again."""
         with self.writing() as transaction:
             rows = transaction.execute(
-                "UPDATE round SET state = 'pruned', reports = 0 WHERE plan = ? AND version = ? AND round = ?"
+                "UPDATE rounds SET state = 'pruned', reports = 0 WHERE plan = ? AND version = ? AND round = ?"
                 " AND state = 'sealed' RETURNING id",
                 *key,
             )
             for (number,) in rows:
                 transaction.execute("DELETE FROM counts WHERE round_id = ?", number)
+                self._drop_results_of(transaction, key)
         for (number,) in rows:
             # A table with pages that cannot be read may not be dropped either; it belongs to nothing any more.
             with suppress(StoreError), self.writing() as transaction:
                 transaction.execute(f"DROP TABLE IF EXISTS damaged_{number}")
         return bool(rows)
+
+
+def _figures_at_once(rows: Iterable[Mapping[str, object]]) -> Iterator[list[Mapping[str, object]]]:
+    """Rows, some at a time; the buckets of a histogram stay together."""
+    some: list[Mapping[str, object]] = []
+    for row in rows:
+        if len(some) >= _RESULTS_AT_ONCE and row["bucket"] in (None, 0):
+            yield some
+            some = []
+        some.append(row)
+    if some:
+        yield some
 
 
 def _unseen(transaction: Transaction, table: str, seen: Seen, bad: Container[int]) -> list[Row]:

@@ -1,59 +1,160 @@
-"""The tables of a store in a database, each column with its meaning."""
+"""The tables and views of a store in a database, each column with its type and meaning."""
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 2
-SCHEMA = """
-CREATE TABLE plan (                -- every plan ever served, as it was written
+import re
+from collections.abc import Iterator, Mapping
+
+from reticent.columns import COLUMNS
+
+SCHEMA_VERSION = 3
+_RESULT_TYPES = {"text": "TEXT", "int64": "INTEGER", "float64": "REAL", "timestamp": "TIME", "json": "JSON"}
+_EMPTY = ("bucket", "bucket_low", "bucket_high", "label", "value")
+"""Columns of results that may be empty; the others never are."""
+
+
+def _results() -> str:
+    lines = (
+        f"    {column.name} {_RESULT_TYPES[column.type]}{'' if column.name in _EMPTY else ' NOT NULL'}"
+        f"{',' if column is not COLUMNS[-1] else ''} -- {column.meaning}"
+        for column in COLUMNS
+    )
+    return "\n".join(lines)
+
+
+_SCHEMA = """
+CREATE TABLE plans (               -- every plan ever served, as it was written
     name    TEXT NOT NULL,         -- plan.name
     version INTEGER NOT NULL,      -- plan.version
     text    TEXT NOT NULL,         -- plan.toml
     PRIMARY KEY (name, version)
 );
-CREATE TABLE round (               -- rounds that got at least one report
-    id      INTEGER PRIMARY KEY,   -- names the table of its records, which exists until it is sealed
-    plan    TEXT NOT NULL,         -- plan.name
-    version INTEGER NOT NULL,      -- plan.version
-    round   INTEGER NOT NULL,      -- unix seconds / round length
-    state   TEXT NOT NULL,         -- open, closing (being counted), sealed, pruned (its counts were removed)
-    reports INTEGER NOT NULL,      -- distinct reports, once sealed; 0 before, and when pruned
+CREATE TABLE rounds (              -- rounds that got at least one report
+    id         INTEGER PRIMARY KEY, -- names the table of its records, which exists until it is sealed
+    plan       TEXT NOT NULL,      -- plan.name
+    version    INTEGER NOT NULL,   -- plan.version
+    round      INTEGER NOT NULL,   -- unix seconds / round length
+    start_time TIME NOT NULL,      -- when it begins, UTC
+    end_time   TIME NOT NULL,      -- when it ends, UTC
+    state      TEXT NOT NULL,      -- open, closing (being counted), sealed, pruned (its counts were removed)
+    reports    INTEGER NOT NULL,   -- distinct reports, once sealed; 0 before, and when pruned
     UNIQUE (plan, version, round)
 );
 CREATE TABLE counts (              -- sealed rounds; never changed
-    round_id INTEGER NOT NULL REFERENCES round (id), -- round.id
-    tags     TEXT NOT NULL,        -- JSON list, one public tag per segment of the plan
+    round_id INTEGER NOT NULL REFERENCES rounds (id), -- rounds.id
     metric   TEXT NOT NULL,        -- the metric's name in the plan
-    reports  TEXT NOT NULL,        -- JSON list per row: reports that speak of it
-    ones     TEXT NOT NULL,        -- JSON list per row: how many of them said 1
-    PRIMARY KEY (round_id, tags, metric)
+    tags     TEXTS NOT NULL,       -- a list, one public tag per segment of the plan
+    reports  INTEGERS NOT NULL,    -- a list, per row: reports that speak of it
+    ones     INTEGERS NOT NULL,    -- a list, per row: how many of them said 1
+    PRIMARY KEY (round_id, metric, tags)
 ) WITHOUT ROWID;
-CREATE TABLE step (                -- what readers are shown of open rounds; removed when they are sealed
-    round_id INTEGER NOT NULL REFERENCES round (id), -- round.id
+CREATE TABLE steps (               -- what readers are shown of open rounds; removed when they are sealed
+    round_id INTEGER NOT NULL REFERENCES rounds (id), -- rounds.id
     number   INTEGER NOT NULL,     -- from 1 on, each taken once
-    document TEXT NOT NULL,        -- JSON: reports so far, and counts by tags that are shown and that wait
+    document JSON NOT NULL,        -- reports so far, and counts by tags that are shown and that wait
     PRIMARY KEY (round_id, number)
 ) WITHOUT ROWID;
-CREATE TABLE key (                 -- who may write, read or administer
+CREATE TABLE keys (                -- who may write, read or administer
     id         TEXT PRIMARY KEY,   -- public part of the key
     role       TEXT NOT NULL,      -- ingest, reader, admin
     hash       BLOB NOT NULL,      -- SHA-256 of the whole key
     label      TEXT NOT NULL,      -- a note for people
-    created_at INTEGER NOT NULL,   -- unix seconds
-    revoked_at INTEGER             -- unix seconds, or NULL while it is active
+    created_at TIME NOT NULL,      -- when it was made, UTC
+    revoked_at TIME                -- when it was revoked, UTC; empty while it is active
 );
-"""
-RECORDS = """
+CREATE TABLE results (             -- finished figures, a row per number, made of the counts after each seal
+RESULTS
+);
+CREATE UNIQUE INDEX results_key ON results
+    (plan, metric, every, start_time, version, segment, COALESCE(bucket, -1));
+CREATE TABLE periods (             -- periods whose figures are all in results
+    plan       TEXT NOT NULL,      -- plan.name
+    version    INTEGER NOT NULL,   -- plan.version
+    every      TEXT NOT NULL,      -- round, window, day, week or month
+    start_time TIME NOT NULL,      -- when it begins, UTC
+    end_time   TIME NOT NULL,      -- when it ends, UTC
+    PRIMARY KEY (plan, version, every, start_time)
+) WITHOUT ROWID;
+CREATE VIEW daily AS               -- the figures of days
+    SELECT * FROM results WHERE every = 'day';
+CREATE VIEW weekly AS              -- the figures of weeks, which begin on Monday
+    SELECT * FROM results WHERE every = 'week';
+CREATE VIEW latest AS              -- the newest figures of each plan, metric and kind of period
+    SELECT results.* FROM results
+    JOIN (SELECT plan, metric, every, max(start_time) AS start_time FROM results GROUP BY 1, 2, 3) AS newest
+    USING (plan, metric, every, start_time);
+""".replace("RESULTS", _results())
+_RECORDS = """
 CREATE TABLE records_{number} (          -- the reports of one open round
     number  INTEGER PRIMARY KEY,   -- of the commit group; in order of arrival per collector
     records BLOB NOT NULL          -- reports end to end, of fixed width: id, cohort, tags, bits
 );
 """
-"""Of each open round, with its number for {number}. Each column says what it holds; PostgreSQL keeps that too."""
+_VERSION = """
+CREATE TABLE schema_version (      -- one row: which version of these tables this is
+    version INTEGER NOT NULL       -- another version than reticent knows is refused
+);
+"""
+_SQLITE = {"TEXTS": "JSON", "INTEGERS": "JSON", "TIME": "TIMESTAMP"}
+"""What SQLite calls these types; it keeps both as text, a time in ISO 8601. Tools go by the names."""
+_POSTGRES = {
+    "INTEGER PRIMARY KEY": "BIGSERIAL PRIMARY KEY",
+    "INTEGERS": "BIGINT[]",
+    "INTEGER": "BIGINT",
+    "TEXTS": "TEXT[]",
+    "REAL": "DOUBLE PRECISION",
+    "BLOB": "BYTEA",
+    "TIME": "TIMESTAMPTZ",
+    "JSON": "JSONB",
+    " WITHOUT ROWID": "",
+}
 
 
-def other_version(url: str, expected: int, version: int) -> str:
-    """What to say of a store whose schema is not of the expected version."""
-    age = "an older" if version < expected else "a newer"
+def _translated(script: str, types: Mapping[str, str]) -> str:
+    """A script with the types of a database; what a line says after -- stays as it is."""
+    lines = []
+    for line in script.splitlines():
+        code, dashes, comment = line.partition("-- ")
+        for ours, theirs in types.items():
+            code = re.sub(rf"(?<!\w){ours}\b", theirs, code)
+        lines.append(code + dashes + comment)
+    return "\n".join(lines)
+
+
+def _comments(script: str) -> Iterator[str]:
+    """What the lines of a script say of its tables, views and columns, as statements for PostgreSQL."""
+    table = ""
+    for line in script.splitlines():
+        code, _, comment = line.partition("-- ")
+        words = code.split()
+        made = words[:2] in (["CREATE", "TABLE"], ["CREATE", "VIEW"])
+        table = words[2] if made else table
+        if comment:
+            place = f"{words[1]} {table}" if made else f"COLUMN {table}.{words[0]}"
+            text = comment.replace("'", "''")
+            yield f"COMMENT ON {place} IS '{text}';"
+
+
+def _for_postgres(script: str) -> str:
+    return "\n".join([_translated(script, _POSTGRES), *_comments(script)])
+
+
+SQLITE_TABLES = _translated(_SCHEMA, _SQLITE)
+SQLITE_RECORDS = _translated(_RECORDS, _SQLITE)
+"""Of each open round, with its number for {number}."""
+POSTGRES_TABLES = _for_postgres(_SCHEMA + _VERSION)
+POSTGRES_RECORDS = (
+    _for_postgres(_RECORDS) + "\nALTER TABLE records_{number} ALTER COLUMN records SET STORAGE EXTERNAL;"
+)
+"""The bits are noise: stored as they are, since compressing them would be for nothing."""
+
+
+def other_version(url: str, version: int) -> str:
+    """What to say of a store whose schema is of another version."""
+    what = f"{url}: expected schema version {SCHEMA_VERSION}, got {version}.\n  Hint: "
+    if version > SCHEMA_VERSION:
+        return f"{what}a newer reticent made it; use that, or a new store"
     return (
-        f"{url}: expected schema version {expected}, got {version}.\n  Hint: {age} reticent made it; use that"
+        f"{what}an older reticent made it, and this one cannot convert it. Keep its figures with "
+        "reticent export of the older version, then give a new store"
     )

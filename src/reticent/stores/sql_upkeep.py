@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from reticent.errors import ParameterError, PlanError
 from reticent.plan import Plan
@@ -15,7 +16,7 @@ from reticent.stores.store import Repair
 def problems_of(transaction: Transaction, tables: set[int]) -> Iterator[str]:
     """What is wrong, a sentence each; `tables` are the numbers of the tables of records that there are."""
     plans: dict[tuple[str, int], Plan] = {}
-    for name, version, text in transaction.execute("SELECT name, version, text FROM plan"):
+    for name, version, text in transaction.execute("SELECT name, version, text FROM plans"):
         try:
             plan = plans[name, version] = Plan.from_toml(text)
         except PlanError as error:
@@ -23,7 +24,7 @@ def problems_of(transaction: Transaction, tables: set[int]) -> Iterator[str]:
             continue
         if (plan.name, plan.version) != (name, version):
             yield f"plan {name} version {version} holds the text of {plan.name} {plan.version}"
-    rows = transaction.execute("SELECT id, plan, version, round, state, reports FROM round ORDER BY id")
+    rows = transaction.execute("SELECT id, plan, version, round, state, reports FROM rounds ORDER BY id")
     for number in sorted(tables - {number for number, *_ in rows}):
         yield f"records_{number} belongs to no round"
     for number, name, version, place, state, reports in rows:
@@ -63,13 +64,18 @@ def problems_of_counts(transaction: Transaction, plan: Plan, number: int, report
         "SELECT tags, metric, reports, ones FROM counts WHERE round_id = ? ORDER BY tags, metric", number
     ):
         try:
-            row = json.loads(tags), metric, json.loads(row_reports), json.loads(row_ones)
+            row = unlisted(tags), metric, unlisted(row_reports), unlisted(row_ones)
             for names, kept in counts_of_rows(plan, [row]).items():
                 counts.setdefault(names, {}).update(kept)
         except (ParameterError, ValueError, TypeError, KeyError) as error:
             yield f"the counts of {metric} cannot be read: {str(error).splitlines()[0]}"
             return
     yield from misfits(plan, Count(reports, counts))
+
+
+def unlisted(cell: Any) -> Any:
+    """A list that a database kept: as JSON text, or as a list of its own."""
+    return json.loads(cell) if isinstance(cell, str) else cell
 
 
 # Repairs of rounds that are not sealed

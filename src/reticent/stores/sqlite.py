@@ -15,7 +15,7 @@ from reticent.errors import StoreError
 from reticent.stores.pool import Connections, Row, Transaction
 from reticent.stores.records import Layout
 from reticent.stores.sql import SqlBackend
-from reticent.stores.sql_schema import RECORDS, SCHEMA, SCHEMA_VERSION, other_version
+from reticent.stores.sql_schema import SCHEMA_VERSION, SQLITE_RECORDS, SQLITE_TABLES, other_version
 from reticent.stores.sqlite_files import DatabaseFiles
 from reticent.stores.store import Repair
 
@@ -53,7 +53,7 @@ class SqliteBackend(SqlBackend):
     the first use of a little room is to empty the log into the file, and from then on the log is kept short.
     """
 
-    records_table = RECORDS
+    records_table = SQLITE_RECORDS
 
     def __init__(self, path: str, *, readonly: bool = False) -> None:
         super().__init__()
@@ -80,9 +80,12 @@ class SqliteBackend(SqlBackend):
                     file.execute("BEGIN")  # one state of the file: another process may be making it just now
                     version, application, tables = _described(lambda sql: file.execute(sql).fetchall())
                 if tables and application != APPLICATION_ID:
-                    raise StoreError(f"{self.url}: is another program's database; it was left as it is")
+                    raise StoreError(
+                        f"{self.url}: is another program's database; it was left as it is\n"
+                        "  Hint: give the file that reticent serve uses, or a name for a new one"
+                    )
                 if tables and version != SCHEMA_VERSION:
-                    raise StoreError(other_version(self.url, SCHEMA_VERSION, version))
+                    raise StoreError(other_version(self.url, version))
             writer = _Writer(lambda: _connected(path), "BEGIN IMMEDIATE", most=1)
             self._writer: _SqliteConnections = writer
             self._readers = (
@@ -91,7 +94,7 @@ class SqliteBackend(SqlBackend):
             with self._writer.transaction() as transaction:
                 # Make the tables of an empty file, unless another process was quicker.
                 if not _described(transaction.execute)[2]:
-                    for statement in SCHEMA.split(";\n"):
+                    for statement in SQLITE_TABLES.split(";\n"):
                         transaction.execute(statement)
                     transaction.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                     transaction.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -113,7 +116,7 @@ class SqliteBackend(SqlBackend):
                 f"{self.url}: is not a store of reticent.\n  Hint: give the file that reticent serve uses"
             )
         if version != SCHEMA_VERSION:
-            raise StoreError(other_version(self.url, SCHEMA_VERSION, version))
+            raise StoreError(other_version(self.url, version))
 
     @property
     def url(self) -> str:
@@ -128,9 +131,11 @@ class SqliteBackend(SqlBackend):
             if self._readonly:
                 raise StoreError(f"{self.url}: cannot be read: {error}") from error
             self._is_full |= getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-            hint = (
-                "\n  Hint: it is the file that reticent serve uses" if "not a database" in str(error) else ""
-            )
+            hint = ""
+            if "not a database" in str(error):
+                hint = "\n  Hint: give the file that reticent serve uses"
+            elif "readonly" in str(error):
+                hint = "\n  Hint: this user must be able to write the file and its folder"
             raise StoreError(f"{self.url}: {doing}{error}{hint}") from error
 
     @contextmanager

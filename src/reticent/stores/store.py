@@ -7,7 +7,7 @@ It also keeps who may write, read or administer: of each key a hash, never its t
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -152,6 +152,17 @@ class Repair(NamedTuple):
     """What a repair does, and where the copy of what it replaces is; empty when nothing can be done."""
 
 
+class PeriodKey(NamedTuple):
+    """A period whose figures are in the table of results: a round, window, day, week or month of a plan's version."""
+
+    plan: str
+    version: int
+    every: str
+    start: int
+    """Unix seconds."""
+    end: int
+
+
 class Rounds(Protocol):
     """What who reads needs: plans, rounds and what they come to."""
 
@@ -164,6 +175,13 @@ class Rounds(Protocol):
     def counts(self, key: RoundKey) -> CountsByTags:
         """
         The counts of a round: final when it is sealed, provisional while it is open.
+
+        Raises `DamagedError` when they cannot be read.
+        """
+
+    def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
+        """
+        The counts of one metric in those of the rounds that are sealed; others are left out.
 
         Raises `DamagedError` when they cannot be read.
         """
@@ -225,6 +243,32 @@ class RoundWriter(Protocol):
         """Memory that open rounds hold in this process."""
 
 
+@runtime_checkable
+class ResultsTable(Protocol):
+    """
+    A backend that keeps the table of results: finished figures that other programs read.
+
+    It is written by `reticent.results.write_results`, and made of the counts: a copy that can be made again.
+    """
+
+    def written(self, plan: str) -> set[PeriodKey]:
+        """The periods of a plan whose figures are all in the table."""
+
+    def put_results(self, period: PeriodKey, rows: Iterable[Mapping[str, object]]) -> None:
+        """
+        Put the rows of a period, by the names of `reticent.columns`, into the table; then it is `written`.
+
+        Rows that are there stay as they are. Whoever does it may die in the middle: somebody does it again.
+        It never makes those who append wait for long.
+        """
+
+    def results(self, period: PeriodKey) -> list[dict[str, object]]:
+        """The rows of a period that are in the table."""
+
+    def drop_results(self, period: PeriodKey) -> None:
+        """Remove the rows of a period; it is not `written` any more."""
+
+
 class Store(Rounds, Keys, RoundWriter, Protocol):
     """
     Open rounds as records in arrival order, sealed rounds as counts, plans and keys.
@@ -245,6 +289,10 @@ class Store(Rounds, Keys, RoundWriter, Protocol):
     def url(self) -> str:
         """The address of the store, without a password."""
 
+    @property
+    def table(self) -> ResultsTable | None:
+        """The table of results, where the store keeps one."""
+
     def verify(self) -> list[str]:
         """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""
 
@@ -252,13 +300,31 @@ class Store(Rounds, Keys, RoundWriter, Protocol):
         """What can be done about a damaged round, and without `dry` do it; None when nothing is wrong."""
 
     def prune(self, key: RoundKey) -> bool:
-        """Remove the counts of a sealed round for ever; it stays closed. False when it is not sealed."""
+        """
+        Remove the counts of a sealed round for ever, and the figures of the periods it is in; it stays closed.
+
+        False when it is not sealed.
+        """
 
     def ping(self) -> None:
         """Raise `StoreError` when the store cannot be written just now."""
 
     def close(self) -> None:
         """Let go of files and connections."""
+
+
+MARGIN_SECONDS = 2.0
+"""Between the end of the grace and the seal: what was accepted just in time is committed by then."""
+
+
+def due(store: Store, now: float, margin: float = MARGIN_SECONDS) -> list[RoundKey]:
+    """The rounds that are not sealed, and whose grace is over at unix time `now`."""
+    by_key = {(plan.name, plan.version): plan for plan in store.plans()}
+    return [
+        key
+        for key in store.unsealed()
+        if now >= by_key[key.plan, key.version].round(key.round).closes + margin
+    ]
 
 
 class Backend(Keys, Protocol):
@@ -356,6 +422,14 @@ class Backend(Keys, Protocol):
 
     def close(self) -> None:
         """Let go of files and connections."""
+
+
+@runtime_checkable
+class MetricCounts(Protocol):
+    """A backend that reads the counts of one metric without those of the others; where it does not, all are read."""
+
+    def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
+        """The counts of one metric in those of the rounds that are sealed; `DamagedError` when they cannot be read."""
 
 
 @runtime_checkable

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 
 from reticent.reports import Report
-from reticent.stores import Appended, CountsByTags, Key, Keys, RoundKey, Rounds, Store, create_key, reports_of
-from reticent.testing.store_bench import Bench, all_at_once, law, refused, same
+from reticent.stores import (
+    Appended,
+    CountsByTags,
+    Key,
+    Keys,
+    PeriodKey,
+    RoundKey,
+    Rounds,
+    Store,
+    create_key,
+    reports_of,
+)
+from reticent.testing.store_bench import PERIODS, Bench, all_at_once, law, refused, same
 
 
 def check_store(
@@ -174,6 +185,64 @@ def sealing_is_final(bench: Bench) -> None:
         "a late round does not stop the others of its append",
     )
     law(key not in bench.store.unsealed(), "unsealed() leaves out sealed rounds")
+
+
+def metrics_are_read_alone(bench: Bench) -> None:
+    """The counts of one metric are those of the whole round, for sealed rounds."""
+    sent = {number: bench.reports(120, number) for number in (6, 7, 8)}
+    for reports in sent.values():
+        bench.append(reports)
+    for number in (6, 8):
+        bench.store.seal(bench.key(number))
+    asked = [bench.key(number) for number in (8, 7, 6, 5)]
+    for metric in ("minutes", "words"):
+        same(
+            bench.store.metric_counts(asked, metric),
+            {
+                bench.key(number): {
+                    tags: {metric: counts[metric]}
+                    for tags, counts in bench.expected(sent[number], number).items()
+                }
+                for number in (8, 6)
+            },
+            "metric_counts() has one metric of the rounds that are sealed, and no others",
+        )
+    same(bench.store.metric_counts([], "minutes"), {}, "metric_counts() of no rounds is empty")
+
+
+def results_are_kept(bench: Bench) -> None:
+    """Where there is a table of results, rows stay as they were first put, until they or their round are removed."""
+    table, key = bench.store.table, bench.key(7)
+    if table is None:
+        return
+    bench.append(bench.reports(200))
+    bench.store.seal(key)
+    hour, day = (PeriodKey(bench.name, 1, every, start, end) for every, start, end in PERIODS)
+    rows = {period: [bench.row(period, place, place / 7) for place in range(5)] for period in (hour, day)}
+    rows[day].append(bench.row(day, None, 0.5))
+    same(table.written(bench.name), set(), "written() has no period before it was put")
+    with suppress(InterruptedError):
+        table.put_results(hour, _cut_off(rows[hour], 2))
+    same(table.written(bench.name), set(), "written() has no period of which some rows were not put")
+    for period in (hour, day, hour):
+        table.put_results(period, rows[period])
+    table.put_results(day, [{**row, "value": 99.0} for row in rows[day]])
+    same(table.written(bench.name), {hour, day}, "written() has the periods that were put")
+    for period in (hour, day):
+        kept = sorted(table.results(period), key=lambda row: str(row["bucket"]))
+        same(kept, rows[period], "results() has each row once, as it was first put")
+    table.drop_results(hour)
+    same(table.results(hour), [], "drop_results() removes the rows of a period")
+    same(table.written(bench.name), {day}, "drop_results() removes one period")
+    bench.store.prune(key)
+    same(table.results(day), [], "prune() removes the rows of every period that the round is in")
+    same(table.written(bench.name), set(), "prune() removes every period that the round is in")
+
+
+def _cut_off(rows: Sequence[Mapping[str, object]], number: int) -> Iterator[Mapping[str, object]]:
+    """Rows whose maker dies after some of them."""
+    yield from rows[:number]
+    raise InterruptedError
 
 
 def nothing_makes_no_round(bench: Bench) -> None:
@@ -370,6 +439,7 @@ def readers_change_nothing(bench: Bench, readonly: Callable[[], Store]) -> None:
         keys: Keys = reader
         law(key in list(keys.keys()), "keys() of a store that is read only has every key")
         same(reader.verify(), [], "verify() of a store that is read only finds nothing wrong")
+        period = PeriodKey(bench.name, 1, *PERIODS[0])
         group = {bench.key(7): b"".join(map(bench.layout.pack, bench.reports(1)))}
         changes: dict[str, Callable[[], object]] = {
             "register": lambda: reader.register(bench.version(2)),
@@ -379,6 +449,8 @@ def readers_change_nothing(bench: Bench, readonly: Callable[[], Store]) -> None:
             "revoke_key": lambda: reader.revoke_key(key.id, at=200),
             "ping": reader.ping,
         }
+        if (table := reader.table) is not None:
+            changes["put_results"] = lambda: table.put_results(period, [])
         for name, change in changes.items():
             refused(change, f"{name} of a store that is read only raises StoreError")
     same(
@@ -396,6 +468,8 @@ LAWS: tuple[Law, ...] = (
     readers_see_no_single_report,
     rounds_are_apart,
     sealing_is_final,
+    metrics_are_read_alone,
+    results_are_kept,
     nothing_makes_no_round,
     keys_are_kept,
     a_store_is_well,

@@ -8,11 +8,12 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from reticent.columns import COLUMNS, time_text
 from reticent.counts import count_reports
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report
-from reticent.stores import Appended, CountsByTags, Layout, RoundKey, Store
+from reticent.stores import Appended, CountsByTags, Layout, PeriodKey, RoundKey, Store
 
 PLAN = """
 [plan]
@@ -40,6 +41,10 @@ epsilon = 1.0
 os = ["windows", "macos", "linux"]
 channel = ["stable", "beta"]
 """
+
+
+PERIODS = (("round", 7 * 3600, 8 * 3600), ("day", 0, 86_400))
+"""Round 7 and its day: what they are, and from when to when."""
 
 
 class BrokenLawError(AssertionError):
@@ -99,6 +104,22 @@ class Bench:
         """What `count_reports` makes of the same reports."""
         cells = count_reports(reports, plan or self.plan)
         return {tags: counts for (asked, tags), counts in cells.items() if asked == number}
+
+    def row(self, period: PeriodKey, bucket: int | None, value: float) -> dict[str, object]:
+        """A row of results; of what is not said, anything that fits."""
+        filler: dict[str, object] = {"text": "x", "int64": 3, "float64": 0.25, "json": '{"os":"linux"}'}
+        known = {
+            "plan": period.plan,
+            "version": period.version,
+            "metric": "files" if bucket is not None else "minutes",
+            "every": period.every,
+            "start_time": time_text(period.start),
+            "end_time": time_text(period.end),
+            "bucket": bucket,
+            "label": None,
+            "value": value,
+        }
+        return {column.name: known.get(column.name, filler.get(column.type)) for column in COLUMNS}
 
     def states(self, store: Store | None = None) -> dict[RoundKey, tuple[str, int]]:
         """State and reports of each round of the plan."""

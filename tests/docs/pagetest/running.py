@@ -32,7 +32,8 @@ from pagetest.page import Block, Command, PageError, commands, matches, read_pag
 
 PATIENCE = 120.0
 """Seconds for one command: tells a hang from work."""
-HERE = re.compile(r"(?:127\.0\.0\.1|0\.0\.0\.0|localhost|\[::1?\]):(\d{4,5})\b")
+HERE = re.compile(r"(?:(?:127\.0\.0\.1|0\.0\.0\.0|localhost|\[::1?\]):|http\.server )(\d{4,5})\b")
+PORT = re.compile(r"(:|http\.server )(\d{4,5})\b")
 
 
 def run_page(page: Path, folder: Path, examples: Path, *, soak: bool = False) -> int:
@@ -59,11 +60,11 @@ class Ports:
 
     def mine(self, text: str) -> str:
         """What the page says, with the ports that are used."""
-        return re.sub(r":(\d{4,5})\b", lambda found: ":" + self.there.get(found[1], found[1]), text)
+        return PORT.sub(lambda found: found[1] + self.there.get(found[2], found[2]), text)
 
     def pages(self, text: str) -> str:
         """What was printed, with the ports of the page."""
-        return re.sub(r":(\d{4,5})\b", lambda found: ":" + self.back.get(found[1], found[1]), text)
+        return PORT.sub(lambda found: found[1] + self.back.get(found[2], found[2]), text)
 
 
 def free_port(digits: int, taken: set[str]) -> str:

@@ -225,7 +225,7 @@ class OneFlipForFourRounds(Bent):
 
 
 class OnlyTheLatestClass(Bent):
-    """Remembers one class: when a value returns, its answer is drawn anew."""
+    """Remembers one class: when a value returns, its answer is drawn again."""
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:
         latest, times = self.device.memory.get(metric.name, (memo_class, 0))

@@ -8,7 +8,7 @@ from math import atanh, log, sqrt
 
 import pytest
 
-from reticent.lab.design import Candidate, Goal, candidates, choose
+from reticent.lab.design import Candidate, Goal, choose
 
 RUNGS = [
     Fraction(digits, 10 ** (2 - decade)) for decade in (-3, -2, -1, 0) for digits in range(100, 1000)
@@ -89,16 +89,6 @@ def test_the_table_of_equal_longitudinal_budgets() -> None:
         8: Candidate("hadamard-bit"),
         16: Candidate("d-bit-flip", bits=2),
     }
-
-
-def test_what_is_for_comparison_is_never_chosen() -> None:
-    """A finer grid and the paper's single bit would tie, and by rounding sometimes win."""
-    for buckets in (None, 2, 8, 256):
-        top = 24 if buckets is None else 1
-        for part in range(20, 300, 40):
-            goal = Goal(max_value=24, devices=10**6, half_width=Fraction(top * part, 1000), buckets=buckets)
-            assert not choose(goal).chosen.candidate.for_comparison
-            assert any(each.for_comparison for each in candidates(goal))
 
 
 def test_an_even_limit_is_used_to_the_full() -> None:

@@ -38,7 +38,6 @@ def test_the_picture_shows_the_goal_the_choice_and_the_fleet() -> None:
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert labels == [
         *(f"flip {flip}" for flip in ("0", "0.1", "0.2", "0.3", "0.4")),
-        "flip 0.2, 10 steps",
         "the goal",
         "nearest: epsilon 1.0",
     ]

@@ -68,6 +68,31 @@ def test_a_file_is_a_table_of_days_in_order_and_individuals_as_they_appear(
     assert "individuals=3, days=3" in repr(recorded)
 
 
+@pytest.mark.parametrize(
+    ("text", "individuals", "days", "table"),
+    [
+        ("device;date;seconds\na;2021-07;5\nb;2021-08;6\n", ("a", "b"), ("2021-07", "2021-08"), [[5, 0], [0, 6]]),
+        ("a,2021-07-08,5\nb,2021-07-09,6\n", ("a", "b"), ("2021-07-08", "2021-07-09"), [[5, 0], [0, 6]]),
+        ("device,2021-07-08,2021-07-09\n7,5,\n8,NA,6.0\n", ("7", "8"), ("2021-07-08", "2021-07-09"), [[5, 0], [0, 6]]),
+        ("user\t1\t2\na\t5\t0\nb\t0\t6\n", ("a", "b"), ("1", "2"), [[5, 0], [0, 6]]),
+        ("a,5,0,9\nb,0,6,9\n", ("a", "b"), ("1", "2", "3"), [[5, 0], [0, 6], [9, 9]]),
+        ("5,0,9,1\n0,6,9,1\n", ("0", "1"), ("1", "2", "3", "4"), [[5, 0], [0, 6], [9, 9], [1, 1]]),
+        ("seconds\n5\n6\n", ("0", "1"), ("1",), [[5, 6]]),
+        ("5\n6\n", ("0", "1"), ("1",), [[5, 6]]),
+        ("user_id,seconds\na,5\nb,6\n", ("a", "b"), ("1",), [[5, 6]]),
+        ("a,5\nb,6\n", ("a", "b"), ("1",), [[5, 6]]),
+    ],
+)  # fmt: skip
+def test_other_forms_are_read(
+    text: str, individuals: tuple[str, ...], days: tuple[str, ...], table: list[list[int]], tmp_path: Path
+) -> None:
+    with gzip.open(tmp_path / "zipped.csv.gz", "wt", encoding="utf-8-sig") as file:
+        file.write(text)
+    for path in (csv(tmp_path, text), tmp_path / "zipped.csv.gz"):
+        recorded = read_values(path)
+        assert (recorded.individuals, recorded.days, recorded.table.tolist()) == (individuals, days, table)
+
+
 def test_whole_numbers_as_days_sort_by_size(tmp_path: Path) -> None:
     rows = "".join(f"a,{day},{day}\n" for day in (10, 9, 100))
     assert read_values(csv(tmp_path, "individual,day,value\n" + rows)).days == ("9", "10", "100")
@@ -137,6 +162,11 @@ LONG = "individual,day,value\n" + "".join(f"a,{day},1\n" for day in range(5000))
         (LONG + "a,5000,77s\n", r"some.csv: line 5002: value: expected a whole number"),
         ("individual,day,value\na,1,9000000000\n", r"some.csv: expected values below 2\^31; give max_value"),
         ('individual,day,value\na,"1\x00', r"some.csv: "),
+        ("1,2,3\n4,5,6\n", r"some.csv: three columns of numbers: expected a first line that names them"),
+        ("device,1,2\na,5,3\nb,-77,6\nc,7,8\nd,7,8\n", r"some.csv: line 3: value: expected a whole number"),
+        ("device,1,2\na,5,3\nb,6\n", r"some.csv: line 3: expected 3 columns, got 2"),
+        ("device,1,2\na,5,3\na,6,7\n", r"some.csv: line 3: expected each individual and day once"),
+        ("who,when,what\na,1,3\n", r"some.csv: expected the columns individual, day, value; missing"),
     ],
 )
 def test_a_file_that_is_no_such_table_is_refused_with_its_place(

@@ -203,3 +203,15 @@ def test_devices_that_are_never_seen_cannot_all_be_redrawn() -> None:
 def test_parameters_out_of_range_are_refused_by_name(wrong: dict[str, object]) -> None:
     with pytest.raises(ParameterError):
         replace(GRAN_TURISMO_SPORT, **wrong)  # type: ignore[arg-type]
+
+
+def test_a_punctual_device_begins_at_its_own_time_of_day() -> None:
+    """Wholly punctual: one round of the day per device, by the rhythm's weights; not at all: several."""
+    usage = replace(EDITOR.scaled(21_600, 4, (1.0, 1.0, 1.0, 1.0)), log_seconds=2.0, log_spread=0.1)
+    for punctuality, alone in ((1.0, True), (0.0, False)):
+        values = replace(usage, punctuality=punctuality).values(400, 80, np.random.default_rng(1))
+        days = values.reshape(20, 4, 400) > 0
+        slots = days.any(axis=0).sum(axis=0)
+        assert bool(np.median(slots) == 1) is alone
+    with pytest.raises(ParameterError, match="punctuality"):
+        replace(usage, punctuality=1.5)

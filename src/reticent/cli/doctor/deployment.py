@@ -200,7 +200,7 @@ def state(file: Path, plan: Plan | None) -> Iterator[Check]:
     if quarantined:
         yield DEVICE.note(
             "quarantine",
-            f"{quarantined} damaged state files beside it, and their answers were drawn anew",
+            f"{quarantined} damaged state files beside it, and their answers were drawn again",
             "find out what damages them; each new epoch adds to the loss",
         )
 
@@ -247,7 +247,7 @@ def endpoint(url: str) -> Iterator[Check]:
     except ssl.SSLError as error:
         reason = getattr(error, "verify_message", "") or error.reason or "TLS failed"
         message = f"its certificate is refused: {reason}"
-        yield ENDPOINT.problem("reachable", message, "mend it: devices do not send")
+        yield ENDPOINT.problem("reachable", message, "fix it: devices do not send")
     except (OSError, HTTPException) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         message = f"no answer: {reason}"

@@ -151,7 +151,7 @@ VERBS = {
     "estimates": "plan check, estimate, export, design, simulate, audit",
     "collector": "serve, demo, keys, rounds, estimate, export, store",
     "postgres": "--store postgresql://…",
-    "lake": "count, --counts, --store lake:///…",
+    "lake": "count, --store lake:///…",
     "spark": "count --engine spark",
     "lab": "pictures with --out",
     "arrow": "export to .parquet",

@@ -2,31 +2,40 @@
 
 from reticent.dashboard.charts.bars import (
     Bar,
+    Bars,
     Measure,
+    compared,
     cumulative,
     gauge,
     histogram,
     measures,
     small_histogram,
 )
-from reticent.dashboard.charts.series import Line, Mark, RoundBar, reports_per_round, series, spark
-from reticent.dashboard.charts.svg import HALF_SPARK, SPARK, Scale, tick_texts, ticks, time_ticks
+from reticent.dashboard.charts.series import MANY, Line, Mark, RoundBar, key, reports_per_round, series, spark
+from reticent.dashboard.charts.small import small_bars
+from reticent.dashboard.charts.svg import DASHES, PALETTE, Scale, alone, tick_texts, ticks, time_ticks
 
 __all__ = [
-    "HALF_SPARK",
-    "SPARK",
+    "DASHES",
+    "MANY",
+    "PALETTE",
     "Bar",
+    "Bars",
     "Line",
     "Mark",
     "Measure",
     "RoundBar",
     "Scale",
+    "alone",
+    "compared",
     "cumulative",
     "gauge",
     "histogram",
+    "key",
     "measures",
     "reports_per_round",
     "series",
+    "small_bars",
     "small_histogram",
     "spark",
     "tick_texts",

@@ -10,7 +10,7 @@ from math import isnan
 from markupsafe import Markup
 
 from reticent.dashboard.charts import svg
-from reticent.dashboard.charts.svg import HALF_SPARK, NARROW, WIDE, Frame, Scale
+from reticent.dashboard.charts.svg import NARROW, SPARK, WIDE, Frame, Scale
 from reticent.estimates import CumulativeEstimate, Quantile
 
 _WIDE, _NARROW = replace(WIDE, bottom=46), replace(NARROW, bottom=46)
@@ -73,33 +73,62 @@ class Bar:
     name: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """The buckets of the whole fleet, or of a tag, which has a name and a colour of its own."""
+
+    bars: Sequence[Bar]
+    name: str = ""
+    shade: int = 0
+
+
 def histogram(edges: Sequence[float], bars: Sequence[Bar], label: str, unit: str) -> Markup:
-    """Shares per bucket with simultaneous intervals; raw and Norm-Sub bars, of which CSS shows one kind."""
-    low = min(0.0, *(min(bar.value, bar.lower) for bar in bars))
-    high = max(max(bar.value, bar.upper, bar.projected) for bar in bars)
-    values = svg.ticks(100 * low, 100 * high)
+    """Shares per bucket of the whole fleet."""
+    return compared(edges, [Bars(bars)], label, unit)
+
+
+def compared(edges: Sequence[float], groups: Sequence[Bars], label: str, unit: str) -> Markup:
+    """
+    Shares per bucket with simultaneous intervals; raw and Norm-Sub bars, of which CSS shows one kind.
+
+    Several groups stand below each other on the same scales, so that each bucket can be compared downwards.
+    """
+    every = [bar for group in groups for bar in group.bars]
+    low = min(0.0, *(min(bar.value, bar.lower) for bar in every))
+    high = max(max(bar.value, bar.upper, bar.projected) for bar in every)
+    several = len(groups) > 1
 
     def draw(base: Frame) -> Markup:
-        levels = base.vertical(values[0], values[-1])
-        frame, rules = svg.grid(base, levels, values, "% of devices")
-        axis = BucketAxis(edges, frame, _names(edges, bars))
-        parts = [
-            rules,
-            axis.drawn(unit),
-            _bars(axis, levels, [bar.value for bar in bars], "raw"),
-            _bars(axis, levels, [bar.projected for bar in bars], "norm-sub"),
-            _whiskers(axis, levels, bars),
-        ]
-        for bar, (left, right) in zip(bars, axis.spans, strict=True):
-            parts.append(svg.rect(left, frame.top, right - left, frame.floor - frame.top, "hit", bar.tip))
-        return frame.chart("histogram", label, parts)
+        values = svg.ticks(100 * low, 100 * high, 4 if several else 5)
+        height = base.floor - base.top if not several else 96 if base.name == "narrow" else 120
+        whole = replace(base, height=base.top + len(groups) * (height + 24) - 24 + base.bottom)
+        parts = []
+        for place, group in enumerate(groups):
+            top = base.top + place * (height + 24)
+            frame = replace(whole, top=top, bottom=whole.height - top - height)
+            levels = frame.vertical(values[0], values[-1])
+            title = f"{group.name}, % of devices" if group.name else "% of devices"
+            frame, rules = svg.grid(frame, levels, values, title)
+            axis = BucketAxis(edges, frame, _names(edges, group.bars))
+            parts += [
+                rules,
+                axis.drawn(unit) if place == len(groups) - 1 else "",
+                f'<g class="shade-{group.shade}">',
+                _bars(axis, levels, [bar.value for bar in group.bars], "raw"),
+                _bars(axis, levels, [bar.projected for bar in group.bars], "norm-sub"),
+                _whiskers(axis, levels, group.bars),
+                "</g>",
+            ]
+            for bar, (left, right) in zip(group.bars, axis.spans, strict=True):
+                parts.append(svg.rect(left, frame.top, right - left, frame.floor - frame.top, "hit", bar.tip))
+        return whole.chart("histogram", label, parts)
 
     return svg.both(draw, _WIDE, _NARROW)
 
 
 def small_histogram(edges: Sequence[float], bars: Sequence[Bar], label: str) -> Markup:
-    """The shape of a histogram, Norm-Sub, with the raw intervals: for a card."""
-    frame = HALF_SPARK
+    """The shape of a histogram, Norm-Sub, with the raw intervals: for a row of a table."""
+    frame = SPARK
     axis = BucketAxis(edges, frame, _names(edges, bars))
     levels = frame.vertical(0, 100 * max(max(bar.upper, bar.projected) for bar in bars))
     parts = [
@@ -138,7 +167,7 @@ def cumulative(below: CumulativeEstimate, quantiles: Sequence[Quantile], label: 
     The share of devices at or below each value, in its band, with quantiles read off the band.
 
     Between two edges nothing is known but that the share does not fall: so the lower edge of the band keeps
-    the height of the edge before, and the upper one has that of the edge after.
+    the height of the edge before, and the upper one has that of the edge after. Estimates stand at the edges.
     """
     known = [share for share in below.values if not isnan(share)]
 
@@ -162,16 +191,22 @@ def cumulative(below: CumulativeEstimate, quantiles: Sequence[Quantile], label: 
             svg.path([*up, *reversed(down)], "band", closed=True),
             svg.path(up, "edge"),
             svg.path(down, "edge"),
-            svg.path([place for place in middle if not isnan(place[1])], "middle"),
+            *(svg.dot(x, y, "dot", 2.6) for x, y in middle if not isnan(y)),
             "</g>",
         ]
         for quantile in quantiles:
             y, left, right = levels(100 * quantile.level), axis.at(quantile.lower), axis.at(quantile.upper)
             parts.append('<g class="quantile">')
-            parts += [svg.line(left, y, right, y, "whisker"), svg.dot(axis.at(quantile.value), y, "dot", 4)]
+            parts.append(svg.line(left, y, right, y, "whisker"))
             parts += [svg.line(x, y - 4, x, y + 4, "whisker") for x in (left, right)]
-            beside, anchor = (right + 7, "start") if right < frame.width - 60 else (left - 7, "end")
-            parts += [svg.text(beside, y + 4, f"{100 * quantile.level:g} %", "note", anchor), "</g>"]
+            places = [
+                (right + 7, y + 4, "start"),
+                (left - 7, y + 4, "end"),
+                ((left + right) / 2, y - 6, "middle"),
+            ]
+            fits = (right < frame.width - 60, left > frame.left + 50, True)
+            x, height, anchor = next(place for place, fit in zip(places, fits, strict=True) if fit)
+            parts += [svg.text(x, height, f"{100 * quantile.level:g} %", "note", anchor), "</g>"]
         return frame.chart("cumulative", label, parts)
 
     return svg.both(draw, _WIDE, _NARROW)

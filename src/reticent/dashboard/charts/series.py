@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 
 from markupsafe import Markup, escape
 
@@ -12,12 +13,21 @@ from reticent.dashboard.charts.svg import NARROW, SPARK, WIDE, Frame, Scale
 from reticent.dashboard.labels import span
 
 FEW = 45
-"""Up to so many rounds, each has a dot."""
+"""Up to so many periods, each has a marker."""
+MANY = 150
+"""Beyond so many periods a chart is drawn coarser, without tooltips, and each line in a strip of its own."""
+SPREAD = 8
+"""Markers on a line with more periods than that, where lines must be told apart."""
+STRIP, SHORT_STRIP, BETWEEN = 130, 84, 20
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One period on a chart: a value, its interval, and what is said about it; hollow and dashed while open."""
+    """
+    One period on a chart: a value, its interval, and what is said about it; hollow and dashed while open.
+
+    A mark whose value is nan is an interval alone, which holds for the whole of its period: it is drawn as a step.
+    """
 
     start: int
     end: int
@@ -33,6 +43,11 @@ class Mark:
         """The time a mark stands at."""
         return (self.start + self.end) / 2
 
+    @property
+    def stepped(self) -> bool:
+        """Whether there is no value, but an interval."""
+        return isnan(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -41,36 +56,52 @@ class Line:
     marks: Sequence[Mark]
     name: str = ""
     shade: int = 0
-    """Which colour of the palette."""
+    """Which colour, dashes and marker; those of a tag are always the same."""
     shown: bool = True
     """Whether it is visible at first."""
 
 
 def series(lines: Sequence[Line], label: str, unit: str) -> Markup:
-    """A chart of some lines over time, in both sizes."""
+    """A chart of some lines over time, in both sizes. Long lines that are compared stand below each other."""
     marks = sorted((mark for drawn in lines for mark in drawn.marks), key=lambda mark: mark.start)
-    values = svg.ticks(*_ends(marks, from_zero=True))
+    ends = _ends(marks, from_zero=True)
+    many = max(len(drawn.marks) for drawn in lines) > MANY
+    strips = many and sum(drawn.shown for drawn in lines) > 1
     begins: dict[int, int] = {}
     tips: dict[tuple[int, int], list[str]] = {}
     for mark in marks:
         begins.setdefault(mark.version, mark.start)
-        tips.setdefault((mark.start, mark.end), []).append(mark.tip)
-    dots = len({mark.start for mark in marks}) <= FEW and len(lines) == 1
+        if not many:
+            tips.setdefault((mark.start, mark.end), []).append(mark.tip)
 
     def draw(base: Frame) -> Markup:
-        levels = base.vertical(values[0], values[-1])
-        frame, rules = svg.grid(base, levels, values, unit)
-        times = frame.horizontal(marks[0].start, max(mark.end for mark in marks))
-        parts = [rules, svg.time_axis(frame, times, margin=frame.right + 18)]
-        for version, start in sorted(begins.items())[1:]:
-            x = times(start)
-            parts.append(svg.line(x, frame.top, x, frame.floor, "version"))
-            parts.append(svg.text(x + 4, frame.top + 9, f"version {version}", "note"))
-        parts += [_line(drawn, times, levels, dots) for drawn in lines]
-        for (start, end), sentences in sorted(tips.items()):
-            x, tip = times(start), "\n".join([span(start, end), *sentences])
-            parts.append(svg.rect(x, frame.top, times(end) - x, frame.floor - frame.top, "hit", tip))
-        return frame.chart("series", label, parts)
+        values = svg.ticks(*ends, 4 if strips else 5)
+        first, last = marks[0].start, max(mark.end for mark in marks)
+        groups = [[drawn] for drawn in lines if drawn.shown] if strips else [lines]
+        height = SHORT_STRIP if base.name == "narrow" else STRIP
+        whole = replace(base, height=base.top + len(groups) * (height + BETWEEN) + 12) if strips else base
+        parts = []
+        for place, group in enumerate(groups):
+            frame, title = base, unit
+            if strips:
+                top = base.top + place * (height + BETWEEN)
+                frame = replace(whole, top=top, bottom=whole.height - top - height)
+                title = f"{group[0].name}, {unit}" if unit else group[0].name
+            levels = frame.vertical(values[0], values[-1])
+            frame, rules = svg.grid(frame, levels, values, title)
+            times = frame.horizontal(first, last)
+            parts.append(rules)
+            if place == len(groups) - 1:
+                parts.append(svg.time_axis(frame, times, margin=frame.right + 18))
+            for version, start in sorted(begins.items())[1:]:
+                x = times(start)
+                parts.append(svg.line(x, frame.top, x, frame.floor, "version"))
+                parts.append(svg.text(x + 4, frame.top + 9, f"version {version}", "note"))
+            parts += [_line(drawn, times, levels, len(lines) > 1, frame.name) for drawn in group]
+            for (start, end), sentences in sorted(tips.items()):
+                x, tip = times(start), "\n".join([span(start, end), *sentences])
+                parts.append(svg.rect(x, frame.top, times(end) - x, frame.floor - frame.top, "hit", tip))
+        return whole.chart("series", label, parts)
 
     return svg.both(draw)
 
@@ -78,16 +109,25 @@ def series(lines: Sequence[Line], label: str, unit: str) -> Markup:
 def spark(marks: Sequence[Mark], label: str, frame: Frame = SPARK) -> Markup:
     """A small chart without axes: the shape, and how sure it is."""
     times, levels = frame.horizontal(marks[0].start, marks[-1].end), frame.vertical(*_ends(marks))
-    parts = [_line(Line(marks), times, levels, dots=False)]
+    parts = [_line(Line(marks), times, levels, False, "spark")]
     sealed = [mark for mark in marks if not mark.open]
-    if sealed:
-        parts.append(svg.dot(times(sealed[-1].middle), levels(sealed[-1].value), "dot", 3.5))
+    if sealed and not sealed[-1].stepped:
+        parts.append(svg.marker(times(sealed[-1].middle), levels(sealed[-1].value), "dot", 0))
     return frame.chart("series", label, parts)
+
+
+def key(shade: int) -> Markup:
+    """How a line looks, for a legend: its colour, dashes and marker."""
+    drawn = svg.line(0, 6, 30, 6, "middle") + svg.marker(15, 6, "dot", shade)
+    return Markup(  # noqa: S704
+        '<svg class="chart key-line" viewBox="0 0 30 12" aria-hidden="true">'
+        f'<g class="line shade-{shade}">{drawn}</g></svg>'
+    )
 
 
 def _ends(marks: Sequence[Mark], from_zero: bool = False) -> tuple[float, float]:
     """The lowest and the highest that is drawn, down to 0 where that is wanted and not far."""
-    ends = [end for mark in marks for end in (mark.value, mark.lower, mark.upper)]
+    ends = [end for mark in marks for end in (mark.value, mark.lower, mark.upper) if not isnan(end)]
     low, high = min(ends), max(ends)
     if from_zero and 0 < low < 0.6 * high:
         low = 0
@@ -112,40 +152,70 @@ def runs(marks: Sequence[Mark]) -> list[list[Mark]]:
     return together
 
 
-def _line(drawn: Line, times: Scale, levels: Scale, dots: bool) -> str:
-    """A line in its band, run by run; a round that stands alone, or is open, has a whisker."""
+def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str) -> str:
+    """A line in its band, run by run; a period that stands alone, or is open, has a whisker."""
+    count = len(drawn.marks)
+    most = 120 if size == "narrow" else 240
+    at_once = -(-count // most) if count > MANY else 1
+    every = 1 if count <= FEW else -(-count // SPREAD) if several and count <= MANY else 0
     parts = []
     for run in runs(drawn.marks):
+        if run[0].stepped:
+            parts += [_steps(list(marks), times, levels, size) for marks in _by_state(run)]
+            continue
         sealed = [mark for mark in run if not mark.open]
         provisional = [mark for mark in run if mark.open]
-        parts.append(_stretch(sealed, times, levels, ""))
+        parts.append(_stretch(sealed, times, levels, "", at_once, size))
         if provisional:
-            parts.append(_stretch(sealed[-1:] + provisional, times, levels, " open"))
+            parts.append(_stretch(sealed[-1:] + provisional, times, levels, " open", 1, size))
         alone = len(run) == 1
-        for mark in run:
+        for place, mark in enumerate(run):
             x, kind = times(mark.middle), " open" if mark.open else ""
             if alone or mark.open:
                 parts.append(svg.whisker(x, levels(mark.lower), levels(mark.upper), f"whisker{kind}"))
-            if alone or mark.open or dots:
-                radius = 3.5 if alone or mark.open else 2.6
-                parts.append(svg.dot(x, levels(mark.value), f"dot{kind}", radius))
+            if alone or mark.open or (size != "spark" and every and place % every == 0):
+                parts.append(svg.marker(x, levels(mark.value), f"dot{kind}", drawn.shade))
     name = f' data-line="{escape(drawn.name)}"' if drawn.name else ""
-    hidden = "" if drawn.shown else " off"
+    hidden = (" dense" if count > MANY else "") + ("" if drawn.shown else " off")
     return f'<g class="line shade-{drawn.shade}{hidden}"{name}>{"".join(parts)}</g>'
 
 
-def _stretch(marks: Sequence[Mark], times: Scale, levels: Scale, kind: str) -> str:
-    """A band with its two edges, and the line in it."""
+def _by_state(run: Sequence[Mark]) -> Iterator[list[Mark]]:
+    for state in (False, True):
+        marks = [mark for mark in run if mark.open is state]
+        if marks:
+            yield marks
+
+
+def _steps(marks: Sequence[Mark], times: Scale, levels: Scale, size: str) -> str:
+    """An interval that holds for the whole of each period: a band of steps, with both of its edges."""
+    kind = " open" if marks[0].open else ""
+    upper = [(times(at), levels(mark.upper)) for mark in marks for at in (mark.start, mark.end)]
+    lower = [(times(at), levels(mark.lower)) for mark in marks for at in (mark.start, mark.end)]
+    band = svg.path([*upper, *reversed(lower)], f"band steps{kind}", closed=True)
+    return band if size == "spark" else band + svg.path(upper, f"edge{kind}") + svg.path(lower, f"edge{kind}")
+
+
+def _stretch(marks: Sequence[Mark], times: Scale, levels: Scale, kind: str, at_once: int, size: str) -> str:
+    """
+    A band and the line in it. Where several marks share a place, the band has room for all of their intervals, and
+    the line goes through the least and the greatest of their values.
+    """
     if len(marks) < 2:
         return ""
-    upper = [(times(mark.middle), levels(mark.upper)) for mark in marks]
-    lower = [(times(mark.middle), levels(mark.lower)) for mark in marks]
-    return (
-        svg.path([*upper, *reversed(lower)], f"band{kind}", closed=True)
-        + svg.path(upper, f"edge{kind}")
-        + svg.path(lower, f"edge{kind}")
-        + svg.path([(times(mark.middle), levels(mark.value)) for mark in marks], f"middle{kind}")
-    )
+    groups = [marks[place : place + at_once] for place in range(0, len(marks), at_once)]
+    middles = [times((group[0].middle + group[-1].middle) / 2) for group in groups]
+    upper = [(x, levels(max(mark.upper for mark in group))) for x, group in zip(middles, groups, strict=True)]
+    lower = [(x, levels(min(mark.lower for mark in group))) for x, group in zip(middles, groups, strict=True)]
+    values = [
+        (x, levels(value))
+        for x, group in zip(middles, groups, strict=True)
+        for value in sorted({pick(mark.value for mark in group) for pick in (min, max)})
+    ]
+    parts = [svg.path([*upper, *reversed(lower)], f"band{kind}", closed=True)]
+    if at_once == 1 and size != "spark":
+        parts += [svg.path(upper, f"edge{kind}"), svg.path(lower, f"edge{kind}")]
+    return "".join([*parts, svg.path(values, f"middle{kind}")])
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,13 +132,53 @@ class Frame:
 
 WIDE = Frame(960, 330)
 NARROW = Frame(380, 280, name="narrow")
-SPARK = Frame(480, 92, top=8, right=8, bottom=8, left=4, name="spark")
-HALF_SPARK = Frame(230, 84, top=8, right=8, bottom=8, left=4, name="spark")
+SPARK = Frame(200, 44, top=4, right=6, bottom=4, left=3, name="spark")
 
 
 def both(draw: Callable[[Frame], Markup], wide: Frame = WIDE, narrow: Frame = NARROW) -> Markup:
     """A chart in both sizes, of which CSS shows one: text stays readable on a phone without a script."""
     return draw(wide) + draw(narrow)
+
+
+PALETTE = ("#0067b1", "#c4500a", "#007f5c", "#a0458a", "#976700", "#3a93c8", "#4a5360", "#7d4310")
+"""The light colours of dashboard.css: a file outside of a page has no style sheet."""
+DASHES = ("none", "7 3", "2 3", "9 3 2 3", "none", "7 3", "2 3", "9 3 2 3")
+
+
+def alone(chart: Markup, keys: Sequence[tuple[str, int]] = (), title: str = "") -> str:
+    """The first of both sizes as a file that needs nothing else: with its colours, a title and a legend."""
+    opening, _, rest = chart.partition(">")
+    inside = rest.partition("</svg>")[0]
+    width, height = (float(side) for side in opening.partition('viewBox="0 0 ')[2].partition('"')[0].split())
+    rules = [
+        "text{font:12.5px sans-serif;fill:#5a6472}.title{font-size:15px;fill:#1b2129}",
+        ".rule{stroke:#e4e8ee}.zero,.tick{stroke:#b9c1cc}.version{stroke:#5a6472;stroke-dasharray:2 4}",
+        ".off,.hit,.hide{display:none}.histogram .whisker{stroke:#1b2129}.edge,.middle,.whisker{fill:none}",
+        ".band{fill-opacity:.19}.bar{fill-opacity:.42}.edge{stroke-opacity:.52}.middle{stroke-width:2}.whisker{stroke-width:1.4}",
+    ]
+    for shade, (colour, dashes) in enumerate(zip(PALETTE, DASHES, strict=True)):
+        inner = f".shade-{shade} "
+        rules.append(
+            f"{inner}.band,{inner}.dot,{inner}.bar{{fill:{colour}}}"
+            f"{inner}.edge,{inner}.middle,{inner}.whisker{{stroke:{colour}}}{inner}.middle{{stroke-dasharray:{dashes}}}"
+            f"{inner}.dot.open,{inner}.bar.open{{fill:#fff;stroke:{colour}}}"
+        )
+    rules.append(".dense .middle{stroke-dasharray:none;stroke-width:1.4}")
+    top = 30 if title else 4
+    legend, x = [], 8.0
+    for name, shade in keys:
+        legend.append(f'<g class="line shade-{shade}">{line(x, height + 14, x + 30, height + 14, "middle")}')
+        legend.append(f"{marker(x + 15, height + 14, 'dot', shade)}</g>{text(x + 36, height + 18, name)}")
+        x += 60 + 7.5 * len(name)
+    whole = height + top + (30 if keys else 6)
+    kind = opening.partition('class="')[2].partition('"')[0]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{whole:g}" '
+        f'viewBox="0 0 {width:g} {whole:g}"><style>{"".join(rules)}</style>'
+        '<rect width="100%" height="100%" fill="#fff"/>'
+        f'{text(8, 19, title, "title")}<g class="{kind} shade-0" transform="translate(0 {top})">'
+        f"{inside}{''.join(legend)}</g></svg>"
+    )
 
 
 def text(x: float, y: float, content: str, kind: str = "label", anchor: str = "start") -> str:
@@ -163,9 +203,22 @@ def dot(x: float, y: float, kind: str, radius: float = 3) -> str:
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" class="{kind}"/>'
 
 
+def marker(x: float, y: float, kind: str, shade: int, radius: float = 3.2) -> str:
+    """A mark whose form goes with the colour: circle, square, triangle or diamond."""
+    form, r = shade % 4, radius
+    if form == 0:
+        return dot(x, y, kind, r)
+    corners = (
+        [(-r, -r), (r, -r), (r, r), (-r, r)],
+        [(0, -1.3 * r), (1.2 * r, r), (-1.2 * r, r)],
+        [(0, -1.4 * r), (1.4 * r, 0), (0, 1.4 * r), (-1.4 * r, 0)],
+    )[form - 1]
+    return path([(x + right, y + down) for right, down in corners], kind, closed=True)
+
+
 def path(places: Iterable[tuple[float, float]], kind: str, closed: bool = False) -> str:
     """A line through places, or the area within them."""
-    steps = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
+    steps = "L".join(f"{x:.1f} {y:.1f}" for x, y in places).replace(".0 ", " ").replace(".0L", "L")
     return f'<path d="M{steps}{"Z" if closed else ""}" class="{kind}"/>'
 
 
@@ -181,7 +234,7 @@ def grid(base: Frame, scale: Scale, values: Sequence[float], unit: str) -> tuple
     """Horizontal lines at the ticks, their labels, the unit above; and the frame with room for the labels."""
     texts = tick_texts(values)
     frame = replace(base, left=round(7.2 * max(map(len, texts))) + 16)
-    parts = [text(frame.left, 13, unit, "unit") if unit else ""]
+    parts = [text(frame.left, frame.top - 13, unit, "unit") if unit else ""]
     for value, content in zip(values, texts, strict=True):
         y = scale(value)
         parts.append(line(frame.left, y, frame.width - frame.right, y, "zero" if value == 0 else "rule"))

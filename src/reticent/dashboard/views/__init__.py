@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan, nan
 from typing import Any
 
-from reticent.dashboard import labels
-from reticent.dashboard.charts import Mark
+from markupsafe import Markup
+
+from reticent.dashboard import charts, labels
+from reticent.dashboard.charts import Line, Mark
 from reticent.dashboard.points import Point
-from reticent.estimates import Quantile
-from reticent.plan import Plan
+from reticent.estimates import HistogramEstimate, Quantile, Unit, places
+from reticent.plan import Metric, Plan
+from reticent.results import Change, usual_every
+
+Twin = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A chart that can be had as a file: its title, and the names and looks of its lines."""
+
+    chart: Markup
+    title: str
+    keys: Sequence[tuple[str, int]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,27 +35,48 @@ class View:
 
     template: str
     title: str
-    twin: Mapping[str, Any]
+    twin: Twin | Callable[[], Twin]
+    """Made when it is asked for, where it is large."""
     shown: Mapping[str, Any]
-    refresh: bool = False
-    """Whether rounds are open, so that a page that stays open should look again."""
+    refresh: bool | int = False
+    """Whether rounds are open, so that a page that stays open should look again soon; or after how many seconds."""
+    pictures: Mapping[str, Picture] = field(default_factory=dict)
+    """Its charts, by the name that an address has for them."""
 
 
 _LEADS = {
     "mean": "",
-    "histogram": "half of the devices are below",
+    "histogram": "median of devices",
     "choice": "devices that chose:",
     "flag": "devices where it happened:",
 }
 """What stands before the figure of a metric, by its kind."""
-_LEAD_OF_PRESENT = "half of the devices with a value are below"
+_LEAD_OF_PRESENT = "median of devices with a value"
 TRENDS = {"mean": "mean", "histogram": "median", "choice": "share that chose", "flag": "share"}
 """What is followed from round to round, by kind."""
 
 
-def period_name(plan: Plan, period: str | None = None) -> str:
-    """What a figure of a plan is of: the period asked for, or what its devices answer in."""
-    return period or ("window" if plan.answers.sampled else "round")
+def period_name(plan: Plan, every: str | None = None) -> str:
+    """What a figure of a plan is of: the period asked for, or the usual one."""
+    return every or usual_every(plan)
+
+
+def unit_of(points: Sequence[Point]) -> Unit:
+    """The unit in which all of these points are said; medians are said in that of the edges."""
+    if points and isinstance(points[0].estimate, Quantile):
+        return edge_unit(points[0].metric)
+    largest = max(
+        (abs(end) for point in points for end in (point.shown.lower, point.shown.upper)), default=0.0
+    )
+    return Unit.of(points[0].shown.unit, largest) if points else Unit()
+
+
+def edge_unit(metric: Metric) -> Unit:
+    """The unit of the edges of buckets: a larger one than the plan's where all edges are short numbers in it."""
+    edges = [float(edge) for edge in metric.mechanism.points]
+    unit = Unit.of(metric.unit, edges[-1])
+    short = all(float(f"{edge / unit.size:.4g}") == edge / unit.size for edge in edges)
+    return unit if short else Unit.of(metric.unit, 0.0)
 
 
 def headline(point: Point) -> dict[str, Any]:
@@ -51,42 +87,123 @@ def headline(point: Point) -> dict[str, Any]:
     range.
     """
     estimate, half_width, metric = point.shown, point.half_width, point.metric
-    is_median, unit = isinstance(estimate, Quantile), estimate.unit
-    ends = (estimate.lower, estimate.upper)
-    if is_median and ends in pairwise(map(float, metric.mechanism.points)):
-        certainty = labels.WITHIN_A_BUCKET
+    unit = unit_of([point])
+    if isinstance(estimate, Quantile):
+        edges = [float(edge) for edge in metric.mechanism.points]
+        inside = sum(estimate.lower <= edge < estimate.upper for edge in edges)
+        certainty = labels.certainty_of_median(inside, len(edges) - 1)
+        low, high = edge_texts(point, unit)
+        value, outside = f"between {low} and {high}", False
     else:
-        certainty = labels.certainty(estimate.value, *ends, half_width)
+        certainty = labels.certainty(estimate.value, estimate.lower, estimate.upper, half_width)
+        value = Unit(unit.size).figure(estimate.value, half_width)
+        outside = not estimate.lower <= estimate.value <= estimate.upper
     return {
         "lead": _LEADS[metric.kind] if not metric.absent or metric.labels else _LEAD_OF_PRESENT,
-        "value": labels.rounded(estimate.value)
-        if is_median
-        else labels.plus_minus(estimate.value, half_width),
-        "unit": labels.plural(unit),
-        "aloud": "" if is_median else labels.aloud(estimate.value, half_width, unit),
-        "interval": interval(point),
+        "value": value,
+        "unit": unit.name,
+        "interval": f"{interval(point, unit)} {unit.name}".rstrip(),
+        "median": isinstance(estimate, Quantile),
         "certainty": certainty,
         "reports": f"{point.reports:,}",
-        "when": labels.span(point.start, point.end),
+        "when": labels.period(point.start, point.end, point.every),
+        "clock": labels.clock(point.start, point.end, point.every),
         "provisional": point.provisional,
-        "outside": not estimate.lower <= estimate.value <= estimate.upper,
+        "outside": outside,
+        "part": f"{point.rounds:,} of {point.period.possible_rounds:,} rounds"
+        if point.rounds < point.period.possible_rounds
+        else "",
     }
 
 
-def interval(point: Point) -> str:
-    """Both ends of a point's interval; those of a median are edges, and are not rounded by their distance."""
+def edge_texts(point: Point, unit: Unit) -> tuple[str, str]:
+    """The ends of a median's interval: edges of buckets, which are exact."""
+    return (
+        labels.rounded(point.shown.lower / unit.size, 6),
+        labels.rounded(point.shown.upper / unit.size, 6),
+    )
+
+
+def interval(point: Point, unit: Unit) -> str:
+    """Both ends of a point's interval, without the unit."""
     estimate = point.shown
-    if not isinstance(estimate, Quantile):
-        return labels.between(estimate.lower, estimate.upper)
-    return f"{labels.rounded(estimate.lower, 4)} to {labels.rounded(estimate.upper, 4)}"
+    ends = (
+        edge_texts(point, unit)
+        if isinstance(estimate, Quantile)
+        else unit.ends(estimate.lower, estimate.upper)
+    )
+    return " to ".join(ends)
 
 
-def mark(point: Point, name: str = "") -> Mark:
-    """A point on a chart; its tooltip starts with the name of its line, if it has one."""
-    shown, estimate = headline(point), point.shown
-    value = f"{shown['value']} {shown['unit']}".strip()
-    so_far = ", so far" if point.provisional else ""
-    tip = f"{value} ({shown['interval']}), {shown['reports']} reports{so_far}"
-    tip = f"{name}: {tip}" if name else tip
-    ends = (estimate.lower, estimate.upper)
-    return Mark(point.start, point.end, estimate.value, *ends, point.provisional, point.version, tip)
+def mark(point: Point, name: str = "", unit: Unit | None = None, tip: bool = True) -> Mark:
+    """A point on a chart, in a unit of the chart; its tooltip starts with the name of its line, if it has one."""
+    size = unit.size if unit else 1.0
+    estimate = point.shown
+    value = nan if isinstance(estimate, Quantile) else estimate.value / size
+    text = ""
+    if tip:
+        shown = headline(point)
+        said = f"{shown['value']} {shown['unit']}".strip()
+        around = "" if shown["median"] else f" ({shown['interval']})"
+        so_far = ", so far" if point.provisional else ""
+        text = f"{f'{name}: ' if name else ''}{said}{around}, {shown['reports']} reports{so_far}"
+    ends = (estimate.lower / size, estimate.upper / size)
+    return Mark(point.start, point.end, value, *ends, point.provisional, point.version, text)
+
+
+def zoomable(lines: Sequence[Line]) -> str:
+    """
+    Long lines as a script draws them: times, and per line its name, shade, values, lower and upper ends.
+
+    Empty where lines are short: the server's drawing has tooltips then. Numbers have as many digits as can be seen.
+    """
+    if max(len(line.marks) for line in lines) <= charts.MANY:
+        return ""
+    marks = [mark for line in lines for mark in line.marks]
+    spread = max(mark.upper for mark in marks) - min(mark.lower for mark in marks)
+    digits = places(spread or 1.0) + 2
+    times = sorted({(mark.start, mark.end) for mark in marks})
+    rows = []
+    for line in lines:
+        at = {(mark.start, mark.end): mark for mark in line.marks}
+        columns: list[list[float | None]] = [[], [], []]
+        for time in times:
+            mark = at.get(time)
+            numbers = (mark.value, mark.lower, mark.upper) if mark else (nan, nan, nan)
+            for column, number in zip(columns, numbers, strict=True):
+                column.append(
+                    None if isnan(number) else round(number, digits) if digits > 0 else round(number)
+                )
+        rows.append([line.name, line.shade, *columns])
+    return json.dumps([[start for start, _ in times], times[-1][1], rows], separators=(",", ":"))
+
+
+def change_shown(change: Change | None) -> dict[str, Any] | None:
+    """A change in a few words; the buckets of a histogram are counted."""
+    if change is None:
+        return None
+    words, _, part = change.words.partition(" (")
+    if isinstance(change.estimate, HistogramEstimate):
+        words = words.partition(":")[0]
+    before = change.before.period
+    return {
+        "words": words,
+        "part": part.rstrip(")"),
+        "is_clear": change.clear,
+        "before": labels.period(before.start, before.end, before.every),
+    }
+
+
+def every_choices(plan: Plan) -> list[str]:
+    """The periods that figures of a plan can be of."""
+    calendar = [(86_400, "day"), (7 * 86_400, "week"), (28 * 86_400, "month")]
+    fitting = [name for seconds, name in calendar if plan.round_seconds <= seconds]
+    return [*fitting, *(["window"] if plan.answers.sampled else []), "round"]
+
+
+def shade_of(metric_plan: Plan, segment: str, tag: str) -> int:
+    """The colour, dashes and marker of a tag: by its place in the plan, whatever tags have reports."""
+    for declared in metric_plan.segments:
+        if declared.name == segment and tag in declared.tags:
+            return declared.tags.index(tag) % len(charts.PALETTE)
+    return len(charts.PALETTE) - 2

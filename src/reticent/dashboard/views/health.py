@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from reticent.collector import LATELY_SECONDS, Health
 from reticent.dashboard import labels
 from reticent.dashboard.views import View
+from reticent.dashboard.views.over_time import over_time
 from reticent.errors import StoreError
 from reticent.results import Result, Results, Subject
 
@@ -46,11 +47,14 @@ def newest_uneven(results: Results) -> list[Result] | None:
     return list(newest.values())
 
 
-def health_page(health: Health, uneven: Sequence[Result] | None = None) -> View:
-    """The page of the collector itself; `uneven` is None when nobody could look."""
+def health_page(health: Health, results: Results) -> View:
+    """The page of the collector itself."""
+    uneven = newest_uneven(results)
+    time_shown, time_twin = over_time(health, results)
     health = replace(health, uneven=None if uneven is None else tuple(uneven))
     unevens = [_uneven(result) for result in uneven or ()]
     worries = [line.name for _, lines in LINES for line in lines if line.worried(health)]
+    worries += ["Seal delay"] if time_shown["overdue"] else []
     return View(
         template="health.html",
         title="Health",
@@ -60,6 +64,7 @@ def health_page(health: Health, uneven: Sequence[Result] | None = None) -> View:
             "keys": [asdict(key) for key in health.keys],
             "uneven": None if uneven is None else [twin for _, twin in unevens],
             "worries": worries,
+            "over_time": time_twin,
         },
         shown={
             "health": health,
@@ -69,6 +74,7 @@ def health_page(health: Health, uneven: Sequence[Result] | None = None) -> View:
             "other_keys": max(0, len(health.keys) - MOST_KEYS),
             "uneven": [shown for shown, _ in unevens],
             "uneven_means": labels.UNEVEN_MEANS,
+            "over_time": time_shown,
             "worries": worries,
         },
         refresh=True,
@@ -80,8 +86,8 @@ def _uneven(result: Result) -> tuple[dict[str, str], dict[str, Any]]:
     balance = result.balance
     shown = {
         "name": f"{result.plan} / {result.metric.name}",
-        "path": f"/plans/{result.plan}/metrics/{result.metric.name}?round={result.round}"
-        + ("&period=round" if result.period.plan.answers.sampled else ""),
+        "path": f"/plans/{result.plan}/metrics/{result.metric.name}"
+        f"?every=round&at={labels.address(result.start, 'round')}",
         "when": labels.span(result.start, result.end),
         "state": result.state,
         "sentence": labels.uneven(result.metric, balance) if balance else "",
@@ -142,8 +148,8 @@ LINES: list[tuple[str, list[Line]]] = [
                 "Duplicate",
                 lambda health: _with_share(health, health.duplicate),
                 "Reports that were there already: a device did not hear the answer and sent again, or "
-                "somebody replays what it saw. Harmless either way: a report counts once.",
-                "More than 10 %: answers get lost on the way back, time-outs are too short, or somebody "
+                "someone replays what it saw. Harmless either way: a report counts once.",
+                "More than 10 %: answers get lost on the way back, time-outs are too short, or someone "
                 "replays reports; the table of keys shows who sends far more than the others.",
                 lambda health: health.share(health.duplicate) > 0.1,
             ),
@@ -159,7 +165,7 @@ LINES: list[tuple[str, list[Line]]] = [
                 lambda health: _with_share(health, health.refused),
                 "What else was refused: whole requests, or single reports of a batch. The table below has "
                 "the reasons, late ones among them.",
-                "More than 1 %: an old plan in the field, a wrong key, or somebody who tries things out.",
+                "More than 1 %: an old plan in the field, a wrong key, or someone who tries things out.",
                 lambda health: health.share(health.refused) > 0.01,
             ),
             Line(
@@ -181,7 +187,7 @@ LINES: list[tuple[str, list[Line]]] = [
                 ),
                 "Requests that were refused because their key sent more than --rate allows. Devices send "
                 "again later.",
-                "Any: a key is used by more devices than it was made for, or somebody floods the collector.",
+                "Any: a key is used by more devices than it was made for, or someone floods the collector.",
                 lambda health: any(key.limited_lately for key in health.keys),
             ),
             Line(
@@ -196,7 +202,7 @@ LINES: list[tuple[str, list[Line]]] = [
                 "Devices draw at random what their histogram answers are about. The latest rounds are held "
                 "against chance, with at most one false alarm in a million for each. A lie about an answer, "
                 "and so any lie about a mean, leaves no trace: each metric's page says how far lies reach.",
-                "Any is uneven: somebody picks cohorts to push a bucket, or a client draws them wrongly.",
+                "Any is uneven: someone picks cohorts to push a bucket, or a client draws them wrongly.",
                 lambda health: bool(health.uneven),
             ),
         ],

@@ -1,21 +1,44 @@
-"""A mean over rounds, or a histogram in one round, with intervals and what those are made of."""
+"""A mean over time, or a histogram in one period, with intervals and what those are made of."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from markupsafe import Markup
+
+from reticent.columns import time_text
 from reticent.dashboard import charts, labels
-from reticent.dashboard.params import CONFIDENCES, PERIODS, NotHereError, Params
-from reticent.dashboard.points import Point, PointReader, comparable, latest
-from reticent.dashboard.views import TRENDS, View, headline, interval, mark, period_name
-from reticent.estimates import Estimate, HistogramEstimate, cumulative, decimals, norm_sub
+from reticent.dashboard.params import CONFIDENCES, Params
+from reticent.dashboard.points import Point, PointReader, comparable, latest, with_more_devices
+from reticent.dashboard.views import (
+    TRENDS,
+    Picture,
+    Twin,
+    View,
+    change_shown,
+    edge_unit,
+    every_choices,
+    headline,
+    interval,
+    mark,
+    period_name,
+    shade_of,
+    unit_of,
+    zoomable,
+)
+from reticent.estimates import Estimate, HistogramEstimate, Unit, norm_sub
 from reticent.plan import ABSENT, Metric, Plan
-from reticent.results import Result
+from reticent.results import Change, Result, change_in_words, unix_seconds
+from reticent.stores import FEW
 
 MOST_LINES = 8
 """As many lines as there are colours that all eyes can tell apart."""
 SHOWN_LINES = 4
+MOST_ROWS = 100
+"""Of a table; the file has all of them."""
 QUANTILES = (0.25, 0.5, 0.75, 0.9)
 DISHONEST = 0.01
 """The share of dishonest reports that pages speak of."""
@@ -25,127 +48,204 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
     """The page of a metric."""
     mean = metric.mechanism.kind == "mean"
     segment = dict([params.segment]) if params.segment and not mean else {}
-    points = reader.points(
-        plan, metric.name, params.rounds, params.confidence, segment=segment, per=params.period
+    every = params.every or ("round" if params.round is not None else None)
+    read = partial(
+        reader.points, plan, metric.name, confidence=params.confidence, segment=segment, every=every
     )
-    chosen = latest(points)
-    if params.round is not None and not mean:
-        chosen = next((point for point in points if point.round <= params.round <= point.to), None)
+    between = params.range
+    if mean and params.by:  # lines are drawn of tags; the whole fleet is in the headline and the table
+        between["last"] = min(MOST_ROWS, between["last"] or MOST_ROWS)
+    points = read(**between)
+    chosen, at = latest(points), _at(plan, params)
+    if at is not None and not mean:
+        chosen = _holding(points, at)
         if chosen is None:
-            raise NotHereError("round", str(params.round), f"/plans/{plan.name}/metrics/{metric.name}")
-    same = comparable(points, chosen)
+            # It left the range that is shown: then that range ends with it.
+            longest = plan.round_seconds * max(1, plan.answers.window) + 31 * 86_400
+            found = _holding(read(last=None, since=at - longest, until=at + 1), at)
+            if found:
+                points = read(last=params.rounds, until=found.start + 1)
+                chosen = _holding(points, at)
+    same = comparable(points, chosen or latest(points))
+    change = reader.changes(chosen.period, metric.name, params.confidence, segment) if chosen else {}
+    period = period_name(plan, every)
     shown = {
         "plan": plan,
         "metric": metric,
         "params": params,
         "confidences": [(level, f"{level} %") for level in CONFIDENCES],
-        "headline": None,
+        "segments": [("", "nothing"), *((segment.name, segment.name) for segment in plan.segments)],
+        "headline": headline(chosen) if chosen else None,
+        "change": change_shown(change.get(metric.name)),
+        "lost": labels.moment(at) + " UTC" if at is not None and not mean and not chosen else "",
         "trend": TRENDS[metric.kind],
         "omitted": len(points) - len(same),
-        "period": period_name(plan, params.period),
-        "periods": [(name, f"per {name}") for name in PERIODS],
-    }
-    twin = {
-        "plan": plan.name,
-        "version": plan.version,
-        "metric": metric.name,
-        "kind": metric.kind,
-        "unit": metric.unit,
-        "description": metric.description,
-        "max_value": float(metric.max_value),
-        "confidence": params.confidence / 100,
-        "period": shown["period"],
-        "rounds": params.rounds,
+        "period": period,
+        "everies": every_choices(plan),
+        "tags": [],
+        "more_rows": 0,
+        "files": {name: params.query(chart=name) for name in ("series", "shares", "below")},
     }
     if mean:
-        more_shown, more_twin = _mean(reader, plan, metric, params, same)
+        more, twin, pictures = _mean(reader, plan, metric, params, every, chosen, same)
     else:
-        more_shown, more_twin = _histogram(reader, plan, metric, params, chosen, same)
+        more, twin, pictures = _histogram(reader, plan, metric, params, chosen, same, change)
+
+    def whole_twin() -> Twin:
+        return {
+            "plan": plan.name,
+            "version": plan.version,
+            "metric": metric.name,
+            "kind": metric.kind,
+            "unit": metric.unit,
+            "description": metric.description,
+            "max_value": float(metric.max_value),
+            "confidence": params.confidence / 100,
+            "every": period,
+            "rounds": params.rounds,
+            "since": params.since or None,
+            "until": params.until or None,
+            "change": change[metric.name].to_dict() if metric.name in change else None,
+            **twin(),
+        }
+
     return View(
         template="mean.html" if mean else "histogram.html",
         title=f"{metric.name} · {plan.name}",
-        twin=twin | more_twin,
-        shown=shown | more_shown,
+        twin=whole_twin,
+        shown=shown | more,
         refresh=any(point.provisional for point in points),
+        pictures=pictures,
     )
 
 
-Parts = tuple[dict[str, Any], dict[str, Any]]
-"""What is shown, and what is in the twin."""
+Parts = tuple[dict[str, Any], Any, dict[str, Picture]]
+"""What is shown, what makes the rest of the twin, and the charts."""
 
 
-def _mean(reader: PointReader, plan: Plan, metric: Metric, params: Params, points: Sequence[Point]) -> Parts:
-    last = latest(points)
-    by_tag = _by_tag(reader, plan, metric, params, last) if params.by else {}
+def _at(plan: Plan, params: Params) -> int | None:
+    """The time that an address names a period by."""
+    if params.at:
+        return unix_seconds("at", params.at)
+    return None if params.round is None else plan.round(params.round).start
+
+
+def _holding(points: Sequence[Point], at: int) -> Point | None:
+    """The point whose period a time is in."""
+    return next((point for point in points if point.start <= at < point.end), None)
+
+
+def _mean(
+    reader: PointReader,
+    plan: Plan,
+    metric: Metric,
+    params: Params,
+    every: str | None,
+    last: Point | None,
+    points: Sequence[Point],
+) -> Parts:
+    by_tag: dict[str, list[Point]] = {}
+    if params.by:
+        apart = reader.points(
+            plan, metric.name, confidence=params.confidence, by=params.by, every=every, **params.range
+        )
+        for point in comparable(apart, last):
+            by_tag.setdefault(point.segment[params.by], []).append(point)
+    offered, visible = _in_order(plan, params.by, by_tag), _visible(plan, params, by_tag)
+    by_tag = {tag: by_tag[tag] for tag in offered if tag in visible or len(offered) <= MOST_LINES}
     lines = by_tag or {"": list(points)}
-    twin: dict[str, Any] = {
-        "latest": last.to_dict() if last else None,
-        "manipulation_bound": None,
-        "by": params.by or None,
-        "series": [
-            {"segment": {params.by: tag} if tag else {}, "points": [point.to_dict() for point in same]}
-            for tag, same in lines.items()
-        ],
-    }
     estimate = last.shown if last else None
+
+    def twin() -> Twin:
+        moves = (
+            last.estimate.manipulation_bound(DISHONEST)
+            if last and isinstance(last.estimate, Estimate)
+            else None
+        )
+        return {
+            "latest": last.to_dict() if last else None,
+            "manipulation_bound": None if moves is None else {"share": DISHONEST, "moves": moves},
+            "by": params.by or None,
+            "series": [
+                {"segment": {params.by: tag} if tag else {}, "points": [point.to_dict() for point in same]}
+                for tag, same in lines.items()
+            ],
+        }
+
     if last is None or not isinstance(estimate, Estimate) or not isinstance(last.estimate, Estimate):
-        return {}, twin
-    top, unit = estimate.span[1], labels.plural(estimate.unit)
-    visible = [tag for tag in lines if tag in params.tags] or list(lines)[:SHOWN_LINES]
+        return {"headline": None}, twin, {}
+    all_points = [point for same in lines.values() for point in same]
+    unit = unit_of(all_points)
+    top, tags = Unit.of(estimate.unit, estimate.span[1]), list(lines)
+    many = max(map(len, lines.values())) > charts.MANY
     drawn = [
-        charts.Line([mark(point, tag) for point in reversed(same)], tag, shade, shown=tag in visible)
-        for shade, (tag, same) in enumerate(lines.items())
+        charts.Line(
+            [mark(point, tag, unit, not many) for point in reversed(lines[tag])],
+            tag,
+            shade_of(plan, params.by, tag) if tag else 0,
+            shown=not tag or tag in visible,
+        )
+        for tag in tags
+        if not many or not tag or tag in visible
     ]
-    apart = f", apart by {params.by}" if params.by else ""
-    per = f"per {period_name(plan, params.period)}{apart}"
-    label = f"{TRENDS[metric.kind]} of {metric.name} {per}, with its {params.confidence} % interval"
-    in_range = f"{interval(last)} out of 0 to {labels.rounded(top, 6)} {unit}"
-    long = points[0].start - points[-1].start > 300 * 86_400  # dates need their year
+    compared = f", by {params.by}" if params.by else ""
+    title = f"{TRENDS[metric.kind]} of {metric.name} per {period_name(plan, every)}{compared}"
+    label = f"{title}, with its {params.confidence} % interval"
+    in_range = f"{interval(last, unit_of([last]))} {unit_of([last]).name}, out of 0 to {_edge(estimate.span[1], top)}"
+    chart = charts.series(drawn, label, unit.name)
+    keys = [(line.name, line.shade) for line in drawn if line.name and line.shown]
+    factor = 100 if estimate.unit == "%" else 1
+    expected = factor * with_more_devices(last.metric, last.estimate, last.rounds, last.period.plan)
     shown = {
-        "headline": headline(last),
-        "gauge": charts.gauge(estimate.value, estimate.lower, estimate.upper, top, in_range),
-        "segments": [("", "nothing"), *((segment.name, segment.name) for segment in plan.segments)],
-        "chart": charts.series(drawn, label, unit),
-        "tags": [{"name": tag, "shade": shade, "shown": tag in visible} for shade, tag in enumerate(by_tag)],
+        "more_devices": Unit.of(estimate.unit, max(abs(estimate.value), expected))
+        .figure(0, expected)
+        .partition("± ")[2],
+        "gauge": charts.gauge(estimate.value, estimate.lower, estimate.upper, estimate.span[1], in_range),
+        "chart": chart,
+        "zoomable": zoomable(drawn),
+        "unit": unit.name,
+        "tags": [
+            {"name": tag, "key": charts.key(shade_of(plan, params.by, tag)), "shown": tag in visible}
+            for tag in offered
+        ],
         "comparison": [
-            _mean_row(newest, tag) for tag, same in by_tag.items() if (newest := latest(same)) is not None
+            _mean_row(newest, unit, tag)
+            for tag, same in by_tag.items()
+            if (newest := latest(same)) is not None
         ],
         "makeup": _makeup(estimate, estimate.unit),
-        "top": labels.rounded(top, 6),
-        "rows": [_mean_row(point, year=long) for point in points],
+        "top": _edge(estimate.span[1], top),
+        "rows": [_mean_row(point, unit) for point in points[:MOST_ROWS]],
+        "more_rows": max(0, max(map(len, lines.values())) - MOST_ROWS),
     }
-    moves = {"share": DISHONEST, "moves": last.estimate.manipulation_bound(DISHONEST)}
-    return shown, twin | {"manipulation_bound": moves}
+    return shown, twin, {"series": Picture(chart, f"{label}, in {unit.name}" if unit.name else label, keys)}
 
 
-def _by_tag(
-    reader: PointReader, plan: Plan, metric: Metric, params: Params, last: Point | None
-) -> dict[str, list[Point]]:
-    """Points per tag: those asked for, then those with most reports, as many as can be told apart."""
-    points = reader.points(plan, metric.name, params.rounds, params.confidence, params.by, per=params.period)
-    by_tag: dict[str, list[Point]] = {}
-    for point in comparable(points, last):
-        by_tag.setdefault(point.segment[params.by], []).append(point)
-    ordered = sorted(
-        by_tag, key=lambda tag: (tag not in params.tags, -sum(point.reports for point in by_tag[tag]))
-    )
-    return {tag: by_tag[tag] for tag in ordered[:MOST_LINES]}
+def _edge(value: float, unit: Unit) -> str:
+    return f"{labels.rounded(value / unit.size, 6)} {unit.name}".rstrip()
 
 
-def _mean_row(point: Point, tag: str = "", year: bool = True) -> dict[str, str]:
+def _in_order(plan: Plan, segment: str, tags: Any) -> list[str]:
+    """Tags in the order of the plan, whatever their reports; rare ones together come last."""
+    declared = next((one.tags for one in plan.segments if one.name == segment), ())
+    return [tag for tag in (*declared, FEW) if tag in tags]
+
+
+def _visible(plan: Plan, params: Params, tags: Any) -> list[str]:
+    """The tags that are drawn: those asked for, else the first of the plan."""
+    ordered = _in_order(plan, params.by, tags)
+    return [tag for tag in ordered if tag in params.tags][:MOST_LINES] or ordered[:SHOWN_LINES]
+
+
+def _mean_row(point: Point, unit: Unit, tag: str = "") -> dict[str, Any]:
     """A line of a table."""
-    estimate, digits = point.shown, decimals(point.half_width)
+    value, _, half_width = Unit(unit.size).figure(point.shown.value, point.half_width).partition(" ± ")
     return {
         "tag": tag,
-        "rounds": f"round {point.round}"
-        if point.round == point.to
-        else f"rounds {point.round} to {point.to}",
-        "begins": labels.moment(point.start, year),
-        "when": labels.span(point.start, point.end),
-        "value": labels.number(estimate.value, digits),
-        "half_width": labels.number(point.half_width, digits),
-        "lower": labels.number(estimate.lower, digits),
-        "upper": labels.number(estimate.upper, digits),
+        "clock": labels.clock(point.start, point.end, point.every),
+        "value": value,
+        "half_width": half_width,
+        "interval": interval(point, unit),
         "reports": f"{point.reports:,}",
         "state": point.state,
     }
@@ -162,8 +262,10 @@ def _makeup(estimate: Estimate, unit: str, scale: float = 1.0) -> dict[str, Any]
         ("1 % dishonest", "if so many reports were made up", moved, "moved"),
     ]
 
+    scaled = Unit.of(unit, scale * max(reach for _, _, reach, _ in reaches))
+
     def with_unit(reach: float) -> str:
-        return f"{labels.rounded(scale * reach)} {labels.plural(unit)}".rstrip()
+        return f"{labels.rounded(scale * reach / scaled.size, 2)} {scaled.name}".rstrip()
 
     rows = [
         charts.Measure(name, about, reach, f"± {with_unit(reach)}", kind)
@@ -184,29 +286,59 @@ def _histogram(
     params: Params,
     chosen: Point | None,
     points: Sequence[Point],
+    changes: dict[str, Change],
 ) -> Parts:
     segment = dict([params.segment]) if params.segment else {}
-    twin: dict[str, Any] = {
-        "segment": segment,
-        "round": chosen.round if chosen else None,
-        "from": chosen.round if chosen else None,
-        "to": chosen.to if chosen else None,
-        "state": chosen.state if chosen else None,
-        "histogram": None,
-        "medians": [point.to_dict() for point in points],
-    }
-    result = chosen and reader.histogram(chosen, params.confidence)
+    result = reader.histogram(chosen, params.confidence) if chosen else None
+    by_tag: dict[str, Result] = {}
+    if params.by:
+        reader.results.check(plan, metric.name, segment, params.by, params.confidence / 100)
+    if params.by and chosen and params.by in {declared.name for declared in chosen.period.plan.segments}:
+        apart = reader.histograms(chosen, params.confidence, params.by)
+        by_tag = {one.segment[params.by]: one for one in apart}
+
+    def twin() -> Twin:
+        histogram = result.estimate if result else None
+        below = result.cumulative if result and not metric.labels else None
+        return {
+            "segment": segment,
+            "by": params.by or None,
+            "start_time": time_text(chosen.start) if chosen else None,
+            "end_time": time_text(chosen.end) if chosen else None,
+            "state": chosen.state if chosen else None,
+            "histogram": result.to_dict() if result else None,
+            "by_tag": [by_tag[tag].to_dict() for tag in _in_order(plan, params.by, by_tag)],
+            "norm_sub": list(norm_sub(histogram)) if isinstance(histogram, HistogramEstimate) else None,
+            "quantiles": [
+                {name: value for name, value in below.quantile(level).to_dict().items() if name != "value"}
+                for level in QUANTILES
+            ]
+            if below
+            else [],
+            "cumulative": below.to_dict() if below else None,
+            "medians": [point.to_dict() for point in points],
+        }
+
     if not chosen or not result or not isinstance(result.estimate, HistogramEstimate):
-        return {}, twin
+        return {"headline": None}, twin, {}
+    visible = _visible(plan, params, by_tag)
     place = points.index(chosen)
-    marks = [mark(point) for point in reversed(points)]
-    per = f"per {period_name(plan, params.period)}"
-    label = f"{TRENDS[metric.kind]} of {metric.name} {per}, with its {params.confidence} % interval"
-    balance = result.balance
-    pictures, shares = _shares(result, result.estimate, params)
+    unit = unit_of(points)
+    line = charts.Line([mark(point, "", unit, len(points) <= charts.MANY) for point in reversed(points)])
+    label = (
+        f"{TRENDS[metric.kind]} of {metric.name} per {chosen.every}, with its {params.confidence} % interval"
+    )
+    chart, balance = charts.series([line], label, unit.name), result.balance
+    pictures, drawn = _shares(
+        plan, result, result.estimate, params, {tag: by_tag[tag] for tag in visible}, changes.get(metric.name)
+    )
+    drawn["series"] = Picture(chart, f"{label}, in {unit.name}" if unit.name else label)
+
+    def link(point: Point) -> str:
+        return params.query(at=labels.address(point.start, point.every), round=None, every=point.every)
+
     shown = {
-        "headline": headline(chosen),
-        "tags": [
+        "devices": [
             ("", "all"),
             *(
                 (f"{group.name}:{tag}", f"{group.name} {tag}")
@@ -214,98 +346,145 @@ def _histogram(
                 for tag in group.tags
             ),
         ],
-        "rounds": [
-            (point.round, labels.span(point.start, point.end) + (" (open)" if point.provisional else ""))
-            for point in points
+        "tags": [
+            {"name": tag, "key": charts.key(shade_of(plan, params.by, tag)), "shown": tag in visible}
+            for tag in _in_order(plan, params.by, by_tag)
         ],
-        "chosen": chosen,
-        "later": params.query(round=points[place - 1].round) if place else "",
-        "earlier": params.query(round=points[place + 1].round) if place + 1 < len(points) else "",
-        "medians": charts.series([charts.Line(marks)], label, labels.plural(chosen.shown.unit)),
+        "times": [
+            (
+                labels.address(point.start, point.every),
+                labels.period(point.start, point.end, point.every) + (" (open)" if point.provisional else ""),
+            )
+            for point in _around(points, place)
+        ],
+        "chosen_at": labels.address(chosen.start, chosen.every),
+        "lasting": link(chosen),
+        "later": link(points[place - 1]) if place else "",
+        "earlier": link(points[place + 1]) if place + 1 < len(points) else "",
+        "medians": chart,
+        "zoomable": zoomable([line]),
+        "unit": unit.name,
         "uneven": labels.uneven(result.metric, balance) if balance and not balance.even else "",
         "uneven_means": labels.UNEVEN_MEANS,
     }
-    return shown | pictures, twin | {"histogram": result.to_dict()} | shares
+    return shown | pictures, twin, drawn
 
 
-def _shares(result: Result, histogram: HistogramEstimate, params: Params) -> Parts:
-    """Charts and tables of one histogram, and the numbers behind them."""
+def _around(points: Sequence[Point], place: int) -> Sequence[Point]:
+    """The periods that can be picked from a list: those near the one that is shown."""
+    first = max(0, place - MOST_ROWS // 2)
+    return points[first : first + MOST_ROWS]
+
+
+def _shares(
+    plan: Plan,
+    result: Result,
+    histogram: HistogramEstimate,
+    params: Params,
+    by_tag: dict[str, Result],
+    change: Change | None,
+) -> tuple[dict[str, Any], dict[str, Picture]]:
+    """Charts and tables of one histogram, and of those of some tags."""
     metric, buckets, projected = result.metric, histogram.buckets, norm_sub(histogram)
-    unit = labels.plural(metric.unit)
-    below = None if metric.labels else cumulative(metric, result.counts, histogram.confidence)
+    unit = edge_unit(metric) if not metric.labels else Unit()
+    below = None if metric.labels else result.cumulative
+    if below:
+        below = replace(below, edges=tuple(edge / unit.size for edge in below.edges))
     quantiles = [below.quantile(level) for level in QUANTILES] if below else []
     widest = max(bucket.half_width for bucket in buckets)
     asked = [bucket for bucket in buckets if bucket.reports]
     heaviest = max(asked, key=lambda bucket: bucket.value)
+    when = labels.period(result.start, result.end, result.every)
     per_bucket = (
-        f"share of devices per {'label' if metric.labels else 'bucket'} of {metric.name}, "
+        f"share of devices per {'label' if metric.labels else 'bucket'} of {metric.name}, {when}, "
         f"with simultaneous {params.confidence} % intervals"
     )
     among = "devices with a value" if metric.absent else "devices"
     at_or_below = (
-        f"share of {among} at or below each value of {metric.name}, with a {params.confidence} % band"
+        f"share of {among} at or below each value of {metric.name}, {when}, with a {params.confidence} % band"
     )
+    groups = {tag: one.estimate for tag, one in by_tag.items() if isinstance(one.estimate, HistogramEstimate)}
+    chart = charts.compared(
+        [edge / unit.size for edge in histogram.edges],
+        [charts.Bars(bars(one, unit), tag, shade_of(plan, params.by, tag)) for tag, one in groups.items()]
+        or [charts.Bars(bars(histogram, unit))],
+        f"{per_bucket}, by {params.by}" if groups else per_bucket,
+        unit.name,
+    )
+    up_to = charts.cumulative(below, quantiles, at_or_below, unit.name) if below else Markup()
     rows = []
-    for bucket, share in zip(buckets, projected, strict=True):
-        digits = decimals(100 * bucket.half_width)
+    percent = Unit(0.01)
+    for place, (bucket, share) in enumerate(zip(buckets, projected, strict=True)):
+        value, _, half_width = percent.figure(bucket.value, bucket.half_width).partition(" ± ")
+        digits = labels.places(100 * bucket.half_width)
+        number = change.numbers[place] if change else None
         rows.append(
             {
-                "bucket": _bucket_name(bucket),
-                "raw": labels.number(100 * bucket.value, digits) if bucket.reports else "unknown",
-                "half_width": labels.number(100 * bucket.half_width, digits),
-                "lower": labels.number(100 * bucket.lower, digits),
-                "upper": labels.number(100 * bucket.upper, digits),
+                "bucket": _bucket_name(bucket, unit),
+                "raw": value if bucket.reports else "unknown",
+                "half_width": half_width,
+                "interval": " to ".join(percent.ends(bucket.lower, bucket.upper)),
                 "norm_sub": labels.number(100 * share, digits),
                 "reports": f"{bucket.reports:,}",
+                "change": change_in_words(number).partition(" percentage")[0] if number else "",
+                "is_clear": number is not None and change_in_words(number).endswith(": clear change"),
+                "tags": [
+                    percent.figure(one.buckets[place].value, one.buckets[place].half_width)
+                    if one.buckets[place].reports
+                    else "unknown"
+                    for one in groups.values()
+                ],
             }
         )
+    expected = 100 * with_more_devices(metric, heaviest, len(result.by_round), result.period.plan)
     shown = {
-        "chart": charts.histogram(histogram.edges, bars(histogram), per_bucket, unit),
+        "chart": chart,
         "absent": rows[-1] if metric.absent else None,
-        "below": charts.cumulative(below, quantiles, at_or_below, unit) if below else "",
+        "below": up_to,
         "quantiles": [
             {
                 "name": "median" if quantile.level == 0.5 else f"{100 * quantile.level:g} %",
-                "value": labels.rounded(quantile.value),
                 "lower": labels.rounded(quantile.lower, 6),
                 "upper": labels.rounded(quantile.upper, 6),
             }
             for quantile in quantiles
         ],
         "rows": rows,
+        "compared": list(groups),
         "makeup": _makeup(heaviest, "%", scale=100),
-        "heaviest": _bucket_name(heaviest),
-        "widest": labels.percent(widest, widest / 10),
+        "more_devices": f"{labels.rounded(expected, 2)} %",
+        "heaviest": _bucket_name(heaviest, unit),
+        "bucket_unit": unit.name,
+        "widest": labels.percent(widest, widest),
         "negative": sum(bucket.value < 0 for bucket in buckets),
         "total": labels.percent(sum(bucket.value for bucket in asked), 0.01),
-        "inconsistent": [_bucket_name(bucket) for bucket in buckets if not bucket.consistent],
+        "inconsistent": [_bucket_name(bucket, unit) for bucket in buckets if not bucket.consistent],
     }
-    twin = {
-        "norm_sub": list(projected),
-        "quantiles": [quantile.to_dict() for quantile in quantiles],
-        "cumulative": below.to_dict() if below else None,
-    }
-    return shown, twin
+    keys = [(tag, shade_of(plan, params.by, tag)) for tag in groups]
+    pictures = {"shares": Picture(chart, per_bucket, keys)}
+    if below:
+        pictures["below"] = Picture(up_to, at_or_below)
+    return shown, pictures
 
 
-def bars(histogram: HistogramEstimate) -> list[charts.Bar]:
+def bars(histogram: HistogramEstimate, unit: Unit | None = None) -> list[charts.Bar]:
     """The buckets as they are drawn; that of devices without a value is not."""
-    drawn = []
+    drawn, percent = [], Unit(0.01)
+    edges = unit or Unit(1.0, labels.plural(histogram.unit))
     for bucket, share in zip(histogram.buckets, norm_sub(histogram), strict=True):
         if bucket.label == ABSENT:
             continue
-        ends = labels.between(100 * bucket.lower, 100 * bucket.upper)
         value = bucket.value if bucket.reports else 0.0
-        raw = labels.percent(value, bucket.half_width) if bucket.reports else "unknown"
-        projected = labels.percent(share, bucket.half_width)
+        raw = percent.figure(value, bucket.half_width) if bucket.reports else "unknown"
         tip = (
-            f"{_bucket_name(bucket)} {'' if bucket.label else labels.plural(histogram.unit)}\n"
-            f"{raw} ({ends} %), Norm-Sub {projected}, {bucket.reports:,} reports"
+            f"{_bucket_name(bucket, edges)} {'' if bucket.label else edges.name}\n"
+            f"{raw} % ({' to '.join(percent.ends(bucket.lower, bucket.upper))} %), "
+            f"Norm-Sub {labels.percent(share, bucket.half_width)}, {bucket.reports:,} reports"
         )
         drawn.append(charts.Bar(value, bucket.lower, bucket.upper, share, tip, bucket.label))
     return drawn
 
 
-def _bucket_name(bucket: Estimate) -> str:
-    left, right = bucket.edges or (0.0, 0.0)
+def _bucket_name(bucket: Estimate, unit: Unit) -> str:
+    left, right = (edge / unit.size for edge in bucket.edges or (0.0, 0.0))
     return bucket.label or f"{labels.rounded(left, 6)} to {labels.rounded(right, 6)}"

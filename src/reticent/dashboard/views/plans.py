@@ -1,30 +1,27 @@
-"""All plans with how much and how sure each metric is; and one plan: what it asks, costs, and who answers."""
+"""One plan: what it asks, what that costs, who answers, and what a person should look into."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
 from markupsafe import Markup
+from starlette.datastructures import QueryParams
 
 from reticent.dashboard import charts, labels
 from reticent.dashboard.params import Params
-from reticent.dashboard.points import Point, PointReader, comparable, latest
-from reticent.dashboard.views import TRENDS, View, headline, mark, period_name
-from reticent.dashboard.views.metric import bars
-from reticent.estimates import HistogramEstimate
+from reticent.dashboard.points import PointReader
+from reticent.dashboard.views import View
+from reticent.dashboard.views.what_if import what_if
 from reticent.plan import Metric, Plan, PrivacyCard, lint, plan_tracking
 from reticent.plan.card import share
 from reticent.privacy import CLAIMS, printed
+from reticent.results import answered_every
 
-ROUNDS = 60
 FLEET = 100_000
 """Devices, before the first report."""
-CONFIDENCE = 95
-"""Of the overview."""
 
 NOT_PROTECTED = (
     "That a device takes part is public, and so are its segments and its cohort, one byte for ever.",
@@ -33,102 +30,19 @@ NOT_PROTECTED = (
     "When a device changes is hidden by flips only; that it changed at all shows after a while.",
 )
 NOT_PROTECTED_SAMPLED = (
-    "That a device takes part is public, and so are its segments; all else in a report is drawn anew per window.",
+    "That a device takes part is public, and so are its segments; all else in a report is drawn again per window.",
     "One window's figure does not hold for two: each loses as much again, without end.",
     f"Not covered by the figure of a window: {CLAIMS['window'].not_covered}.",
 )
 NEVER_PROTECTED = (
-    "Network addresses are neither kept nor logged here, but whoever carries the bytes sees them.",
+    "Network addresses are neither kept nor logged here, but anyone who carries the bytes sees them.",
     "A collector cannot tell a lie from noise: dishonest reports move an estimate by as much as it says.",
 )
 
 
-def overview(reader: PointReader) -> View:
-    """All plans, with their metrics' latest estimates."""
-    now = reader.results.clock()
-    shown, twins = [], []
-    for _, plan in sorted(reader.results.plans().items()):
-        rounds = reader.results.rounds(plan.name, ROUNDS)
-        by_metric: dict[str, list[Point]] = {metric.name: [] for metric in plan.metrics}
-        for point in reader.points(plan, None, ROUNDS, CONFIDENCE):
-            by_metric.setdefault(point.metric.name, []).append(point)
-        cards = [_metric_card(reader, plan, metric, by_metric[metric.name]) for metric in plan.metrics]
-        last_sealed = next((info for info in rounds if info["state"] == "sealed"), None)
-        open_rounds = [info for info in rounds if info["state"] != "sealed"]
-        problems = hints(plan, rounds, now)
-        twins.append(
-            {
-                "name": plan.name,
-                "version": plan.version,
-                "owner": plan.owner,
-                "expires": plan.expires.isoformat() if plan.expires else None,
-                "round_seconds": plan.round_seconds,
-                "window_rounds": plan.answers.window or None,
-                "open_rounds": len(open_rounds),
-                "hints": problems,
-                "metrics": [twin for _, twin in cards],
-            }
-        )
-        shown.append(
-            {
-                "plan": plan,
-                "round": labels.duration(plan.round_seconds),
-                "window": labels.duration(plan.answers.window * plan.round_seconds),
-                "last_sealed": last_sealed and reports_shown(last_sealed, " reports"),
-                "open_rounds": len(open_rounds),
-                "open_reports": f"{sum(info['reports'] or 0 for info in open_rounds):,}",
-                "hints": problems,
-                "metrics": [card for card, _ in cards],
-            }
-        )
-    return View(
-        template="overview.html",
-        title="Overview",
-        twin={"at": now, "confidence": CONFIDENCE / 100, "plans": twins},
-        shown={"plans": shown, "now": f"{labels.moment(now)} UTC", "confidence": CONFIDENCE},
-        refresh=any(twin["open_rounds"] for twin in twins),
-    )
-
-
-def _metric_card(
-    reader: PointReader, plan: Plan, metric: Metric, points: Sequence[Point]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    last = latest(points)
-    same = comparable(points, last)
-    twin = {
-        "name": metric.name,
-        "kind": metric.kind,
-        "unit": metric.unit,
-        "description": metric.description,
-        "latest": last.to_dict() if last else None,
-        "series": [point.to_dict() for point in reversed(same)],
-    }
-    path = f"/plans/{plan.name}/metrics/{metric.name}"
-    if last is None:
-        return {"metric": metric, "path": path, "headline": None}, twin
-    period = period_name(plan)
-    marks, shape = [mark(point) for point in reversed(same)], Markup()
-    what, frame = TRENDS[metric.kind], charts.SPARK
-    if metric.mechanism.kind == "histogram":
-        frame = charts.HALF_SPARK
-        result = reader.histogram(last, CONFIDENCE)
-        if result is not None and isinstance(result.estimate, HistogramEstimate):
-            label = f"how {metric.name} is spread over devices, latest {period}"
-            shape = charts.small_histogram(result.estimate.edges, bars(result.estimate), label)
-    newest_open = next((point for point in same if point.provisional), None)
-    label = f"{what} of {metric.name} over {len(marks)} {period}s, with its interval"
-    card = {
-        "metric": metric,
-        "path": path,
-        "headline": headline(last),
-        "open": headline(newest_open) if newest_open and newest_open is not last else None,
-        "spark": charts.spark(marks, label, frame),
-        "shape": shape,
-        "trend": what,
-        "periods": f"{len(same)} {period}{'s' if len(same) != 1 else ''}",
-        "period": period,
-    }
-    return card, twin
+def not_protected(plan: Plan) -> tuple[str, ...]:
+    """What answering a plan does not protect, a sentence each."""
+    return (NOT_PROTECTED_SAMPLED if plan.answers.sampled else NOT_PROTECTED) + NEVER_PROTECTED
 
 
 def reports_shown(info: Mapping[str, Any], unit: str = "") -> str:
@@ -170,18 +84,19 @@ def hints(plan: Plan, rounds: Sequence[dict[str, Any]], now: float) -> list[str]
     return sentences
 
 
-def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
+def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParams) -> View:
     """The page of a plan."""
     now = reader.results.clock()
     rounds = reader.results.rounds(plan.name, params.rounds)
     card = reader.card(plan)
-    not_protected = (NOT_PROTECTED_SAMPLED if plan.answers.sampled else NOT_PROTECTED) + NEVER_PROTECTED
     versions = list(reader.results.versions(plan.name))
     warnings = lint(plan, today=datetime.fromtimestamp(now, UTC).date())
     problems = hints(plan, rounds, now)
     asked = [_asked(plan, metric, card) for metric in plan.metrics]
-    periods = reader.results.periods(plan.name, params.rounds)  # a device answers once in each
-    matched = plan_tracking(plan, max((period.reports for period in periods), default=0) or FLEET)
+    periods = reader.results.periods(plan.name, params.rounds, answered_every(plan))  # a report in each
+    fleet = max((period.reports for period in periods), default=0) or FLEET
+    matched = plan_tracking(plan, fleet)
+    what_if_shown, what_if_twin = what_if(plan, query, fleet)
     return View(
         template="plan.html",
         title=plan.name,
@@ -198,15 +113,17 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
             "report_bytes": plan.report_bytes,
             "segments": {segment.name: list(segment.tags) for segment in plan.segments},
             "metrics": [twin for _, twin in asked],
-            "privacy": finite(card.to_dict()),
-            "not_protected": list(not_protected),
+            "privacy": card.to_dict(),
+            "not_protected": list(not_protected(plan)),
             "warnings": [problem.to_dict() for problem in warnings],
             "hints": problems,
+            "what_if": what_if_twin,
             "rounds": rounds,
         },
         shown={
             "plan": plan,
             "params": params,
+            "what_if": what_if_shown,
             "versions": versions,
             "round": labels.duration(plan.round_seconds),
             "grace": labels.duration(plan.grace_seconds),
@@ -233,7 +150,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params) -> View:
             "tracking": CLAIMS["tracking"].sentence.format(
                 devices=f"{matched.devices:,}", share=share(matched.many_rounds)
             ),
-            "not_protected": not_protected,
+            "not_protected": not_protected(plan),
             "warnings": warnings,
             "hints": problems,
             "chart": _reports_per_round(rounds, plan) if rounds else "",
@@ -282,15 +199,6 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
 def loss(epsilon: float) -> dict[str, str]:
     """A loss as ε, rounded up, and as the odds it may shift."""
     return {"epsilon": printed(epsilon), "odds": labels.odds(epsilon)}
-
-
-def finite(answer: Any) -> Any:
-    """An answer with None for what has no bound: JSON has no infinity."""
-    if isinstance(answer, float) and not math.isfinite(answer):
-        return None
-    if isinstance(answer, dict):
-        return {key: finite(value) for key, value in answer.items()}
-    return answer
 
 
 def _reports_per_round(rounds: Sequence[dict[str, Any]], plan: Plan) -> Markup:

@@ -183,7 +183,7 @@ class Event:
                 shown = memo * (1 - mark.flip) + (1 - memo) * mark.flip
                 laws.append(binom.pmf(np.arange(self.attack.rounds + 1), self.attack.rounds, shown))
             chances.append(_chance(laws, self.accepted))
-        return Fault("draws its answers anew in each round", *chances)
+        return Fault("draws its answers again in each round", *chances)
 
 
 def _law(flip: float, memo: float, rounds: int) -> Floats:

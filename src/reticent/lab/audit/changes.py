@@ -112,7 +112,7 @@ def _compare_returns(metric: Metric, moves: _Moves, loss: Enumerated | None) -> 
         float(event[counts].mean()) if len(counts) else 0.0 for counts in (spoke, event.size - 1 - spoke)
     ]
     claim = loss.claim if loss else loss_by_width(metric.mechanism, 2)
-    fault = Fault("draws its answer anew when a value returns", *chances)
+    fault = Fault("draws its answer again when a value returns", *chances)
     exact = loss.loss if loss else None
     return compare(metric.name, f"{same_pattern(2)}, returning", claim, exact, shown, other, fault=fault)
 

@@ -87,7 +87,7 @@ def informative(mechanism: Mechanism, *, cohort_known: bool) -> NDArray[np.bool_
     """
     For each cohort, whether the first two answer bits tell the two values of `resolved` apart.
 
-    Where the cohort is drawn anew in each window, it is not known before values are chosen: the same two
+    Where the cohort is drawn again in each window, it is not known before values are chosen: the same two
     values are held by all, and tell most in the cohorts that answer them like the one they were chosen for.
     """
     if cohort_known:

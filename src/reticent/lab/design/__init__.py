@@ -4,6 +4,7 @@ From a goal to a plan: which mechanism, epsilon and way of answering are precise
     Goal       range, fleet, wanted half-width, the promise to devices and what may be lost
     choose     Goal -> Choice: the design that meets it at the least loss, or the nearest there is
     Design     one metric, its losses and its half-width: the figures of `reticent plan check`
+    weigh      a goal and recorded values -> a Range each: what clipping and noise cost; `best` of them
     both_ways  the design with remembered and with sampled answers
     WayOut     what to give up when a goal cannot be met, and by how much
 
@@ -11,11 +12,21 @@ Every figure comes from `privacy_card` and `reticent.estimates.expected_half_wid
 among numbers of three significant digits.
 """
 
-from reticent.lab.design.alternatives import Neighbour, Way, WayOut, both_ways, neighbours, reason, ways_out
+from reticent.lab.design.alternatives import (
+    Neighbour,
+    Way,
+    WayOut,
+    both_ways,
+    neighbours,
+    reason,
+    spent,
+    ways_out,
+)
 from reticent.lab.design.choice import Candidate, Choice, Design, candidates, choose
 from reticent.lab.design.goal import MOST_BUCKETS, MOST_EPSILON, Goal
 from reticent.lab.design.picture import curves, draw
-from reticent.lab.design.section import check_command, file_name, plan_text, section
+from reticent.lab.design.ranges import Range, best, edges_of, weigh
+from reticent.lab.design.section import check_command, plan_text, section
 
 __all__ = [
     "MOST_BUCKETS",
@@ -25,18 +36,22 @@ __all__ = [
     "Design",
     "Goal",
     "Neighbour",
+    "Range",
     "Way",
     "WayOut",
+    "best",
     "both_ways",
     "candidates",
     "check_command",
     "choose",
     "curves",
     "draw",
-    "file_name",
+    "edges_of",
     "neighbours",
     "plan_text",
     "reason",
     "section",
+    "spent",
     "ways_out",
+    "weigh",
 ]

@@ -58,6 +58,11 @@ class Way:
     """At worst, of one round ("round"), and of all rounds of a week and of a year together."""
 
 
+def spent(choice: Choice) -> Fraction:
+    """The epsilon of all answers of a report together, which the other way of answering gets as its limit."""
+    return min(choice.chosen.epsilon * (choice.goal.answers.metrics or choice.goal.metrics), MOST_EPSILON)
+
+
 def both_ways(choice: Choice) -> tuple[Way, Way]:
     """
     The best designs of the chosen epsilon with remembered and with sampled answers, one of which was chosen.
@@ -69,23 +74,24 @@ def both_ways(choice: Choice) -> tuple[Way, Way]:
     >>> remembered.card.constant, round(remembered.card.any_history), sampled.card.window, sampled.card.any_history
     (1.0, 1015, 1.0, 54.0)
     """
-    goal, chosen = choice.goal, choice.chosen
+    goal = choice.goal
     promise: Promise = "constant" if goal.sampled else "any-history"
-    parts = ("half_width", "lifetime", "year", "flip", "change_time", "window", "expected")
+    parts = ("half_width", "lifetime", "year", "flip", "change_time", "window", "asked", "period", "expected")
     left_out: dict[str, Any] = dict.fromkeys(parts)
-    other = choose(replace(goal, promise=promise, epsilon=chosen.epsilon, **left_out)).chosen
+    other = choose(replace(goal, promise=promise, epsilon=spent(choice), bias=Fraction(0), **left_out))
     rounds = {"round": 1, "week": max(1, WEEK // goal.round_seconds), "year": goal.rounds}
 
-    def way(design: Design) -> Way:
+    def way(choice: Choice) -> Way:
+        design = choice.chosen
         half_widths = {
             period: expected_average_half_width(
-                design.metric, goal.reports, number, goal.confidence, design.plan.answers
+                design.metric, choice.goal.answering, number, goal.confidence, design.plan.answers
             )
             for period, number in rounds.items()
         }
         return Way(design.plan, design.card, half_widths)
 
-    return (way(other), way(chosen)) if goal.sampled else (way(chosen), way(other))
+    return (way(other), way(choice)) if goal.sampled else (way(choice), way(other))
 
 
 def reason(choice: Choice) -> str:
@@ -121,14 +127,15 @@ class Neighbour:
 
 def neighbours(choice: Choice) -> tuple[Neighbour, ...]:
     """
-    The chosen design, then half and twice its epsilon, other flips or windows, other mechanisms, other fleets.
+    The chosen design, then half and twice its epsilon, other flips, windows or metrics per report, other
+    mechanisms, other fleets.
 
     Other mechanisms have the epsilon at which they lose as much as the chosen one, or a little less.
 
     >>> from reticent.lab.design import Goal, choose
     >>> around = neighbours(choose(Goal(max_value=24, devices=10_000, epsilon=1)))
     >>> print(", ".join(neighbour.label for neighbour in around))
-    chosen, epsilon / 2, epsilon × 2, fewer flips, more flips, 10 steps, devices / 2, devices × 2
+    chosen, epsilon / 2, epsilon × 2, fewer flips, more flips, devices / 2, devices × 2
     """
     goal, chosen = choice.goal, choice.chosen
     around = [Neighbour("chosen", chosen), *_other_parameters(goal, chosen)]
@@ -138,8 +145,7 @@ def neighbours(choice: Choice) -> tuple[Neighbour, ...]:
             continue
         own_flip, most = other.flip(goal), other.most_epsilon(goal, limit)
         if own_flip is not None and most is not None:
-            label = f"{other.steps} steps" if other.steps > 1 else "instead"
-            around.append(Neighbour(label, make(goal, other, most, own_flip)))
+            around.append(Neighbour("instead", make(goal, other, most, own_flip)))
     for label, devices in (("devices / 2", goal.devices // 2), ("devices × 2", goal.devices * 2)):
         if goal.segments <= devices <= MOST_DEVICES:
             fleet = replace(goal, devices=devices)
@@ -158,6 +164,11 @@ def _other_parameters(goal: Goal, chosen: Design) -> Iterator[Neighbour]:
             if 1 <= rounds <= goal.rounds:
                 other = goal.in_windows(rounds, chosen.epsilon)
                 yield Neighbour(label, make(other, chosen.candidate, chosen.epsilon, chosen.flip))
+        for asked in sorted({1, goal.metrics} - {goal.answers.metrics} if goal.metrics > 1 else ()):
+            other = replace(goal, asked=asked)
+            most = chosen.candidate.most_epsilon(other, Fraction(chosen.loss))
+            if most is not None:
+                yield Neighbour(f"{asked} per report", make(other, chosen.candidate, most, chosen.flip))
     else:
         fewer = [flip for flip in OTHER_FLIPS if flip < chosen.flip][-1:]
         more = [flip for flip in OTHER_FLIPS if flip > chosen.flip][:1]
@@ -214,12 +225,19 @@ def ways_out(choice: Choice) -> tuple[WayOut, ...]:
     fleets = [fleet for fleet in FLEETS if fleet >= goal.devices]
     ways = [WayOut("devices", goal.devices, least("devices", fleets))]
     if goal.lifetime is not None:
-        ways.append(WayOut("lifetime", goal.lifetime, least("lifetime", LIFETIMES)))
+        ways.append(
+            WayOut(
+                "lifetime",
+                goal.lifetime,
+                least("lifetime", [rung for rung in LIFETIMES if rung >= goal.lifetime]),
+            )
+        )
     elif goal.year is not None:
         years = [year for year in YEARS if year >= goal.year]
         ways.append(WayOut("year", goal.year, least("year", years)))
     else:
-        ways.append(WayOut("epsilon", goal.limit / goal.answers_of_a_device, least("epsilon", EPSILONS)))
+        limit = goal.limit / goal.answers_of_a_device
+        ways.append(WayOut("epsilon", limit, least("epsilon", [rung for rung in EPSILONS if rung >= limit])))
     ways.append(WayOut("half_width", wanted, wider if wider < goal.top / 2 else None))
     if goal.change_time is not None:
         ways.append(WayOut("change_time", goal.change_time, least("change_time", CHANGES)))

@@ -10,11 +10,11 @@ from functools import lru_cache, partial
 from math import ceil, floor, log10
 from typing import Literal, TypeVar
 
-from reticent.estimates import expected_half_width
-from reticent.lab.design.goal import LEAST_EPSILON, MOST_BUCKETS, MOST_EPSILON, MOST_FLIP, WEEK, Goal
+from reticent.estimates import expected_average_half_width
+from reticent.lab.design.goal import DAY, LEAST_EPSILON, MOST_BUCKETS, MOST_EPSILON, MOST_FLIP, WEEK, Goal
 from reticent.mechanisms import Buckets, DBitFlip, Flip, HadamardBit, OneBitMean
 from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
-from reticent.privacy import Losses, lifetime_loss, loss_of_moved_change, loss_of_window, upward
+from reticent.privacy import Losses, compose, lifetime_loss, loss_of_moved_change, loss_of_window, upward
 
 Rung = TypeVar("Rung")
 
@@ -73,39 +73,30 @@ def _decade(number: Fraction) -> int:
 
 EPSILONS = ladder(LEAST_EPSILON, MOST_EPSILON)
 FLIPS = ladder(Fraction(1, 10**9), MOST_FLIP)
-FINER_STEPS = 10
-"""Steps of the mean that is shown for comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """
-    One mechanism with everything but its epsilon.
-
-    Two are there to compare with and are never chosen. A mean on a finer grid (`steps` > 1) answers 1 with
-    the very same probability (α-point rounding is unbiased, Theorem 3), so it is as precise in a round, and
-    remembers more answers, so its same-pattern loss is larger. The paper's dBitFlip of one bit spends h = ε/2 where
-    h = ε would do, and remembers every bucket.
-    """
+    """One mechanism with everything but its epsilon."""
 
     mechanism: Literal["one-bit-mean", "hadamard-bit", "d-bit-flip"]
     bits: int = 1
-    variant: Literal["tight", "paper"] = "tight"
-    steps: int = 1
 
-    @property
-    def for_comparison(self) -> bool:
-        """Whether it is shown only."""
-        return self.steps > 1 or self.variant == "paper"
-
-    def metric(self, goal: Goal, epsilon: Fraction, flip: Fraction) -> Metric:
+    def metric(self, goal: Goal, epsilon: Fraction, flip: Fraction, name: str = "") -> Metric:
         """The metric a plan would have."""
-        return Metric(goal.name, self._build(goal, epsilon), Flip(flip), goal.unit)
+        name = name or goal.name
+        mechanism = self._build(goal, epsilon, name)
+        return Metric(name, mechanism, Flip(flip), goal.unit, labels=goal.labels, is_flag=goal.flag)
 
     def loss(self, goal: Goal, epsilon: Fraction) -> float:
-        """The loss behind the promise at an epsilon: of the same pattern, whatever the flip, or of one window."""
+        """
+        The loss of all metrics behind the promise at an epsilon: of the same pattern, whatever the flip, or of
+        one window.
+        """
         mechanism = self._build(goal, epsilon)
-        return loss_of_window([mechanism], [], asked=1) if goal.sampled else lifetime_loss(mechanism)
+        if goal.sampled:
+            return loss_of_window([mechanism] * goal.metrics, [], goal.answers.metrics or goal.metrics)
+        return compose([lifetime_loss(mechanism)] * goal.metrics)
 
     def most_epsilon(self, goal: Goal, limit: Fraction) -> Fraction | None:
         """
@@ -131,36 +122,37 @@ class Candidate:
         """What is lost per round by which a change is moved; epsilon does not change it."""
         return loss_of_moved_change(self._build(goal, MOST_EPSILON), Flip(flip))
 
-    def _build(self, goal: Goal, epsilon: Fraction) -> OneBitMean | DBitFlip | HadamardBit:
+    def _build(self, goal: Goal, epsilon: Fraction, name: str = "") -> OneBitMean | DBitFlip | HadamardBit:
         if goal.buckets is None:
-            return OneBitMean(epsilon, goal.max_value, goal.max_value / self.steps)
-        buckets = _even(goal.max_value, goal.buckets)
+            return OneBitMean(epsilon, goal.max_value)
+        buckets = _buckets(goal.max_value, goal.buckets, goal.edges, bool(goal.labels))
         if self.mechanism == "hadamard-bit":
             return HadamardBit(epsilon, buckets)
-        return DBitFlip(epsilon, buckets, self.bits, self.variant, f"{goal.name}/{goal.name}")
+        return DBitFlip(epsilon, buckets, self.bits, "tight", f"{goal.name}/{name}")
 
 
 def candidates(goal: Goal) -> tuple[Candidate, ...]:
     """
-    Every way there is to answer a goal, those for comparison last.
+    Every way there is to answer a goal.
 
     >>> [candidate.bits for candidate in candidates(Goal(max_value=24, devices=1000, epsilon=1, buckets=6))]
-    [1, 1, 2, 4, 6, 1]
+    [1, 1, 2, 4, 6]
     """
     if goal.buckets is None:
-        finer = [] if goal.sampled else [Candidate("one-bit-mean", steps=FINER_STEPS)]
-        return Candidate("one-bit-mean"), *finer
+        return (Candidate("one-bit-mean"),)
     count = goal.buckets
     powers = [1 << power for power in range(count.bit_length()) if 1 << power < count]
     hadamard = [Candidate("hadamard-bit")] if count < MOST_BUCKETS else []
     flips = [Candidate("d-bit-flip", bits) for bits in (*powers, count)]
-    return *hadamard, *flips, Candidate("d-bit-flip", variant="paper")
+    return *hadamard, *flips
 
 
 @lru_cache(maxsize=64)
-def _even(max_value: Fraction, count: int) -> Buckets:
+def _buckets(max_value: Fraction, count: int, edges: tuple[Fraction, ...], labels: bool) -> Buckets:
     """Buckets are asked for many times in a search."""
-    return Buckets.even(max_value, count)
+    if labels:
+        return Buckets(range(count), absent=True)
+    return Buckets(edges) if edges else Buckets.even(max_value, count)
 
 
 @dataclass(frozen=True)
@@ -174,7 +166,7 @@ class Design:
 
     candidate: Candidate
     plan: Plan
-    """The smallest plan there is around the metric."""
+    """The smallest plan there is around the metric, or around as many as the goal has."""
     devices: int
     """How many there are; an estimate has its segment's share of them."""
     card: PrivacyCard
@@ -185,7 +177,7 @@ class Design:
 
     @property
     def metric(self) -> Metric:
-        """What is asked."""
+        """What is asked; the first of several that are alike."""
         return self.plan.metrics[0]
 
     @property
@@ -205,23 +197,29 @@ class Design:
 
 
 def half_width(goal: Goal, metric: Metric) -> float:
-    """The half-width that a goal is about: of one segment, at the truth it expects."""
+    """The half-width that a goal is about: of one segment, at the truth it expects, with what the range cuts off."""
     at = None if goal.expected is None else float(goal.expected)
-    return expected_half_width(metric, goal.reports, goal.confidence, at)
+    noise = expected_average_half_width(
+        metric, goal.answering, goal.together, goal.confidence, goal.answers, at
+    )
+    return noise + float(goal.bias)
 
 
 def make(goal: Goal, candidate: Candidate, epsilon: Fraction, flip: Fraction) -> Design:
     """A candidate with all its parameters, and its figures."""
-    metric = candidate.metric(goal, epsilon, flip)
-    plan = Plan(goal.name, 1, goal.round_seconds, goal.round_seconds, (metric,), answers=goal.answers)
+    names = [f"{goal.name}_{number}" for number in range(1, goal.metrics + 1)]
+    if goal.metrics == 1:
+        names = [goal.name]
+    metrics = tuple(candidate.metric(goal, epsilon, flip, name) for name in names)
+    plan = Plan(goal.name, 1, goal.round_seconds, goal.round_seconds, metrics, answers=goal.answers)
     return Design(
         candidate=candidate,
         plan=plan,
         devices=goal.devices,
         card=privacy_card(plan),
         loss=candidate.loss(goal, epsilon),
-        half_width=half_width(goal, metric),
-        worst_half_width=half_width(replace(goal, expected=None), metric),
+        half_width=half_width(goal, metrics[0]),
+        worst_half_width=half_width(replace(goal, expected=None), metrics[0]),
     )
 
 
@@ -232,6 +230,12 @@ class Choice:
     goal: Goal
     chosen: Design
     met: bool
+
+    def rank(self) -> tuple[bool, float, float]:
+        """The less, the better: precise enough at the least loss, or as precise as can be."""
+        figures = self.chosen.loss, self.chosen.half_width
+        reaches = self.met and self.goal.half_width is not None
+        return not self.met, *(figures if reaches else figures[::-1])
 
 
 def choose(goal: Goal) -> Choice:
@@ -244,19 +248,30 @@ def choose(goal: Goal) -> Choice:
     enough, the narrowest interval within it is the answer, and `met` is False. Mechanisms are compared by the
     loss behind the promise, not by epsilon: the same-pattern loss of dBitFlip with d bits is d·ε.
 
-    The window of sampled answers, where the goal leaves it open, is a week, or the shortest of 2 and 4 weeks
-    that is precise enough within the limit of a year. The choice's goal has it.
+    The window of sampled answers, where the goal leaves it open, is a week. Where that is not precise enough it
+    is 2 or 4 weeks under the limit of a year, and a day or a round under a limit per window, for a precision
+    of less than a week. The metrics that a report answers, where the goal leaves them open, are as many
+    as give the least loss or the narrowest interval. The choice's goal has both.
 
     >>> choice = choose(Goal(max_value=21_600, devices=100_000, half_width=300, epsilon=1))
     >>> choice.met, float(choice.chosen.epsilon), round(choice.chosen.half_width, 1)
     (True, 0.783, 299.9)
     """
     if goal.sampled and goal.window is None:
-        for weeks in (1, 2, 4) if goal.year else (1,):
-            choice = choose(replace(goal, window=max(1, weeks * WEEK // goal.round_seconds)))
-            if choice.met:
-                break
-        return choice
+        seconds = [WEEK, 2 * WEEK, 4 * WEEK] if goal.year else [WEEK]
+        if goal.year is None and goal.period and goal.period * goal.round_seconds < WEEK:
+            seconds += [DAY, goal.round_seconds]
+        windows = dict.fromkeys(max(1, length // goal.round_seconds) for length in seconds)
+        choices = []
+        for window in windows:
+            choices.append(choose(replace(goal, window=window)))
+            if choices[-1].met:
+                return choices[-1]
+        return choices[-1] if goal.year else min(choices, key=lambda choice: choice.chosen.half_width)
+    if goal.sampled and goal.metrics > 1 and goal.asked is None:
+        powers = [1 << power for power in range(goal.metrics.bit_length()) if 1 << power < goal.metrics]
+        numbers = [n for n in (*powers, goal.metrics) if n * LEAST_EPSILON <= goal.limit]
+        return min((choose(replace(goal, asked=number)) for number in numbers), key=Choice.rank)
     precise = []
     for candidate, flip, most in _private_enough(goal):
         if _is_enough(goal, candidate, flip, most):
@@ -279,7 +294,7 @@ def _private_enough(goal: Goal) -> Iterator[tuple[Candidate, Fraction, Fraction]
     """Each candidate that may be chosen, its flip and its largest epsilon within the limit; one bit has one."""
     for candidate in candidates(goal):
         flip, most = candidate.flip(goal), candidate.most_epsilon(goal, goal.limit)
-        if not candidate.for_comparison and flip is not None and most is not None:
+        if flip is not None and most is not None:
             yield candidate, flip, most
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
 from reticent.errors import ParameterError
 from reticent.estimates import check_confidence
-from reticent.mechanisms import Number, exact
+from reticent.mechanisms import Buckets, Number, exact
 from reticent.plan import Answers
 from reticent.plan.linter import LARGE_EPSILON
 from reticent.plan.parse import MAX_NUMBER, MIN_NUMBER
@@ -30,6 +31,7 @@ MOST_LIFETIME = Fraction(10_000)
 MOST_YEAR = Fraction(10**12)
 MOST_DEVICES = 10**12
 MOST_BUCKETS = 256
+MOST_METRICS = 1000
 DAY = 86_400
 WEEK = 7 * DAY
 YEAR_SECONDS = 365 * DAY
@@ -37,18 +39,28 @@ YEAR_SECONDS = 365 * DAY
 Promise = Literal["constant", "any-history"]
 
 
+_EXACT = frozenset(
+    ("max_value", "half_width", "epsilon", "lifetime", "year", "flip", "change_time", "expected", "bias")
+)
+"""The parts of a goal that are taken as rationals, as written."""
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Goal:
     """
     A counter in [0, `max_value`], a fleet, how precise its figures are to be, and what devices are promised.
 
-    `half_width` is that of the interval at `confidence`, of one round of remembered answers or one window of
-    sampled ones: in the counter's unit for a mean, as a share for the buckets of a histogram (all of them at
-    once); None asks for the narrowest there is within the limit. `segments` splits the fleet into so many
-    equal parts, each of which is to be that precise. `expected` is the mean or the share to be precise about,
-    the worst there can be when left out.
+    What is asked is the mean, or the histogram of so many even `buckets` or between `edges`, or a choice among
+    `labels`, or a `flag`; the range of the last three is known. `metrics` such metrics are in the plan.
 
-    `promise` is whom the promise covers, and with it how devices answer:
+    `half_width` is that of the interval at `confidence`, of `period` rounds together: in the counter's unit for
+    a mean, as a share for the buckets of a histogram (all of them at once); None asks for the narrowest there is
+    within the limit. Without `period` it is that of one round of remembered answers or one window of sampled
+    ones. `segments` splits the fleet into so many equal parts, each of which is to be that precise. `expected` is
+    the mean or the share to be precise about, the worst there can be when left out. `bias` is what the range cuts
+    off the mean (see `weigh`); every half-width includes it.
+
+    `promise` is whom the promise covers, and with it how devices answer. Its limit is for all metrics together:
 
         "constant"      devices that keep their value; remembered answers. Limited by one of
                         `epsilon`    what a constant device loses over all rounds, ε ≤ E, and 2E at most by
@@ -63,12 +75,15 @@ class Goal:
 
     How well remembered answers hide the time of a change is either `flip`, the flip probability γ of every
     answer bit (0.2 when left out), or `change_time`, the most that may be lost per round by which a change is
-    moved (d·ln((1-γ)/γ)). `window` is the length of a window in rounds; left out, it is chosen.
+    moved (d·ln((1-γ)/γ)). `window` is the length of a window in rounds, and `asked` the number of metrics that
+    a report answers there; left out, they are chosen.
 
     >>> Goal(max_value=21_600, devices=100_000, half_width=240, epsilon=1).limit
     Fraction(2, 1)
     >>> Goal(max_value=21_600, devices=100_000, promise="any-history", year=53, window=7).limit
     Fraction(1, 1)
+    >>> Goal(None, devices=1000, epsilon=1, labels=("build", "test")).buckets
+    3
     """
 
     max_value: Fraction
@@ -81,17 +96,24 @@ class Goal:
     flip: Fraction | None
     change_time: Fraction | None
     window: int | None
+    asked: int | None
+    period: int | None
     round_seconds: int
     buckets: int | None
+    edges: tuple[Fraction, ...]
+    labels: tuple[str, ...]
+    flag: bool
+    metrics: int
     confidence: float
     segments: int
     expected: Fraction | None
+    bias: Fraction
     name: str
     unit: str
 
     def __init__(
         self,
-        max_value: Number,
+        max_value: Number | None,
         devices: int,
         half_width: Number | None = None,
         promise: Promise = "constant",
@@ -101,43 +123,43 @@ class Goal:
         flip: Number | None = None,
         change_time: Number | None = None,
         window: int | None = None,
+        asked: int | None = None,
+        period: int | None = None,
         round_seconds: int = DAY,
         buckets: int | None = None,
+        edges: Iterable[Number] = (),
+        labels: Iterable[str] = (),
+        flag: bool = False,
+        metrics: int = 1,
         confidence: float = 0.95,
         segments: int = 1,
         expected: Number | None = None,
+        bias: Number = 0,
         name: str = "counter",
         unit: str = "",
     ) -> None:
+        given = {key: value for key, value in locals().items() if key != "self"}
         if flip is None and change_time is None:
-            flip = USUAL_FLIP if promise == "constant" else 0
-        given = {
-            "max_value": exact(max_value, "max_value"),
-            "devices": devices,
-            "half_width": _exact(half_width, "half_width"),
-            "promise": promise,
-            "epsilon": _exact(epsilon, "epsilon"),
-            "lifetime": _exact(lifetime, "lifetime"),
-            "year": _exact(year, "year"),
-            "flip": _exact(flip, "flip"),
-            "change_time": _exact(change_time, "change_time"),
-            "window": window,
-            "round_seconds": round_seconds,
-            "buckets": buckets,
-            "confidence": confidence,
-            "segments": segments,
-            "expected": _exact(expected, "expected"),
-            "name": name,
-            "unit": unit,
-        }
+            given["flip"] = USUAL_FLIP if promise == "constant" else 0
+        given["labels"] = labels = tuple(labels)
+        given["edges"] = edges = Buckets(edges).edges if (edges := tuple(edges)) else ()
+        if edges:
+            given |= {"max_value": edges[-1], "buckets": len(edges) - 1}
+        elif labels:
+            given |= {"max_value": len(labels), "buckets": len(labels) + 1}
+        elif flag or max_value is None:
+            given["max_value"] = 1 if flag else 0
         for key, value in given.items():
-            object.__setattr__(self, key, value)
+            number = key in _EXACT and value is not None
+            object.__setattr__(self, key, exact(value, key) if number else value)
         self._check_question()
         self._check_privacy()
 
     @property
     def kind(self) -> str:
-        """What is asked about the counter: its "mean" or its "histogram"."""
+        """What is asked about the counter: a "mean", a "histogram", a "choice" or a "flag"."""
+        if self.labels or self.flag:
+            return "choice" if self.labels else "flag"
         return "mean" if self.buckets is None else "histogram"
 
     @property
@@ -151,16 +173,35 @@ class Goal:
         return self.devices // self.segments
 
     @property
+    def answering(self) -> int:
+        """How many of them answer a metric, in a round or in a window."""
+        return max(1, self.reports * (self.answers.metrics or self.metrics) // self.metrics)
+
+    @property
+    def together(self) -> int:
+        """The rounds that the half-width is about."""
+        return self.period or self.answers.window or 1
+
+    @property
+    def period_name(self) -> str:
+        """What those rounds are called."""
+        if self.period is None:
+            return "a window" if self.sampled else "a round"
+        names = {self.round_seconds: "a round", DAY: "a day", WEEK: "a week"}
+        return names.get(self.period * self.round_seconds, f"{self.period} rounds")
+
+    @property
     def sampled(self) -> bool:
         """Whether answers are sampled: remembered ones promise nothing to a device that changes at will."""
         return self.promise == "any-history"
 
     @property
     def answers(self) -> Answers:
-        """How devices answer; in windows of about a week where none is given."""
+        """How devices answer; in windows of about a week, about one metric, where nothing else is given."""
         if not self.sampled:
             return Answers()
-        return Answers(max(1, WEEK // self.round_seconds) if self.window is None else self.window)
+        window = max(1, WEEK // self.round_seconds) if self.window is None else self.window
+        return Answers(window, (self.asked or 1) if self.metrics > 1 else None)
 
     @property
     def rounds(self) -> int:
@@ -192,6 +233,8 @@ class Goal:
         _check("devices", self.devices, 1, MOST_DEVICES)
         _check("segments", self.segments, 1, self.devices, "each part of the fleet needs a device")
         _check("round_seconds", self.round_seconds, 60, YEAR_SECONDS)
+        _check("metrics", self.metrics, 1, MOST_METRICS)
+        _check("period", self.together, 1, self.rounds, "a period has at least one round and at most a year")
         check_confidence(self.confidence)
         if self.expected is not None:
             _check("expected", self.expected, 0, self.top)
@@ -216,7 +259,8 @@ class Goal:
         if self.promise not in ("constant", "any-history"):
             raise ParameterError("promise", "constant or any-history", self.promise)
         if self.sampled:
-            others, hint = ("lifetime", "change_time"), "they belong to remembered answers"
+            others: tuple[str, ...] = ("lifetime", "change_time")
+            hint = "they belong to remembered answers"
             if self.flip:
                 raise ParameterError(
                     "flip",
@@ -225,7 +269,7 @@ class Goal:
                     "fresh draws need none",
                 )
         else:
-            others, hint = ("year", "window"), "they belong to promise any-history"
+            others, hint = ("year", "window", "asked"), "they belong to promise any-history"
         for name in others:
             if getattr(self, name) is not None:
                 raise ParameterError(
@@ -238,6 +282,9 @@ class Goal:
                 )
         if self.flip is not None and self.change_time is not None:
             raise ParameterError("flip", "either flip or change_time", "both", "the one gives the other")
+        self._check_bounds()
+
+    def _check_bounds(self) -> None:
         bounds: dict[str, tuple[Fraction | int, Fraction | int, str]] = {
             "epsilon": (LEAST_EPSILON, MOST_EPSILON, ""),
             "lifetime": (2 * LEAST_EPSILON, MOST_LIFETIME, ""),
@@ -248,6 +295,7 @@ class Goal:
                 "the least is a flip of 0.499; a limit that needs no flips is no limit: give flip = 0",
             ),
             "window": (1, self.rounds, "a window has at least one round and at most a year"),
+            "asked": (1, self.metrics, "a report answers at least one metric"),
         }
         for name, (low, high, hint) in bounds.items():
             if getattr(self, name) is not None:
@@ -255,10 +303,11 @@ class Goal:
         if self.year is not None:
             least = LEAST_EPSILON * self.answers.windows_touched(self.rounds)
             _check("year", self.year, least, MOST_YEAR, "each window that a year touches loses epsilon")
-
-
-def _exact(number: Number | None, name: str) -> Fraction | None:
-    return None if number is None else exact(number, name)
+        shared = self.answers.metrics or self.metrics
+        if self.limit < LEAST_EPSILON * self.answers_of_a_device * shared:
+            raise ParameterError(
+                "metrics", "fewer metrics, or a larger limit", shared, "each answer needs an epsilon of 0.001"
+            )
 
 
 def _check(

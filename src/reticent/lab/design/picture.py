@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reticent.lab.design.alternatives import MOST_BITS
 from reticent.lab.design.choice import EPSILONS, Candidate, Choice, candidates, half_width
 from reticent.lab.design.goal import DAY, Goal
+from reticent.lab.design.ranges import Range
 from reticent.plan.card import duration
 from reticent.plots import COLOURS, MARKERS, drawing, panels
 from reticent.privacy import CLAIMS, printed
@@ -39,11 +40,7 @@ class Curve:
 
 
 def curves(choice: Choice) -> Iterator[Curve]:
-    """
-    What is compared: flips and steps of a mean, or its windows; mechanisms of a histogram.
-
-    The paper's dBitFlip of one bit is left out: on these axes it lies on the tight one.
-    """
+    """What is compared: flips of a mean, or its windows; mechanisms of a histogram."""
     chosen, goal = choice.chosen, choice.goal
     if goal.buckets is None and goal.sampled:
         seconds = {window for window in WINDOWS if not window % goal.round_seconds}
@@ -54,13 +51,11 @@ def curves(choice: Choice) -> Iterator[Curve]:
     if goal.buckets is None:
         for flip in sorted({*FLIPS, chosen.flip}):
             yield _curve(choice, chosen.candidate, flip, f"flip {float(flip):g}")
-        finer = candidates(goal)[-1]
-        yield _curve(choice, finer, chosen.flip, f"flip {float(chosen.flip):g}, {finer.steps} steps", True)
         return
     for candidate in candidates(goal):
         flip_of_own = candidate.flip(goal)
         few = candidate.bits <= MOST_BITS or candidate == chosen.candidate
-        if flip_of_own is not None and few and not candidate.for_comparison:
+        if flip_of_own is not None and few:
             several = f", {candidate.bits} bit{'s' * (candidate.bits > 1)}"
             name = candidate.mechanism + (several if candidate.mechanism == "d-bit-flip" else "")
             label = name if goal.sampled else f"{name}, flip {float(flip_of_own):g}"
@@ -70,11 +65,9 @@ def curves(choice: Choice) -> Iterator[Curve]:
 
 
 @drawing
-def draw(choice: Choice) -> Figure:
-    """Half-width against loss, on logarithmic scales."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    figure, (axes,) = panels(width=7.2, height=4.2)
+def draw(choice: Choice, ranges: tuple[Range, ...] = ()) -> Figure:
+    """Half-width against loss, on logarithmic scales; and below it what other ranges of recorded values cost."""
+    figure, (axes, *below) = panels(rows=1 + bool(ranges), width=7.2, height=4.2)
     drawn = [curve for curve in curves(choice) if curve.losses]
     for place, curve in enumerate(drawn):
         axes.plot(
@@ -90,7 +83,8 @@ def draw(choice: Choice) -> Figure:
         )
     goal, chosen = choice.goal, choice.chosen
     unit = (goal.unit or "in the counter's unit") if goal.buckets is None else "share of devices in a bucket"
-    height = f"{goal.confidence * 100:g} % half-width{' of a window' * goal.sampled} ({unit})"
+    of = "" if goal.period_name == "a round" else f" of {goal.period_name}"
+    height = f"{goal.confidence * 100:g} % half-width{of} ({unit})"
     claim = CLAIMS["any_history" if goal.sampled else "lifetime"]
     loss = f"{claim.title}{', 1 year' * goal.sampled}: loss (epsilon)"
     axes.set(xscale="log", yscale="log", xlabel=loss, ylabel=height)
@@ -107,14 +101,42 @@ def draw(choice: Choice) -> Figure:
         label=f"{'chosen' if choice.met else 'nearest'}: epsilon {printed(float(chosen.epsilon))}",
         zorder=5,
     )
+    parts = f" in {goal.segments} segments of {goal.reports:,}" if goal.segments > 1 else ""
+    axes.set_title(f"{goal.name}: {goal.kind} from {goal.devices:,} devices{parts}", fontsize=10)
+    if below:
+        _draw_ranges(below[0], choice, ranges)
+    for panel in (axes, *below):
+        _scaled(panel)
+        panel.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
+    return figure
+
+
+def _scaled(axes: Axes) -> None:
+    """Both scales with plain numbers at 1, 2 and 5."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    parts = f" in {goal.segments} segments of {goal.reports:,}" if goal.segments > 1 else ""
-    axes.set_title(f"{goal.name}: {goal.kind} from {goal.devices:,} devices{parts}", fontsize=10)
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
-    return figure
+
+
+def _draw_ranges(axes: Axes, choice: Choice, ranges: tuple[Range, ...]) -> None:
+    """The error of each range, and the parts that clipping and noise have in it."""
+    unit, tops = choice.goal.unit or "in the counter's unit", [float(tried.max_value) for tried in ranges]
+    lines = {name: [getattr(tried, name) for tried in ranges] for name in ("rmse", "bias", "noise")}
+    for place, (label, name) in enumerate({"error": "rmse", "clipping": "bias", "noise": "noise"}.items()):
+        style = "--" if place else "-"
+        look: dict[str, Any] = {
+            "color": COLOURS[place],
+            "marker": MARKERS[place],
+            "markersize": 4,
+            "linestyle": style,
+        }
+        axes.plot(tops, lines[name], label=label, **look)
+    axes.axvline(float(choice.goal.max_value), color="#333333", linewidth=1, linestyle=":", label="chosen")
+    axes.set(xscale="log", yscale="log", xlabel=f"range ({unit})", ylabel=f"root mean square error ({unit})")
+    axes.set_ylim(min(lines["rmse"]) / 10, max(lines["rmse"]) * 1.5)
 
 
 def _windows(goal: Goal) -> int:

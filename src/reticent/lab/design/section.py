@@ -10,9 +10,11 @@ from reticent.lab.design.choice import Choice
 from reticent.plan.card import duration
 
 
-def section(choice: Choice) -> str:
+def section(choice: Choice, every: bool = False) -> str:
     """
     The `[metrics.NAME]` table of the chosen design, after the `[answers]` of a plan with sampled answers.
+
+    Where a plan has several such metrics, that of the first, or of `every` one.
 
     >>> from reticent.lab.design import Goal, choose
     >>> goal = Goal(max_value="0.5", devices=1000, epsilon=1, name="load", unit="share")
@@ -24,39 +26,41 @@ def section(choice: Choice) -> str:
     epsilon = 1
     flip = 0.2
     """
-    metric, plan = choice.chosen.metric, choice.chosen.plan
+    goal, plan = choice.goal, choice.chosen.plan
     lines = []
     if plan.answers.sampled:
         window = duration(plan.answers.window * plan.round_seconds)
-        lines += ["[answers]", 'kind = "sampled"', f'window = "{window}"', ""]
-    lines += [f"[metrics.{metric.name}]", f'kind = "{metric.kind}"']
-    if metric.unit:
-        lines.append(f"unit = {json.dumps(metric.unit, ensure_ascii=False)}")
-    lines.append(f"max_value = {toml_number(choice.goal.max_value)}")
-    if choice.goal.buckets is not None:
-        lines.append(f"buckets = {choice.goal.buckets}")
-    lines += [f"{key} = {json.dumps(value)}" for key, value in metric.mechanism.settings.items()]
-    lines.append(f"epsilon = {toml_number(choice.chosen.epsilon)}")
-    if not choice.goal.sampled:
-        lines.append(f"flip = {toml_number(choice.chosen.flip)}")
-    return "\n".join(lines) + "\n"
+        lines += ["[answers]", 'kind = "sampled"', f'window = "{window}"']
+        lines += [f"metrics = {plan.answers.metrics}"] * (plan.asked < len(plan.metrics)) + [""]
+    for metric in plan.metrics if every else plan.metrics[:1]:
+        lines += [f"[metrics.{metric.name}]", f'kind = "{metric.kind}"']
+        if metric.unit:
+            lines.append(f"unit = {json.dumps(metric.unit, ensure_ascii=False)}")
+        if goal.labels:
+            lines.append(f"labels = {json.dumps(goal.labels, ensure_ascii=False)}")
+        elif goal.edges:
+            lines.append(f"edges = [{', '.join(map(toml_number, goal.edges))}]")
+        elif not goal.flag:
+            lines.append(f"max_value = {toml_number(goal.max_value)}")
+            lines += [f"buckets = {goal.buckets}"] * (goal.buckets is not None)
+        lines += [f"{key} = {json.dumps(value)}" for key, value in metric.mechanism.settings.items()]
+        lines.append(f"epsilon = {toml_number(choice.chosen.epsilon)}")
+        if not goal.sampled:
+            lines.append(f"flip = {toml_number(choice.chosen.flip)}")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def plan_text(choice: Choice) -> str:
-    """A whole plan of one metric, which `reticent plan check` reads as it is."""
+    """A whole plan, which `reticent plan check` reads as it is."""
     plan = choice.chosen.plan
     return (
         "# Made by reticent design. A whole plan, so that it can be checked:\n"
-        f"#   {check_command(choice, f'{file_name(choice)}.toml')}\n"
+        f"#   {check_command(choice, f'{plan.name}-design.toml')}\n"
         "# Name an owner and a day of expiry, or copy the metric into a plan of your own.\n\n"
         f'[plan]\nname = "{plan.name}"\nversion = 1\nround = "{duration(plan.round_seconds)}"\n\n'
-        f"{section(choice)}"
+        f"{section(choice, every=True)}"
     )
-
-
-def file_name(choice: Choice) -> str:
-    """What the files of a design are called, without their endings."""
-    return f"{choice.goal.name}-design"
 
 
 def check_command(choice: Choice, path: str) -> str:
@@ -66,7 +70,7 @@ def check_command(choice: Choice, path: str) -> str:
     return f"reticent plan check {path} --devices {goal.reports}{confidence}"
 
 
-def toml_number(number: Fraction) -> str:
+def toml_number(number: Fraction | int) -> str:
     """
     A rational as a plan may have it: exactly, as a decimal where it is one.
 

@@ -96,6 +96,7 @@ class _Chance:
 
     def __init__(self, plan: Plan, devices: int, seed: int, first: int, window: Window | None) -> None:
         self.window = window
+        self._picked: NDArray[Any] | None = None
         self.draws = FleetDraws(Places(seed, plan.name, window.start if window else None), devices, first)
         self.cohorts = np.zeros(devices, dtype=np.uint8)
         self.classes: dict[str, Cells | BucketClasses] = {}
@@ -111,10 +112,18 @@ class _Chance:
             for metric in plan.metrics
         }
 
-    def picked(self, window: Window) -> NDArray[np.uint64]:
-        """The round of the window that each device picks, counted from the window's first."""
-        words = self.draws.words(self.draws.places.picked_round(), slice(None))
-        return np.asarray(high_word(words, np.uint64(window.rounds)))
+    def picked(self, window: Window) -> NDArray[Any]:
+        """The round of the window that each device picks, counted from the window's first: drawn once, and kept."""
+        if self._picked is None:
+            picked = np.empty(len(self.cohorts), dtype=np.min_scalar_type(window.rounds - 1))
+            place = self.draws.places.picked_round()
+
+            def work(part: slice) -> None:
+                picked[part] = high_word(self.draws.words(place, part), np.uint64(window.rounds))
+
+            each_block(work, len(picked))
+            self._picked = picked
+        return self._picked
 
     def asked(self, plan: Plan, part: Part) -> NDArray[np.bool_]:
         """Which metrics are asked of some devices: bool[metrics, devices]."""
@@ -246,7 +255,7 @@ class VectorisedFleet:
         The class of remembered answer that each device's value calls for: the cell that a mean rounds to.
 
         `values` as for a round, or those of this metric alone. Of several rounds, `patterns` and `widths` of
-        `reticent.privacy` can be taken. Sampled answers have none: they are drawn anew in each window.
+        `reticent.privacy` can be taken. Sampled answers have none: they are drawn again in each window.
         """
         if self.plan.answers.sampled:
             raise ParameterError(
@@ -286,7 +295,7 @@ class VectorisedFleet:
             chance = self._chance = _Chance(self.plan, self.devices, self.seed, self.first, window)
         if window is None:
             return _Answering(round_number, chance, range(self.devices))
-        picked = np.flatnonzero(chance.picked(window) == np.uint64(round_number - window.first))
+        picked = np.flatnonzero(chance.picked(window) == round_number - window.first)
         return _Answering(round_number, chance, picked)
 
     def _asked(self, answering: _Answering, part: Part) -> NDArray[np.bool_] | None:

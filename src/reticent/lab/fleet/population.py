@@ -72,7 +72,7 @@ class Uniform(InBlocks):
     """
     Each whole number from 0 to `max_value` is equally likely: xᵢ(t) ~ U{0, …, m} (§5).
 
-    The values of a device are drawn anew each round, as the paper's are, unless it is `steady`: then it
+    The values of a device are drawn again each round, as the paper's are, unless it is `steady`: then it
     keeps the value of its first round.
     """
 

@@ -1,13 +1,15 @@
 """
-Values that were recorded: a table of individual, day and value, from a CSV or Parquet file.
+Values that were recorded, per individual and day, from a CSV or Parquet file.
 
-    individual,day,value
-    17,2021-07-08,5400
-    17,2021-07-09,0
+    individual,day,value        device,2021-07-08,2021-07-09        seconds
+    17,2021-07-08,5400          17,5400,0                           5400
+    17,2021-07-09,0             18,,3600                            0
 
-`individual` is any label. `day` is any label that sorts: whole numbers by size, anything else (such as ISO
-dates) as text. `value` is a whole number >= 0. A pair of individual and day that is missing counts as 0; a
-pair that comes twice is refused. A day on which nobody has a row is not there.
+The first form is for both kinds of file; CSV can also be a table with a row per individual and a column per day, or
+one column of values of a single day. Lines may be separated by commas, semicolons or tabs, and a header may be
+left out where the form is clear. `individual` is any label. `day` is any label that sorts: whole numbers by size,
+anything else (such as ISO dates) as text. `value` is a whole number >= 0. A pair of individual and day that is
+missing counts as 0; a pair that comes twice is refused. A day on which nobody has a row is not there.
 """
 
 from __future__ import annotations
@@ -29,6 +31,14 @@ from reticent.lab.fleet.usage import whole_range
 from reticent.mechanisms import Number
 
 COLUMNS = ("individual", "day", "value")
+_ALSO = {
+    "individual": {"device", "device_id", "user", "user_id", "person", "player", "participant", "id", "pid"},
+    "day": {"date", "round", "time", "timestamp"},
+    "value": {"seconds", "duration", "usage", "count"},
+}
+"""Other names of these columns, in any case."""
+_NOTHING = ("", "na", "nan", "null", "none")
+"""What stands in a table of days where an individual has no value."""
 _ROWS = 1 << 12
 """Rows of CSV at a time: they stay in the cache."""
 _LARGEST = 2**31 - 1
@@ -77,7 +87,7 @@ class Recorded:
 
 def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -> Recorded:
     """
-    The values in a file: CSV (also .csv.gz) or Parquet, with the columns individual, day and value.
+    The values in a file: CSV (also .csv.gz) or Parquet, in one of the forms above.
 
     Values above `max_value` are clamped to it, as a device would; when it is left out it is the largest value
     in the file. Raises `ValuesError` for a file that is not such a table.
@@ -102,7 +112,9 @@ def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -
     again = np.flatnonzero(np.diff(places[by_place]) == 0)
     if len(again):
         row = int(by_place[again + 1].min())
-        raise ValuesError(f"{_place(file, row)}: expected each individual and day once, got a pair again.")
+        raise ValuesError(
+            f"{_place(file, row, rows.form)}: expected each individual and day once, got a pair again."
+        )
     if top is None:
         top = max(1, int(rows.values.max()))
     if top > _LARGEST:
@@ -113,6 +125,23 @@ def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -
     return Recorded(file.name.split(".")[0], top, tuple(individuals), tuple(days), table)
 
 
+class _Form(NamedTuple):
+    """How the lines of a CSV file are to be read."""
+
+    delimiter: str
+    header: bool
+    width: int
+    picks: tuple[int | None, int | None, int] | None
+    """The places of individual, day and value; None where there is none. No picks: a column per day."""
+    days: tuple[str, ...] = ()
+    labelled: bool = False
+    """Of a table of days: whether the first column names the individual."""
+
+    @property
+    def values_per_line(self) -> int:
+        return 1 if self.picks else len(self.days)
+
+
 class _Rows(NamedTuple):
     """A file as columns; labels as codes into the list of distinct ones."""
 
@@ -121,6 +150,7 @@ class _Rows(NamedTuple):
     days: list[Any]
     day: NDArray[np.int64]
     values: NDArray[np.int64]
+    form: _Form | None = None
 
 
 # CSV
@@ -130,31 +160,91 @@ def _csv(file: Path) -> _Rows:
     individuals: dict[str, int] = {}
     days: dict[str, int] = {}
     columns = [(_NONE, _NONE, _NONE)]
-    first = 0  # the number of the first row of a chunk
+    first = 0  # the number of the first line of a chunk
     with _opened(file) as text:
-        lines = csv.reader(text)
         try:
-            heads = [head.strip() for head in next(lines, [])]
-            picks = [heads.index(name) for name in _needed(file, heads)]
+            delimiter = max(",;\t", key=text.readline().count)
+            text.seek(0)
+            lines = csv.reader(text, delimiter=delimiter)
+            form = _form(file, delimiter, [head.strip().lstrip("\ufeff") for head in next(lines, [])])
+            if not form.header:
+                text.seek(0)
+                lines = csv.reader(text, delimiter=delimiter)
             while chunk := list(islice(lines, _ROWS)):
                 rows = [row for row in chunk if row]
                 for place, row in enumerate(rows, first):
-                    if len(row) != len(heads):
-                        raise ValuesError(
-                            f"{_place(file, place)}: expected {len(heads)} columns, got {len(row)}."
-                        )
-                names, dates, values = ([row[pick] for row in rows] for pick in picks)
-                columns.append((_codes(individuals, names), _codes(days, dates), _whole(file, first, values)))
+                    if len(row) != form.width:
+                        where = _place(file, place * form.values_per_line, form)
+                        raise ValuesError(f"{where}: expected {form.width} columns, got {len(row)}.")
+                names, dates, values = _cells(form, rows, first)
+                numbers = _whole(file, form, first * form.values_per_line, values)
+                columns.append((_codes(individuals, names), _codes(days, dates), numbers))
                 first += len(rows)
         except (csv.Error, UnicodeDecodeError) as error:
             raise ValuesError(f"{file}: expected CSV in UTF-8; {error}.") from error
     individual, day, value = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    return _Rows(list(individuals), individual, list(days), day, value)
+    return _Rows(list(individuals), individual, list(days), day, value, form)
+
+
+def _cells(form: _Form, rows: list[list[str]], first: int) -> tuple[list[str], list[str], list[str]]:
+    """The individual, the day and the value of every cell."""
+    numbered = [str(place) for place in range(first, first + len(rows))]
+    if form.picks:
+        who, when, what = form.picks
+        names = numbered if who is None else [row[who] for row in rows]
+        dates = ["1"] * len(rows) if when is None else [row[when] for row in rows]
+        return names, dates, [row[what] for row in rows]
+    names = [row[0] for row in rows] if form.labelled else numbered
+    values = [cell for row in rows for cell in row[form.labelled :]]
+    values = ["0" if cell.strip().lower() in _NOTHING else cell for cell in values]
+    return [name for name in names for _ in form.days], list(form.days) * len(rows), values
+
+
+def _form(file: Path, delimiter: str, heads: list[str]) -> _Form:
+    """What the first line says about the file."""
+    known = {name: place for place, head in enumerate(heads) if (name := _column(head))}
+    size = len(heads)
+    if "value" in known and (len(known) == len(COLUMNS) or size <= 2):
+        places = known.get("individual"), known.get("day"), known["value"]
+        return _Form(delimiter, True, size, places)
+    if size == 1 and heads[0]:
+        return _Form(delimiter, not _is_number(heads[0]), 1, (None, None, 0))
+    header = "individual" in known or (
+        size > 1 and not (_is_number(heads[-1]) or heads[-1].lower() in _NOTHING)
+    )
+    if header and "day" not in known and all(any(map(str.isdigit, head)) for head in heads[1:]):
+        return _Form(delimiter, True, size, None, tuple(heads[1:]), labelled=True)
+    if header or size < 2:
+        _needed(file, [_column(head) or head for head in heads])
+    dated = not _is_number(heads[1]) and any(map(str.isdigit, heads[1]))
+    if size == len(COLUMNS) and dated:
+        return _Form(delimiter, False, size, (0, 1, 2))
+    if size == len(COLUMNS) and _is_number(heads[1]):
+        raise ValuesError(
+            f"{file}: three columns of numbers: expected a first line that names them: "
+            f"{', '.join(COLUMNS)}; or device and the name of each day."
+        )
+    labelled = not _is_number(heads[0])
+    days = tuple(str(day) for day in range(1, size + 1 - labelled))
+    return _Form(delimiter, False, size, None, days, labelled)
+
+
+def _column(head: str) -> str | None:
+    """Which column a name stands for."""
+    name = head.lower()
+    return next((column for column in COLUMNS if name == column or name in _ALSO[column]), None)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) >= 0
+    except ValueError:
+        return False
 
 
 def _opened(file: Path) -> TextIO:
     if file.suffix == ".gz":
-        return gzip.open(file, "rt", encoding="utf-8", newline="")
+        return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
     return file.open(encoding="utf-8-sig", newline="")
 
 
@@ -174,7 +264,7 @@ def _codes(known: dict[str, int], labels: Sequence[str]) -> NDArray[np.int64]:
     return np.fromiter(map(known.__getitem__, labels), np.int64, len(labels))
 
 
-def _whole(file: Path, first: int, texts: Sequence[str]) -> NDArray[np.int64]:
+def _whole(file: Path, form: _Form, first: int, texts: Sequence[str]) -> NDArray[np.int64]:
     """Values as numbers; the slow way only where one is not plain digits."""
     try:
         values = np.array(list(map(int, texts)), dtype=np.int64)
@@ -189,19 +279,23 @@ def _whole(file: Path, first: int, texts: Sequence[str]) -> NDArray[np.int64]:
         except ValueError:
             number = -1.0
         if not 0 <= number < 2**53 or number != int(number):
-            raise ValuesError(f"{_place(file, row)}: value: expected a whole number from 0 to below 2^53.")
+            raise ValuesError(
+                f"{_place(file, row, form)}: value: expected a whole number from 0 to below 2^53; "
+                "choose a unit in which values are whole."
+            )
         numbers.append(int(number))
     return np.array(numbers, dtype=np.int64)
 
 
-def _place(file: Path, row: int) -> str:
-    """Where a row is: its line in a CSV file, its number in a Parquet file."""
-    if file.suffix in (".parquet", ".pq"):
+def _place(file: Path, row: int, form: _Form | None = None) -> str:
+    """Where a value is: its line in a CSV file, its row in a Parquet file."""
+    if form is None:
         return f"{file}: row {row + 1}"
     with _opened(file) as text:
-        lines = csv.reader(text)
-        next(lines)
-        for _ in islice((line for line in lines if line), row + 1):
+        lines = csv.reader(text, delimiter=form.delimiter)
+        if form.header:
+            next(lines)
+        for _ in islice((line for line in lines if line), row // form.values_per_line + 1):
             pass
         return f"{file}: line {lines.line_num}"
 

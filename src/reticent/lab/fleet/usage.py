@@ -46,7 +46,9 @@ class AppUsage(InBlocks):
 
     With `rounds_per_day` above 1 a round has `max_value` seconds and a day that many rounds. The day's use is
     then one sitting: it begins at a random moment of a round that is chosen with the weights `rhythm` (all
-    equal when left out), earlier if it would outlast the day, and runs on into the rounds that follow.
+    equal when left out), earlier if it would outlast the day, and runs on into the rounds that follow. With
+    `punctuality` above 0 a device has a round of the day of its own, drawn with the same weights and kept, in
+    which that share of its sittings begins.
 
     >>> usage = replace(GRAN_TURISMO_SPORT, never_users=0.5)
     >>> usage.values(devices=4, rounds=31, generator=np.random.default_rng(1)).shape
@@ -91,6 +93,8 @@ class AppUsage(InBlocks):
     rounds_per_day: int = 1
     rhythm: tuple[float, ...] = ()
     """How likely a sitting begins in each round of a day; any scale."""
+    punctuality: float = 0.0
+    """Share of sittings that begin in the device's own round of the day."""
 
     def __post_init__(self) -> None:
         def check(names: str, expected: str, holds: Callable[[Any], bool]) -> None:
@@ -101,7 +105,11 @@ class AppUsage(InBlocks):
         positive = "use rest log_spread regularity weekend_use weekend_seconds"
         check(positive, "a number > 0", lambda number: number > 0)
         check("loyalty habit", "a number >= 0", lambda number: number >= 0)
-        check("dormancy comeback engaged never_users", "a probability", lambda chance: 0 <= chance <= 1)
+        check(
+            "dormancy comeback engaged never_users punctuality",
+            "a probability",
+            lambda chance: 0 <= chance <= 1,
+        )
         check("rank_correlation", "from -1 to 1", lambda number: -1 <= number <= 1)
         check("first_weekday", "0 (Monday) to 6", lambda day: day in range(7))
         check("seen_within", "a whole number >= 0", lambda days: type(days) is int and days >= 0)
@@ -156,13 +164,14 @@ class AppUsage(InBlocks):
         pearson = 2 * sin(pi * self.rank_correlation / 6)
         own = draw.standard_normal(devices) * sqrt(max(0.0, 1 - pearson**2))
         seconds = np.exp(self.log_seconds + self.log_spread * (pearson * normal + own))
+        habits = self._beginning(draw, devices) if self.punctuality else None
         for day in range(days):
             who = np.flatnonzero(used[day])
             times = draw.standard_gamma(self.regularity, len(who)) * seconds[who]
             times *= self._weekend(day, self.weekend_seconds) / self.regularity
             today = np.minimum(np.ceil(times), self._day).astype(np.int32)
             first = day * self.rounds_per_day
-            self._spread(draw, today, who, values[first : first + self.rounds_per_day])
+            self._spread(draw, today, who, values[first : first + self.rounds_per_day], habits)
 
     def _weekend(self, day: int, factor: float) -> float:
         """The factor on a Saturday or Sunday, 1 on other days."""
@@ -212,19 +221,27 @@ class AppUsage(InBlocks):
         today: NDArray[np.int32],
         who: NDArray[np.intp],
         values: NDArray[np.int32],
+        habits: NDArray[np.intp] | None,
     ) -> None:
         """Write a day's seconds into its rounds."""
         if self.rounds_per_day == 1:
             values[0, who] = today
             return
-        weights = np.cumsum(self.rhythm or (1.0,) * self.rounds_per_day)
-        begin = np.searchsorted(weights, draw.random(len(who)) * weights[-1], side="right")
-        start = (np.minimum(begin, self.rounds_per_day - 1) + draw.random(len(who))) * self.max_value
+        begin = self._beginning(draw, len(who))
+        if habits is not None:
+            begin = np.where(draw.random(len(who)) < self.punctuality, habits[who], begin)
+        start = (begin + draw.random(len(who))) * self.max_value
         start = np.minimum(start.astype(np.int32), self._day - today)
         for place, row in enumerate(values):
             left = place * self.max_value
             inside = np.minimum(start + today, left + self.max_value) - np.maximum(start, left)
             row[who] = np.maximum(inside, 0)
+
+    def _beginning(self, draw: np.random.Generator, count: int) -> NDArray[np.intp]:
+        """In which round of a day so many sittings begin."""
+        weights = np.cumsum(self.rhythm or (1.0,) * self.rounds_per_day)
+        begin = np.searchsorted(weights, draw.random(count) * weights[-1], side="right")
+        return np.asarray(np.minimum(begin, self.rounds_per_day - 1))
 
 
 @lru_cache(maxsize=32)

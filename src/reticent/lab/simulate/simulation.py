@@ -10,22 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from reticent.counts import Counts
 from reticent.errors import ParameterError
 from reticent.estimates import Estimate, HistogramEstimate, average, clustered_interval, estimate
-from reticent.lab.fleet import VectorisedFleet
+from reticent.lab.crowd import MEMORY, Crowd, Draws, Floats, Table, in_range, law_of
 from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
-from reticent.privacy import Supports, loss_by_width, loss_of_constant_device, supports
+from reticent.privacy import PatternCounts, Supports, loss_by_width, loss_of_constant_device
 
-Floats = NDArray[np.float64]
-
-Table = Mapping[str, NDArray[Any]]
-"""Per metric, whole values: one row per round, one column per device."""
-
-_FIRST_ROUND = 1
-_SOME_MONDAY = 1_700_438_400
-"""Unix seconds: the rounds of a plan with sampled answers start with the window of this time."""
-_REPETITIONS = 1 << 32
+_PEOPLE = 2**31
+"""The place of the people's random numbers, which no block of a crowd has."""
 
 
 @dataclass(frozen=True)
@@ -49,21 +41,6 @@ class MetricEstimates:
     first: tuple[Estimate | HistogramEstimate, ...]
     """The estimates of the first repetition, one per round: what a collector would have shown."""
     period: Literal["round", "window"] = "round"
-
-    @classmethod
-    def of(
-        cls,
-        metric: Metric,
-        confidence: float,
-        truth: Sequence[Floats],
-        estimates: Sequence[Sequence[Estimate | HistogramEstimate]],
-        period: Literal["round", "window"] = "round",
-    ) -> MetricEstimates:
-        """Those of `estimates`, a list per repetition of one per round or window."""
-        numbers = np.array([[_numbers(of_round) for of_round in rounds] for rounds in estimates])
-        value, lower, upper, half_width = np.moveaxis(numbers, 3, 0)
-        first = tuple(estimates[0])
-        return cls(metric, confidence, np.array(truth), value, lower, upper, half_width, first, period)
 
     @property
     def inside(self) -> NDArray[np.bool_]:
@@ -150,7 +127,7 @@ def _numbers(estimated: Estimate | HistogramEstimate) -> list[tuple[float, float
 @dataclass(frozen=True)
 class People:
     """
-    How the devices' remembered answers changed over the rounds, for one metric.
+    How remembered answers changed over the rounds, for one metric: of one device per individual.
 
     A device's *width* is how many different remembered answers it used; its *pattern* is when it changed from
     one to another. The loss of a width holds between devices of the same pattern. That a device shares
@@ -206,6 +183,8 @@ class Simulation:
 
     plan: Plan
     devices: int
+    individuals: int
+    """How many histories of values there are; each is shared by `devices / individuals` devices."""
     rounds: int
     repetitions: int
     seed: int
@@ -241,6 +220,7 @@ class Simulation:
             "plan": self.plan.name,
             "version": self.plan.version,
             "devices": self.devices,
+            "individuals": self.individuals,
             "rounds": self.rounds,
             "repetitions": self.repetitions,
             "seed": self.seed,
@@ -251,86 +231,121 @@ class Simulation:
 
 def simulate(
     plan: Plan,
-    values: Table,
+    values: Table | Crowd,
     repetitions: int = 20,
     seed: int = 1,
     confidence: float = 0.95,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    memory: int = MEMORY,
 ) -> Simulation:
     """
     Run a plan on `values`, `repetitions` times: each time other devices' chance, the same values.
 
-    Reports are those of the SDK, bit for bit (`VectorisedFleet`); rounds share their memo as real ones do.
-    Where answers are sampled, the first round is the first of a window, a round has the reports of the devices
-    that pick it, and the rounds of each window are estimated together as well (`Simulation.windows`). There
-    must be enough devices that every round has a report about every metric.
-    `progress` is told how many of all rounds are done.
+    `values` is a table, in which each individual is one device, or a `Crowd`. Counts are drawn with the law of
+    the SDK's reports (`Draws`), all rounds jointly: they share their memo as real ones do. Where answers are
+    sampled, the first round is the first of a window, and the rounds of each window are estimated together as
+    well (`Simulation.windows`). There must be enough devices that every round has a report about every metric.
+    `progress` is told how many of all steps are done. A run that would need more than `memory` bytes is refused.
     """
-    missing = [name for name in plan.by_name if name not in values]
-    if missing:
-        raise ParameterError("values", f"values for {', '.join(missing)}", "none")
-    shapes = {values[name].shape for name in plan.by_name}
-    shape = next(iter(shapes))
-    if len(shapes) != 1 or len(shape) != 2 or 0 in shape:
-        expected = "as many rounds and devices for each metric, at least one"
-        raise ParameterError("values", expected, sorted(map(str, shapes)))
-    rounds, devices = shape
+    crowd = values if isinstance(values, Crowd) else Crowd.of({**values})
     if repetitions < 1:
         raise ParameterError("repetitions", "a whole number >= 1", repetitions)
-    per_round = [{name: values[name][place] for name in plan.by_name} for place in range(rounds)]
-    estimates: dict[str, list[list[Estimate | HistogramEstimate]]] = {name: [] for name in plan.by_name}
-    pooled: dict[str, list[list[Estimate | HistogramEstimate]]] = {name: [] for name in plan.by_name}
-    people: dict[str, People] = {}
-    window = plan.window_of(plan.round_at(_SOME_MONDAY))
-    first = window.first if window else _FIRST_ROUND
-    width = plan.answers.window
-    spans = [slice(start, start + width) for start in range(0, rounds, width)] if window else []
-    for repetition in range(repetitions):
-        fleet = VectorisedFleet(plan, devices, seed * _REPETITIONS + repetition)
-        if repetition == 0 and not plan.answers.sampled:
-            for metric in plan.metrics:
-                classes = np.stack([fleet.cells(metric.name, column) for column in per_round])
-                people[metric.name] = People(metric, rounds, supports(classes.T))
-        counts: dict[str, list[Counts]] = {name: [] for name in plan.by_name}
-        for place, column in enumerate(per_round):
-            for name, of_round in _counted(fleet, first + place, column).items():
-                counts[name].append(of_round)
-            progress(repetition * rounds + place + 1, repetitions * rounds)
-        for name, of_rounds in counts.items():
-            metric = plan.by_name[name]
-            estimates[name].append([estimate(metric, of_round, confidence) for of_round in of_rounds])
-            pooled[name].append(
-                [average(metric, of_rounds[span], confidence, plan.answers) for span in spans]
+    draws, rounds = Draws(plan, crowd, seed), crowd.rounds
+    _check_memory(plan, draws, repetitions, memory)
+    laws = {metric.name: law_of(metric) for metric in plan.metrics}
+    truths: dict[str, Floats | float] = dict.fromkeys(laws, 0.0)
+    given, left = dict.fromkeys(laws, 0.0), dict.fromkeys(laws, 0.0)
+    patterns = {}
+    if not plan.answers.sampled:
+        patterns = {name: PatternCounts(rounds, law.metric.mechanism.classes) for name, law in laws.items()}
+
+    def look(part: slice, raw: Table, inside: Table) -> None:
+        copies = crowd.copies(part)
+        for place, (name, law) in enumerate(laws.items()):
+            truths[name] = truths[name] + law.truth(inside[name].T, copies)
+            given[name] += float(np.maximum(raw[name], 0).sum(axis=0, dtype=np.float64) @ copies)
+            left[name] += float(np.maximum(inside[name], 0).sum(axis=0) @ copies)
+            if patterns:
+                people_draw = np.random.default_rng([seed, _PEOPLE, part.start, place])
+                patterns[name].add(law.classes(inside[name].T, people_draw))
+
+    steps = len(draws.parts) + repetitions
+    drawn = draws.draw(repetitions, look, lambda done, _: progress(done, steps))
+    width = plan.answers.window or rounds
+    spans = [slice(start, start + width) for start in range(0, rounds, width)] if plan.answers.sampled else []
+    shape = (repetitions, rounds)
+    metrics = {name: _Numbers(law.metric, shape) for name, law in laws.items()}
+    windows = {name: _Numbers(law.metric, (repetitions, len(spans))) for name, law in laws.items() if spans}
+    for repetition, by_segment in enumerate(drawn):
+        for name, law in laws.items():
+            tallies = [of_segment[name] for of_segment in by_segment.values()]
+            counts = [sum(of_round) for of_round in zip(*(tally.counts for tally in tallies), strict=True)]
+            if not counts or not all(of_round.devices for of_round in counts):
+                expected = f"enough for a report about {name} in every round"
+                hint = "a round that nobody answers has no estimate"
+                raise ParameterError("devices", expected, crowd.devices, hint)
+            metrics[name].put(repetition, [estimate(law.metric, each, confidence) for each in counts])
+            if spans:
+                together = [average(law.metric, counts[span], confidence, plan.answers) for span in spans]
+                windows[name].put(repetition, together)
+        progress(len(draws.parts) + repetition + 1, steps)
+    by_round = {name: np.asarray(total) / crowd.devices for name, total in truths.items()}
+    return Simulation(
+        plan,
+        crowd.devices,
+        crowd.individuals,
+        rounds,
+        repetitions,
+        seed,
+        {name: numbers.estimates(confidence, by_round[name]) for name, numbers in metrics.items()},
+        {name: People(plan.by_name[name], rounds, counted.supports()) for name, counted in patterns.items()},
+        {name: left[name] / given[name] if given[name] > 0 else 1.0 for name in laws},
+        {
+            name: numbers.estimates(
+                confidence, np.array([by_round[name][span].mean(axis=0) for span in spans]), "window"
             )
-    truths = [true_values(plan, column) for column in per_round]
-    metrics, windows = {}, {}
-    for name, metric in plan.by_name.items():
-        truth = [of_round[name] for of_round in truths]
-        metrics[name] = MetricEstimates.of(metric, confidence, truth, estimates[name])
-        if spans:
-            in_windows = [np.mean(truth[span], axis=0) for span in spans]
-            windows[name] = MetricEstimates.of(metric, confidence, in_windows, pooled[name], "window")
-    inside = [_in_range(plan, column) for column in per_round]
-    kept = {}
-    for name in plan.by_name:
-        given = sum(float(np.maximum(column[name], 0).sum(dtype=np.float64)) for column in per_round)
-        left = sum(float(column[name].sum()) for column in inside)
-        kept[name] = left / given if given > 0 else 1.0
-    return Simulation(plan, devices, rounds, repetitions, seed, metrics, people, kept, windows)
+            for name, numbers in windows.items()
+        },
+    )
 
 
-def _counted(
-    fleet: VectorisedFleet, round_number: int, values: Mapping[str, NDArray[Any]]
-) -> dict[str, Counts]:
-    """The counts of a round, in which every metric is asked of someone."""
-    by_slice = list(fleet.counts(round_number, values).values())  # no tags: one segment, or none
-    counts = by_slice[0] if by_slice else {}
-    silent = [name for name in fleet.plan.by_name if name not in counts or not counts[name].devices]
-    if silent:
-        expected = f"enough for a report about {silent[0]} in every round"
-        hint = "a round that nobody answers has no estimate"
-        raise ParameterError("devices", expected, fleet.devices, hint)
-    return counts
+class _Numbers:
+    """The estimates of a metric as they come, one repetition after the other: their numbers alone are kept."""
+
+    def __init__(self, metric: Metric, shape: tuple[int, int]) -> None:
+        self._metric = metric
+        self._numbers = np.empty((*shape, metric.mechanism.intervals, 4))
+        self._first: tuple[Estimate | HistogramEstimate, ...] = ()
+
+    def put(self, repetition: int, estimates: Sequence[Estimate | HistogramEstimate]) -> None:
+        if not repetition:
+            self._first = tuple(estimates)
+        self._numbers[repetition] = [_numbers(each) for each in estimates]
+
+    def estimates(
+        self, confidence: float, truth: Floats, period: Literal["round", "window"] = "round"
+    ) -> MetricEstimates:
+        value, lower, upper, half_width = np.moveaxis(self._numbers, 3, 0)
+        return MetricEstimates(
+            self._metric, confidence, truth, value, lower, upper, half_width, self._first, period
+        )
+
+
+def _check_memory(plan: Plan, draws: Draws, repetitions: int, memory: int) -> None:
+    """Refuse what would not fit, before anything is drawn."""
+    rounds, people = draws.crowd.rounds, 0
+    if not plan.answers.sampled:
+        people = draws.crowd.individuals * len(plan.metrics) * (-(-rounds // 16) * 8 + 2 * rounds)
+    intervals = sum(metric.mechanism.intervals for metric in plan.metrics)
+    needed = draws.memory(repetitions) + people + 40 * repetitions * rounds * intervals
+    if needed > memory:
+        raise ParameterError(
+            "memory",
+            f"at least {needed / 2**30:.1f} GiB for {rounds:,} rounds of {draws.crowd.individuals:,} individuals,"
+            f" {len(plan.metrics)} metrics and {repetitions:,} repetitions",
+            f"{memory / 2**30:.1f} GiB",
+            "simulate fewer rounds, individuals or repetitions, or allow more memory",
+        )
 
 
 def true_values(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Floats]:
@@ -340,29 +355,9 @@ def true_values(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Flo
     They are those of the values as a device takes them: cut to the range, and scaled to joint limits. What
     was cut off is lost to every estimate; `Simulation.kept` tells how much that is.
     """
-    truths = {}
-    for name, inside in _in_range(plan, values).items():
-        metric, mechanism = plan.by_name[name], plan.by_name[name].mechanism
-        if mechanism.kind == "mean":
-            truths[name] = np.array([inside.mean()])
-        else:
-            edges = np.array([float(edge) for edge in mechanism.points])
-            buckets = np.searchsorted(edges[1:-1], inside, side="right")
-            if metric.absent:
-                buckets[values[name] < 0] = mechanism.intervals - 1
-            truths[name] = np.bincount(buckets, minlength=mechanism.intervals) / len(inside)
-    return truths
-
-
-def _in_range(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Floats]:
-    """The values of a round as a device takes them."""
-    inside = {
-        name: np.clip(values[name].astype(np.float64), 0.0, float(top))
-        for name, top in plan.max_values.items()
+    inside = in_range(plan, values)
+    ones = np.ones(len(next(iter(inside.values()))), dtype=np.int64)
+    return {
+        name: law_of(plan.by_name[name]).truth(column[:, None], ones)[0] / len(ones)
+        for name, column in inside.items()
     }
-    for group in plan.groups:
-        total = np.sum([inside[name] for name in group.metrics], axis=0)
-        factor = float(group.max_total) / np.maximum(total, float(group.max_total))
-        for name in group.metrics:
-            inside[name] = inside[name] * factor
-    return inside

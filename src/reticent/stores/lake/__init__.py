@@ -15,7 +15,15 @@ except ImportError as missing:
     raise MissingExtraError("lake", "pyarrow") from missing
 
 from reticent.stores.lake.backend import LakeBackend
-from reticent.stores.lake.counting import Arrow, BadFileError, Engine, Parts, count_round, distinct
+from reticent.stores.lake.counting import (
+    Arrow,
+    BadFileError,
+    Engine,
+    EngineError,
+    Parts,
+    count_round,
+    distinct,
+)
 from reticent.stores.lake.files import Files, LocalFiles, ObjectFiles, files_at
 from reticent.stores.lake.layout import (
     COUNTS,
@@ -28,15 +36,17 @@ from reticent.stores.lake.layout import (
     outermost,
     schema,
 )
-from reticent.stores.lake.leases import Leases
+from reticent.stores.lake.leases import LEASE_SECONDS, Leases
 
 __all__ = [
     "COUNTS",
     "FORMAT",
+    "LEASE_SECONDS",
     "Arrow",
     "BadFileError",
     "Columns",
     "Engine",
+    "EngineError",
     "Files",
     "LakeBackend",
     "Leases",

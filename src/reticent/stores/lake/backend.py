@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from reticent.errors import StoreError
-from reticent.stores.lake.counting import LOOKS, Arrow, BadFileError, count_round
+from reticent.stores.lake.counting import LOOKS, Arrow, BadFileError, Engine, count_round
 from reticent.stores.lake.files import TEMPORARY, Files, UnusablePathError
 from reticent.stores.lake.layout import (
     COUNTS,
@@ -24,11 +24,11 @@ from reticent.stores.lake.layout import (
     plan_path,
 )
 from reticent.stores.lake.leases import Leases
-from reticent.stores.lake.registry import Registry
+from reticent.stores.lake.results import ResultFiles
 from reticent.stores.lake.seals import Seals
 from reticent.stores.lake.upkeep import NOT_A_FOLDER, is_not_a_folder, problems_of, repair
 from reticent.stores.open_round import Seen, Span
-from reticent.stores.records import Count, Records, RoundKey, latest
+from reticent.stores.records import Count, CountsByTags, Records, RoundKey, latest
 from reticent.stores.store import DamagedError, Repair, RoundGoneError, RoundInfo, State, StoreGoneError
 
 _PARTS_AT_ONCE, _ROWS_AT_ONCE = 256, 1 << 20
@@ -46,7 +46,7 @@ class Own(NamedTuple):
     """What is in it, while it is small and not merged: so that merging need not read it."""
 
 
-class LakeBackend(Registry):
+class LakeBackend(ResultFiles):
     """
     Parquet files in a shared folder or object store, written by any number of collectors.
 
@@ -68,6 +68,8 @@ class LakeBackend(Registry):
     def __init__(self, files: Files, *, readonly: bool = False) -> None:
         super().__init__(files, readonly)
         self.seals = Seals(files)
+        self.engine: Engine | None = None
+        """What counts a round that is sealed here; None: PyArrow and NumPy."""
         self._writer = secrets.token_hex(16)
         self.leases = Leases(files, self._writer)
         self._written: dict[RoundKey, int] = {}
@@ -79,7 +81,7 @@ class LakeBackend(Registry):
         there = set(files.names(""))
         if readonly and not there:
             raise StoreError(
-                f"{self.url}: there is no lake.\n  Hint: it is the folder that reticent serve uses"
+                f"{self.url}: there is no lake.\n  Hint: give the folder that reticent serve uses"
             )
         self._check_format(there if readonly else there - {TEMPORARY})
         if not readonly:
@@ -299,13 +301,13 @@ class LakeBackend(Registry):
         return rounds
 
     def _info(self, key: RoundKey) -> RoundInfo | None:
-        final = self.final(key)
-        if final is None:
+        reports = self.seals.reports(key)
+        if reports is None:
             parts, _ = self.seals.listed(key)
             state: State = "closing" if self.seals.is_closing(key) else "open"
-            final = self.final(key)  # once more: parts are swept as soon as a round is sealed
-        if final is not None:
-            return RoundInfo(key, "sealed", final.reports)
+            reports = self.seals.reports(key)  # once more: parts are swept as soon as a round is sealed
+        if reports is not None:
+            return RoundInfo(key, "sealed", reports)
         if parts:
             return RoundInfo(key, state, sum(part.rows for part in outermost(parts)))
         if is_not_a_folder(self, key):
@@ -344,7 +346,8 @@ class LakeBackend(Registry):
         out, and says so in the result. A sealed round is what it was sealed as.
         """
         try:
-            count, _, _ = count_round(self, key, Arrow(folder=self.files.scratch), skip_bad=skip_bad)
+            engine = self.engine or Arrow(folder=self.files.scratch)
+            count, _, _ = count_round(self, key, engine, skip_bad=skip_bad)
             return count
         except BadFileError as error:
             self.refuse(key, error.names)
@@ -371,13 +374,22 @@ class LakeBackend(Registry):
     def prune(self, key: RoundKey) -> bool:
         """Remove the counts of a sealed round; what is put later is late. False when it is not sealed."""
         self._check_writable()
-        if self.final(key) is not None:
+        if self.seals.reports(key) is not None:
+            self.drop_results_with(key)  # first: without counts nobody would know what they were made of
             self.seals.sweep(key)
         return self.seals.prune(key)
 
     def final(self, key: RoundKey) -> Count | None:
         """What a sealed round comes to; None when it is not sealed."""
         return self.seals.final(key, self.layout(key).plan)
+
+    def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
+        """The counts of one metric in those rounds that are sealed; no other metric is decoded."""
+        counts: dict[RoundKey, CountsByTags] = {}
+        for start in range(0, len(keys), _PARTS_AT_ONCE):
+            plans = {key: self.layout(key).plan for key in keys[start : start + _PARTS_AT_ONCE]}
+            counts |= self.seals.metric_counts(plans, metric)
+        return counts
 
     def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
         """Whether to seal a round here: False while another collector is at it."""
@@ -400,6 +412,10 @@ class LakeBackend(Registry):
     def publish(self, key: RoundKey, count: Count) -> bool:
         """Seal: make the counts what they are for ever, then sweep; False when somebody was quicker."""
         self._check_writable()
+        # Somebody whose clock is ahead may have written the day without this round. It is not written again before
+        # the counts are there: a round that is not sealed keeps its day open.
+        if not self.seals.is_sealed(key):
+            self.drop_results_with(key)
         sealed = self.seals.publish(key, count)
         self.final(key)  # before the parts go, the counts can be read back
         self._own.pop(key, None)

@@ -51,6 +51,10 @@ class BadFileError(ReticentError):
         super().__init__(f"{listed}\n  Hint: --skip-bad counts the rest and says what was left out")
 
 
+class EngineError(ReticentError):
+    """An engine cannot work where the lake is, whatever is in it."""
+
+
 class Parts:
     """The Parquet files of one round, by name, as engines read them and as they are checked."""
 
@@ -65,6 +69,10 @@ class Parts:
     def location(self, name: str) -> tuple[str, Any]:
         """Where engines find a part: its full name, and fsspec's file system, or None for this machine's."""
         return self.files.location(f"{self.folder}/{name}")
+
+    def address(self, name: str) -> str:
+        """The same for engines that bring connectors of their own."""
+        return self.files.address(f"{self.folder}/{name}")
 
     def read(self, name: str) -> Records:
         """The records of a part; raises `StoreError` with the reason when it is gone or bad."""
@@ -243,6 +251,8 @@ def _count_parts(lake: LakeBackend, parts: Parts, engine: Engine, skip_bad: bool
         good = [name for name in good if name not in bad]
         try:
             counts = engine.count(parts, good) if good else {}
+        except EngineError:
+            raise
         except Exception as error:  # engines have trees of exceptions of their own: ask the parts
             # A list is cheaper than reading everything, and merging is what happens every day.
             if not frozen and not {*good} <= {*lake.files.names(parts.folder)}:

@@ -102,6 +102,10 @@ class Files(ABC):
         """Where engines find a file: its full name, and fsspec's file system, or None for this machine's."""
         raise StoreError(f"{self.url}: engines cannot read here")
 
+    def address(self, path: str) -> str:
+        """The same for engines that bring connectors of their own: an address with its protocol."""
+        raise StoreError(f"{self.url}: engines cannot read here")
+
     def settle(self, folder: str) -> None:  # noqa: B027 - nothing to do where what is seen is durable
         """Make durable what `names` shows of a folder, whoever put it there."""
 
@@ -227,6 +231,10 @@ class LocalFiles(Files):
         """A file's full name."""
         return str((self._root / path).absolute()), None
 
+    def address(self, path: str) -> str:
+        """A file's full name, as an address."""
+        return f"file://{(self._root / path).absolute()}"
+
     def names(self, folder: str) -> list[str]:
         """What is in a folder, sorted; nothing when there is no such folder."""
         with self._errors(folder):
@@ -314,8 +322,10 @@ class ObjectFiles(Files):
     collectors could seal one round twice. Nothing listed is ever taken from a cache.
     """
 
-    def __init__(self, filesystem: Any, prefix: str, url: str = "") -> None:
+    def __init__(self, filesystem: Any, prefix: str, url: str = "", address: str = "") -> None:
         self._filesystem = filesystem
+        self._address = address.rstrip("/")
+        """Where the lake is, as it was given: fsspec drops what connectors of others need."""
         self._prefix = prefix.rstrip("/")
         protocols = filesystem.protocol
         protocol = protocols if isinstance(protocols, str) else protocols[0]
@@ -371,6 +381,10 @@ class ObjectFiles(Files):
     def location(self, path: str) -> tuple[str, Any]:
         """A file's address with its protocol, and the file system that is to be registered with an engine."""
         return str(self._filesystem.unstrip_protocol(self._full(path))), self._filesystem
+
+    def address(self, path: str) -> str:
+        """A file's address, as the lake's was given."""
+        return f"{self._address}/{path}" if self._address else self.location(path)[0]
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file under a path that nobody else uses; to try again writes the same once more."""
@@ -451,4 +465,4 @@ def files_at(url: str) -> Files:
         raise StoreError(f"{shown}: {missing}") from missing
     except ValueError as unknown:
         raise StoreError(f"{shown}: expected a protocol that fsspec knows: {unknown}") from unknown
-    return ObjectFiles(filesystem, prefix, shown)
+    return ObjectFiles(filesystem, prefix, shown, inner)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 from reticent.errors import ParameterError, StoreError
 from reticent.plan import Plan
-from reticent.stores.lake.files import Files
+from reticent.stores.lake.files import Files, UnusablePathError
 from reticent.stores.lake.layout import (
     LEFT_OUT,
     SEALS,
@@ -20,8 +22,10 @@ from reticent.stores.lake.layout import (
     pruned_path,
     value_of,
 )
-from reticent.stores.records import Count, RoundKey, counts_in_rows, counts_of_rows
+from reticent.stores.records import Count, CountsByTags, RoundKey, counts_in_rows, counts_of_rows
 from reticent.stores.store import DamagedError
+
+_REMEMBERED = 256
 
 
 class Seals:
@@ -38,6 +42,9 @@ class Seals:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._final: dict[RoundKey, Count] = {}
+        """The latest that were asked for."""
+        self._reports: dict[RoundKey, int] = {}
+        """How many reports sealed rounds have, which costs little to keep."""
 
     # Rounds and their parts
 
@@ -130,7 +137,7 @@ class Seals:
 
     def is_sealed(self, key: RoundKey) -> bool:
         """Whether the counts of a round are there, or were until they were pruned."""
-        return key in self._final or self._files.read(counts_path(key)) is not None or self.is_pruned(key)
+        return key in self._reports or self._files.read(counts_path(key)) is not None or self.is_pruned(key)
 
     def is_pruned(self, key: RoundKey) -> bool:
         """Whether the counts of a round were removed for ever."""
@@ -139,6 +146,7 @@ class Seals:
     def prune(self, key: RoundKey) -> bool:
         """Remove the counts of a sealed round; it stays closed. False when there are none."""
         self._final.pop(key, None)
+        self._reports.pop(key, None)
         if not self._files.has(counts_path(key)):
             return False
         self._files.put_new(pruned_path(key), b"{}")  # first: without either, it would be sealed again
@@ -148,22 +156,55 @@ class Seals:
 
     def final(self, key: RoundKey, plan: Plan) -> Count | None:
         """What a sealed round comes to; None when it is not sealed."""
-        if key not in self._final:
+        count = self._final.get(key)
+        if count is None:
             data = self._files.read(counts_path(key))
             if data is None:
                 return None
-            try:
+            with self._damage(key):
                 document = json.loads(data)
-                rows = (
-                    (row["tags"], row["metric"], row["reports"], row["ones"]) for row in document["counts"]
-                )
-                counts = counts_of_rows(plan, rows)
-                self._final[key] = Count(int(document["reports"]), counts, dict(document["left_out"]))
-            except (ValueError, KeyError, TypeError, AttributeError, ParameterError) as error:
-                reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-                message = f"{self._files.url}: {counts_path(key)}: is damaged: {reason}"
-                raise DamagedError(message, key) from error
-        return self._final[key]
+                counts = counts_of_rows(plan, map(_row, document["counts"]))
+                count = Count(int(document["reports"]), counts, dict(document["left_out"]))
+            while len(self._final) >= _REMEMBERED:
+                self._final.pop(next(iter(self._final), key), None)
+            self._final[key] = count
+        return count
+
+    def reports(self, key: RoundKey) -> int | None:
+        """How many reports a sealed round has; None when it is not sealed. Its counts are not decoded."""
+        if key not in self._reports:
+            data = self._files.read(counts_path(key))
+            if data is None:
+                return None
+            with self._damage(key):
+                document = json.loads(data)
+                for row in document["counts"]:
+                    _row(row)
+                self._reports[key] = int(document["reports"])
+        return self._reports[key]
+
+    def metric_counts(self, plans: Mapping[RoundKey, Plan], metric: str) -> dict[RoundKey, CountsByTags]:
+        """The counts of one metric in those rounds that are sealed."""
+        counts = {}
+        files = self._files.read_all(map(counts_path, plans))
+        for (key, plan), data in zip(plans.items(), files, strict=True):
+            if data is not None:
+                with self._damage(key):
+                    if isinstance(data, UnusablePathError):
+                        raise ValueError(data)
+                    rows = (row for row in json.loads(data)["counts"] if row["metric"] == metric)
+                    counts[key] = counts_of_rows(plan, map(_row, rows))
+        return counts
+
+    @contextmanager
+    def _damage(self, key: RoundKey) -> Iterator[None]:
+        """Turn what is wrong with the file of a sealed round into `DamagedError`."""
+        try:
+            yield
+        except (ValueError, KeyError, TypeError, AttributeError, ParameterError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            message = f"{self._files.url}: {counts_path(key)}: is damaged: {reason}"
+            raise DamagedError(message, key) from error
 
     def publish(self, key: RoundKey, count: Count) -> bool:
         """Seal: make the counts what they are for ever; False when another was quicker."""
@@ -184,3 +225,7 @@ class Seals:
             self._files.settle(counts_path(key).rpartition("/")[0])
             self._files.remove(f"{folder_of(key)}/{part.name}" for part in parts)
         self._files.clear(folder_of(key))
+
+
+def _row(row: Mapping[str, Any]) -> tuple[list[str], str, list[int], list[int]]:
+    return row["tags"], row["metric"], row["reports"], row["ones"]

@@ -1,0 +1,74 @@
+"""
+Locks between processes, from the standard library: `fcntl` where there is one, else `msvcrt` (Windows).
+
+Both end with the process that holds them. Windows has no shared locks, so there each shared holder locks one
+byte of the file and an exclusive holder locks all of them.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
+
+LOCKS_FOLDERS = fcntl is not None
+SHARED_AT_ONCE = 64
+"""How many processes and threads can hold a shared lock at once on Windows; one more waits."""
+
+
+class ProcessLock:
+    """A lock on a file, which is made if it is missing; or on a folder, where folders can be locked."""
+
+    def __init__(self, path: str, *, is_folder: bool = False) -> None:
+        flags = os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+        self._descriptor = os.open(path, flags, 0o600)
+        self._held: tuple[int, int] | None = None
+        """On Windows, the first byte that is locked and how many."""
+
+    def take(self, *, shared: bool = False) -> bool:
+        """Try to lock, without waiting. True also where the file system has no locks."""
+        try:
+            if fcntl is not None:
+                fcntl.flock(self._descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+                return True
+            return self._take_bytes(shared)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def _take_bytes(self, shared: bool) -> bool:
+        import msvcrt
+
+        places = [(byte, 1) for byte in range(SHARED_AT_ONCE)] if shared else [(0, SHARED_AT_ONCE)]
+        for first, count in places:
+            os.lseek(self._descriptor, first, os.SEEK_SET)
+            try:
+                msvcrt.locking(self._descriptor, msvcrt.LK_NBLCK, count)  # type: ignore[attr-defined, unused-ignore]
+            except PermissionError:
+                continue
+            self._held = first, count
+            return True
+        return False
+
+    def release(self) -> None:
+        """Unlock. A child forked meanwhile has the descriptor too: closing it here would leave its copy locked."""
+        with suppress(OSError):
+            if fcntl is not None:
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            elif self._held is not None:
+                import msvcrt
+
+                first, count = self._held
+                os.lseek(self._descriptor, first, os.SEEK_SET)
+                msvcrt.locking(self._descriptor, msvcrt.LK_UNLCK, count)  # type: ignore[attr-defined, unused-ignore]
+        self._held = None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.release()
+        os.close(self._descriptor)

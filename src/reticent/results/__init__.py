@@ -1,0 +1,43 @@
+"""
+What readers are shown of a store: plans, rounds and estimates, for HTTP, the dashboard and the commands.
+
+`Results(store)` is asked; each of its answers about a metric in a `Period` is a `Result`, or `Withheld` where
+there are too few reports. A `Change` is one period less the one before it. `write_results` puts what is final into
+the table of results, for programs that read SQL or Parquet.
+"""
+
+from reticent.results.changes import Change, change_in_words, is_clear
+from reticent.results.periods import (
+    EVERY,
+    Every,
+    Period,
+    State,
+    answered_every,
+    span_of,
+    unix_seconds,
+    usual_every,
+)
+from reticent.results.reader import Estimates, LruCache, Result, Results, Subject, Withheld
+from reticent.results.table import problems, write_results
+
+__all__ = [
+    "EVERY",
+    "Change",
+    "Estimates",
+    "Every",
+    "LruCache",
+    "Period",
+    "Result",
+    "Results",
+    "State",
+    "Subject",
+    "Withheld",
+    "answered_every",
+    "change_in_words",
+    "is_clear",
+    "problems",
+    "span_of",
+    "unix_seconds",
+    "usual_every",
+    "write_results",
+]

@@ -1,0 +1,164 @@
+"""
+Periods: what one figure is of. A round, a window of sampled answers, or a day, week or month.
+
+Days, weeks and months are those of the calendar in UTC; weeks begin on Monday. They are made of whole rounds: a
+round belongs to the period in which it starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Literal, NamedTuple, get_args
+
+from reticent.errors import ParameterError
+from reticent.plan import Plan
+from reticent.plan.metric import FIRST_MONDAY
+from reticent.stores import RoundInfo
+
+Every = Literal["round", "window", "day", "week", "month"]
+State = Literal["open", "sealed", "damaged"]
+EVERY: tuple[Every, ...] = get_args(Every)
+SHORTEST: dict[Every, int] = {"day": 86_400, "week": 7 * 86_400, "month": 28 * 86_400}
+"""The seconds of a calendar period, at least: a longer round does not fit into it."""
+MOST_ROUNDS_OF_A_DAY = 1440
+"""Shorter rounds are for trying things out: such a plan is shown by round unless a day is asked for."""
+
+
+class Span(NamedTuple):
+    """The rounds of a period, by number, and its times in unix seconds."""
+
+    every: Every
+    first: int
+    last: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """
+    What one figure is of: the rounds of a plan's version that begin between two times.
+
+    How the figure is made of its rounds is up to the plan's answers: see `reticent.estimates.pooling`.
+    """
+
+    plan: Plan
+    every: Every
+    first: int
+    """The number of its first round, whether that has reports or not."""
+    last: int
+    start: int
+    """When it begins, in unix seconds; a day, week or month at midnight UTC."""
+    end: int
+    state: State
+    rounds: tuple[RoundInfo, ...]
+    """Those that have reports, latest first, each with as many as are shown of it."""
+
+    @property
+    def reports(self) -> int:
+        """Reports of all rounds that are shown; 0 where there are too few of them."""
+        return sum(info.reports for info in self.rounds)
+
+    @property
+    def possible_rounds(self) -> int:
+        """How many rounds the period has, with and without reports."""
+        return self.last - self.first + 1
+
+
+def usual_every(plan: Plan) -> Every:
+    """
+    What a figure is of when nothing is said: a day, where a day has at least one round or window.
+
+    A plan with a longer window is shown by window, one with longer rounds by round, and so is one with rounds
+    of less than a minute, which are for trying things out.
+    """
+    if plan.answers.sampled and plan.answers.window * plan.round_seconds > SHORTEST["day"]:
+        return "window"
+    fits = SHORTEST["day"] // MOST_ROUNDS_OF_A_DAY <= plan.round_seconds <= SHORTEST["day"]
+    return "day" if fits else "round"
+
+
+def answered_every(plan: Plan) -> Every:
+    """In what a device sends one report."""
+    return "window" if plan.answers.sampled else "round"
+
+
+def check_every(plan: Plan, every: str) -> Every:
+    """Raise `ParameterError` for a period that a plan does not have."""
+    for known in EVERY:
+        if every == known:
+            break
+    else:
+        raise ParameterError("every", ", ".join(EVERY[:-1]) + f" or {EVERY[-1]}", every[:20])
+    if known == "window" and not plan.answers.sampled:
+        raise ParameterError(
+            "every", "round, day, week or month: the answers of this plan are remembered", every
+        )
+    if plan.round_seconds > SHORTEST.get(known, plan.round_seconds):
+        raise ParameterError(
+            "every", f"round, or a longer period: a round of this plan is longer than a {every}", every
+        )
+    return known
+
+
+def span_of(plan: Plan, number: int, every: Every) -> Span:
+    """
+    The period that a round is in. A round for which there is no such period is one of its own.
+
+    >>> from reticent.plan import Plan
+    >>> plan = Plan.load("examples/plan.toml")
+    >>> for every in EVERY[2:]:
+    ...     span = span_of(plan, 82_800, every)
+    ...     print(every, datetime.fromtimestamp(span.start, UTC).date(), span.last - span.first + 1, "rounds")
+    day 2026-09-04 4 rounds
+    week 2026-08-31 28 rounds
+    month 2026-09-01 120 rounds
+    """
+    seconds = plan.round_seconds
+    begins = number * seconds
+    alone = Span("round", number, number, begins, begins + seconds)
+    if every == "round":
+        return alone
+    if every == "window":
+        window = plan.answers.window_of(number, seconds)
+        if window is None:
+            return alone
+        last = window.first + window.rounds - 1
+        return Span(every, window.first, last, window.start, (last + 1) * seconds)
+    length = SHORTEST[every]
+    if seconds > length:
+        return alone
+    if every == "month":
+        first_day = datetime.fromtimestamp(begins, UTC).date().replace(day=1)
+        months = first_day.year * 12 + first_day.month
+        start, end = _midnight(first_day), _midnight(date(months // 12, months % 12 + 1, 1))
+    else:
+        origin = FIRST_MONDAY if every == "week" else 0
+        start = begins - (begins - origin) % length
+        end = start + length
+    return Span(every, -(-start // seconds), -(-end // seconds) - 1, start, end)
+
+
+def _midnight(day: date) -> int:
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
+
+
+def unix_seconds(name: str, text: str) -> int:
+    """
+    The time that a text says: a date, a time in ISO 8601, or unix seconds. Without an offset it is UTC.
+
+    >>> [unix_seconds("since", text) for text in ("2026-11-01", "2026-11-01T02:00+02:00", "1793491200")]
+    [1793491200, 1793491200, 1793491200]
+    """
+    try:
+        if text.isascii() and text.isdigit() and len(text) <= 11:
+            return int(text)
+        moment = datetime.fromisoformat(text if text.isascii() and len(text) <= 40 else "")
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
+        raise ParameterError(
+            name,
+            "a date such as 2026-11-01, a time such as 2026-11-01T06:00Z, or unix seconds",
+            text[:40],
+        ) from None

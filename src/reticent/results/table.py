@@ -1,0 +1,139 @@
+"""
+The table of results: the finished figures of a store, written after each seal for programs that read SQL or Parquet.
+
+It holds what `Results` shows of every sealed round, window, day, week and month, for the whole fleet and for each
+tag of each segment, at a confidence of 95 %. What is withheld has no row. The counts alone are the truth: the
+table is made of them, can be made again, and nothing here reads it but `problems`.
+
+A period is written once all of it is final, and then never changes. One exception: where a clock was ahead and a
+round comes after all, its seal removes the periods that it is in, and they are written again. A store keeps which
+periods are written whole, so whoever stops in the middle, or never begins after a seal, is completed by the next pass
+of anybody.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from math import isclose
+from typing import Any
+
+from reticent.columns import time_text
+from reticent.errors import ParameterError
+from reticent.estimates.table import table_rows
+from reticent.results.periods import EVERY, Period
+from reticent.results.reader import Result, Results
+from reticent.stores import PeriodKey, Store
+
+CONFIDENCE = 0.95
+
+
+def write_results(
+    store: Store,
+    clock: Callable[[], float] = time.time,
+    *,
+    rebuild: bool = False,
+    stop: Callable[[], bool] = lambda: False,
+    progress: Callable[[float, float], None] = lambda done, all_of_them: None,
+) -> int:
+    """
+    Write the figures of every finished period that is not in the table yet; returns how many periods.
+
+    Shorter periods come first. With `rebuild` all are removed and written again, one after the other. `stop` is
+    asked before each, and ends the pass when it says True; `progress` is told how many are done, of how many.
+    """
+    table = store.table
+    if table is None:
+        return 0
+    results = Results(store, clock)
+    periods: dict[PeriodKey, Period] = {}
+    for plan in results.plans():
+        finished, written = dict(_finished(results, plan)), table.written(plan)
+        for key in sorted(written - finished.keys()) if rebuild else ():
+            if not _is_damaged(results, key):  # else nothing could be written in its place
+                table.drop_results(key)
+        periods |= {key: period for key, period in finished.items() if rebuild or key not in written}
+    unreadable = 0
+    for done, (key, period) in enumerate(periods.items()):
+        progress(done, len(periods))
+        if stop():
+            return done - unreadable
+        if not results.is_readable(period, period.plan.metrics):
+            unreadable += 1
+            continue  # as for every damaged round: what it is in waits for its repair
+        rows: Iterable[dict[str, Any]] = _rows(results, period)
+        if rebuild:
+            rows = list(rows)
+            table.drop_results(key)
+        table.put_results(key, rows)
+    return len(periods) - unreadable
+
+
+def problems(store: Store, clock: Callable[[], float] = time.time) -> Iterator[str]:
+    """Where the table does not say what the counts say, a sentence each. A period that is not written yet is none."""
+    table = store.table
+    if table is None:
+        return
+    results = Results(store, clock)
+    for plan in results.plans():
+        finished = dict(_finished(results, plan))
+        for key in sorted(table.written(plan)):
+            where = f"results of the {key.every} from {time_text(key.start)} of {key.plan} version {key.version}: "
+            if key not in finished:
+                yield f"{where}there are no final counts for them"
+                continue
+            expected = {_place(row): row for row in _rows(results, finished[key])}
+            kept = {_place(row): row for row in table.results(key)}
+            missing, more = expected.keys() - kept.keys(), kept.keys() - expected.keys()
+            changed = [
+                place for place in expected.keys() & kept.keys() if not _same(expected[place], kept[place])
+            ]
+            for number, what in (
+                (len(missing), "missing"),
+                (len(more), "too many"),
+                (len(changed), "changed"),
+            ):
+                if number:
+                    yield f"{where}{number} of {len(expected)} rows are {what}"
+
+
+def _finished(results: Results, plan: str) -> Iterator[tuple[PeriodKey, Period]]:
+    """The periods of a plan that are final, oldest first, rounds before days."""
+    for every in EVERY:
+        with suppress(ParameterError):  # the plan has no such periods
+            for period in reversed(results.periods(plan, every=every)):
+                # A version whose rounds are longer than a day has rounds in place of days.
+                if period.state == "sealed" and period.every == every:
+                    version = period.plan.version
+                    yield PeriodKey(plan, version, every, period.start, period.end), period
+
+
+def _is_damaged(results: Results, key: PeriodKey) -> bool:
+    """Whether a round of a period cannot be read."""
+    plan = results.versions(key.plan)[key.version]
+    return any(
+        row["version"] == key.version and key.start <= plan.round(row["round"]).start < key.end
+        for row in results.damaged(key.plan)
+    )
+
+
+def _rows(results: Results, period: Period) -> Iterator[dict[str, Any]]:
+    """The rows of a period: the whole fleet, then each segment's tags."""
+    for by in (None, *(segment.name for segment in period.plan.segments)):
+        figures = results.figures(period, period.plan.metrics, by=by, confidence=CONFIDENCE)
+        yield from table_rows(figure for figure in figures if isinstance(figure, Result))
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["metric"], row["segment"], row["bucket"]
+
+
+def _same(expected: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:
+    """Whether two rows say the same; another version of a library may round the last digits another way."""
+    return all(
+        isclose(cell, kept[name], rel_tol=1e-6, abs_tol=1e-9)
+        if isinstance(cell, float) and kept[name] is not None
+        else cell == kept[name]
+        for name, cell in expected.items()
+    )

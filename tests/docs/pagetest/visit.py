@@ -1,0 +1,51 @@
+"""
+A visitor of the page of docs/tutorial-web.md: agrees, clicks, and reads the receipt until a report was accepted.
+
+    python visit.py SITE COLLECTOR
+
+Without a Chromium and playwright nobody visits, and the page's other commands are still checked.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import sys
+from urllib.request import urlopen
+
+CHROMIUM = os.environ.get("RETICENT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+SECONDS = 90
+
+
+def visit(site: str, collector: str) -> None:
+    """Fails unless the receipt shows a report that the collector counted, and nothing was sent before consent."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        requests: list[str] = []
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(site)
+        page.click("#click")
+        page.wait_for_selector("#ask >> text=Yes")
+        page.wait_for_timeout(11_000)  # two rounds
+        assert not any(url.startswith(collector) for url in requests), "nothing is sent before consent"
+        page.click("text=Yes")
+        for _ in range(SECONDS):
+            page.click("#click")
+            page.click("#show")
+            page.wait_for_timeout(1_000)
+            if page.frame_locator("#receipt").locator("text=accepted").count():
+                break
+        else:
+            raise AssertionError("the receipt shows no accepted report")
+        browser.close()
+    with urlopen(f"{collector}/v1/estimates?plan=shop") as answer:  # noqa: S310 (loopback)
+        assert any(row["metric"] == "clicks" for row in json.load(answer)["estimates"])
+
+
+if __name__ == "__main__" and CHROMIUM and importlib.util.find_spec("playwright"):
+    visit(*sys.argv[1:])

@@ -1,0 +1,140 @@
+"""Every query of docs/how-to/query-results.md, run by the engine that it is for."""
+
+from __future__ import annotations
+
+import random
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import psycopg
+import pytest
+from click.testing import CliRunner
+from tests.shared.postgres import PostgresServer
+
+from reticent.cli import command
+from reticent.plan import Plan
+from reticent.results import Results, write_results
+from reticent.stores import Layout, RoundKey, open_store
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "how-to" / "query-results.md").read_text()
+QUERIES = re.findall(
+    r"^## ([^\n]*)\n(?:(?!^## ).)*?```sql\n-- (\w+)\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL
+)
+MONDAY = 1_793_577_600
+"""2026-11-02."""
+LATER = MONDAY + 40 * 86_400.0
+
+
+def fill(url: str) -> None:
+    """Eight days of rounds on the plan of the page, answered at random, and the table of their results."""
+    plan, draws = Plan.load(ROOT / "examples" / "plan.toml"), random.Random(5)
+    layout, codes = Layout(plan), range(3)
+    with closing(open_store(url)) as store:
+        store.register(plan)
+        for number in range(MONDAY // plan.round_seconds, MONDAY // plan.round_seconds + 32):
+            key = RoundKey(plan.name, plan.version, number)
+            rows = (
+                draws.randbytes(17)
+                + bytes([draws.choice(codes), draws.getrandbits(plan.bits) << -plan.bits % 8])
+                for _ in range(600)
+            )
+            records = b"".join(rows)
+            assert len(records) == 600 * layout.width
+            store.append({key: records})
+            store.seal(key)
+        write_results(store, lambda: LATER)
+
+
+def query(place: int) -> str:
+    text = QUERIES[place][2].replace("{{ source('reticent', 'weekly') }}", "reticent.weekly")
+    return text.replace("$__timeFilter(start_time)", "start_time BETWEEN '2026-11-01Z' AND '2026-11-07Z'")
+
+
+def places(engine: str) -> list[Any]:
+    chosen = [place for place, (_, named, _) in enumerate(QUERIES) if named == engine]
+    return [pytest.param(place, id=QUERIES[place][0].replace(" ", "-")) for place in chosen]
+
+
+@pytest.fixture(scope="module")
+def database(postgres: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
+    url = postgres.new_database()
+    fill(url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("query")
+    fill(f"sqlite:///{path / 'reticent.db'}")
+    return path
+
+
+EXPECTED_ROWS = {"psql": 7, "Grafana": 6, "Metabase": 6, "Superset": 32, "dbt": 4, "Who may read": 0}
+
+
+@pytest.mark.parametrize("place", places("psql"))
+def test_postgresql(database: psycopg.Connection[Any], place: int) -> None:
+    cursor = database.execute(query(place))
+    rows = cursor.fetchall() if cursor.description else []
+    assert len(rows) == EXPECTED_ROWS[QUERIES[place][0]]
+    assert all(cell is not None for row in rows for cell in row)
+
+
+def test_an_analyst_sees_results_and_no_counts(database: psycopg.Connection[Any]) -> None:
+    if not database.execute("SELECT 1 FROM pg_roles WHERE rolname = 'analyst'").fetchone():
+        database.execute(query(0))
+    database.execute("SET ROLE analyst")
+    try:
+        assert database.execute("SELECT count(*) > 0 FROM reticent.weekly").fetchone() == (True,)
+        for hidden in ("counts", "rounds", "keys", "steps", "plans"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                database.execute(f"SELECT * FROM reticent.{hidden}")  # noqa: S608
+    finally:
+        database.execute("RESET ROLE")
+
+
+@pytest.mark.parametrize("place", places("sqlite"))
+def test_sqlite(folder: Path, place: int) -> None:
+    with closing(sqlite3.connect(folder / "reticent.db")) as database:
+        rows = database.execute(query(place)).fetchall()
+    assert len(rows) == 8 * 3
+    assert rows[0][:2] == ("2026-11-09", "linux")
+
+
+@pytest.mark.parametrize("place", places("duckdb"))
+def test_duckdb(folder: Path, place: int) -> None:
+    arguments = ["export", str(folder / "weeks.parquet"), "--every", "week", "--by", "os"]
+    done = CliRunner().invoke(command(), [*arguments, "--store", f"sqlite:///{folder / 'reticent.db'}"])
+    assert done.exit_code == 0, done.output
+    text = (
+        query(place)
+        .replace("state = 'sealed'", "true")
+        .replace("'weeks.parquet'", f"'{folder}/weeks.parquet'")
+    )
+    rows = [tuple(row.values()) for row in duckdb.sql(text).to_arrow_table().to_pylist()]
+    assert len(rows) == 2 * 3
+    assert {os for _, os, *_ in rows} == {"linux", "macos", "windows"}
+
+
+def test_frames(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(program, names)  # noqa: S102
+    with closing(open_store("sqlite:///reticent.db", readonly=True)) as store:
+        weeks = Results(store, lambda: LATER).estimates("app-usage", "editor_seconds", every="week")
+    shown = names["weeks"][names["weeks"].metric == "editor_seconds"].sort_values("start_time")
+    assert shown.value.tolist() == [week.estimate.value for week in reversed(weeks)]
+    assert [moment.timestamp() for moment in shown.start_time] == [week.start for week in reversed(weeks)]
+    assert names["same"].height == len(names["weeks"]) == 2 * 2
+
+
+def test_all_queries_are_run() -> None:
+    assert PAGE.count("```sql") == len(QUERIES) == len(places("psql") + places("sqlite") + places("duckdb"))

@@ -1,9 +1,9 @@
 """
-`/metrics`: the health of the collector and the newest sealed figures, as Prometheus takes them.
+`/metrics`: the health of the collector and the newest sealed estimates, for Prometheus.
 
-A figure has its interval beside it, and the change against the period before has one too: "a difference that
-excludes 0" is a rule on two gauges. What is shown of a plan depends on the plan alone, so series do not come and
-go with the data, and their number is bounded.
+An estimate has its interval beside it, and so has the change against the period before: "a difference that excludes 0"
+is a rule on two gauges. The series of a plan depend on the plan alone, so they do not come and go with the data, and
+their number is bounded.
 """
 
 from __future__ import annotations
@@ -26,11 +26,9 @@ from reticent.estimates import Estimate, HistogramEstimate
 from reticent.plan import Metric, Plan
 from reticent.results import LruCache, Period, Result, Results
 
-MOST_NUMBERS = 1_000
-"""Means and shares of buckets that are shown of a plan: six series each."""
+MOST_NUMBERS = 1_000  # means and shares of buckets per plan: six series each
 
-USUAL_PERIODS = 14
-"""The number of reports of the newest period is compared with the median of as many before it."""
+USUAL_PERIODS = 14  # the reports of the newest period are compared with the median of so many before it
 
 Sample: TypeAlias = tuple[str, list[str], float]
 
@@ -40,7 +38,7 @@ NUMBER = [*FIGURE, "bucket", "bucket_low", "bucket_high", "label"]
 
 
 def render_metrics(results: Results, health: Health, accept: str) -> tuple[bytes, str]:
-    """`/metrics`: its body and content type, in the form that `accept` asks for."""
+    """The body and content type of `/metrics`, in the format that `accept` asks for."""
     registry = CollectorRegistry()
     registry.register(_Exposition(results, health))
     encode, kind = choose_encoder(accept)
@@ -187,7 +185,7 @@ def _where(result: Result) -> list[str]:
 
 
 def _asked(plan: Plan) -> tuple[dict[str | None, list[Metric]], int]:
-    """The metrics that are shown by each segment (None: the whole fleet), and how many numbers have no room."""
+    """The metrics that are exposed by each segment (None: the whole fleet), and how many numbers have no room."""
     asked: dict[str | None, list[Metric]] = {}
     numbers = left_out = 0
     for segment in (None, *plan.segments):
@@ -204,7 +202,7 @@ def _asked(plan: Plan) -> tuple[dict[str | None, list[Metric]], int]:
 def _changes(
     results: Results, period: Period, metrics: Sequence[Metric], by: str | None
 ) -> Iterator[tuple[Result, Estimate | HistogramEstimate]]:
-    """How the figures of a period changed against the one before: the rule is that of `reticent.results`."""
+    """How the estimates of a period changed against the one before: the rule is that of `reticent.results`."""
     for change in results.changes(
         period.plan.name, by=by, every=period.every, since=period.start, until=period.end
     ):

@@ -21,7 +21,7 @@ _TAGS = {"type": "object", "additionalProperties": _TEXT}
 def _object(
     properties: dict[str, Any], required: Sequence[str] | None = None, description: str = "", **more: Any
 ) -> dict[str, Any]:
-    """An object of which all properties are required, unless it is said which."""
+    """An object whose properties are all required, unless `required` names some."""
     described = {"description": description} if description else {}
     names = list(properties) if required is None else list(required)
     return {"type": "object", **described, "required": names, **more, "properties": properties}
@@ -274,7 +274,7 @@ def openapi_document() -> dict[str, Any]:
 
 
 def _get(name: str, summary: str, answer: str, *problems: int) -> dict[str, Any]:
-    """A GET that answers with a schema, or with something of a media type."""
+    """A GET that answers with a schema, or with a media type."""
     return {
         "operationId": name,
         "summary": summary,

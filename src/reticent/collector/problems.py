@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): one shape for everything that is refused."""
+"""Problem documents (RFC 9457): one format for everything that is refused."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DETAILS = {
 
 
 class ProblemError(Exception):
-    """A request that is refused, with its status and its stable code."""
+    """A refused request, with its status and its stable code."""
 
     def __init__(self, status: int, code: str, detail: str = "", retry_after: int | None = None) -> None:
         super().__init__(code)
@@ -68,7 +68,7 @@ class ProblemError(Exception):
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """The headers that go with it."""
+        """The headers of the response."""
         headers = [(b"content-type", CONTENT_TYPE), (b"content-length", b"%d" % len(self.body))]
         if self.retry_after is not None:
             headers.append((b"retry-after", b"%d" % self.retry_after))
@@ -78,7 +78,7 @@ class ProblemError(Exception):
 
 
 def of_verdict(verdict: Verdict) -> ProblemError:
-    """The problem of a report that does not count."""
+    """The problem of a report that is not counted."""
     return ProblemError(STATUS_OF_VERDICT[verdict], verdict.value)
 
 
@@ -99,6 +99,6 @@ class Answer(Protocol):
 
 
 def response_of(answer: Answer) -> bytes:
-    """An answer as bytes."""
+    """A response as bytes."""
     start = b"HTTP/1.1 %d %s" % (answer.status, HTTPStatus(answer.status).phrase.encode())
     return b"\r\n".join([start, *(b": ".join(header) for header in answer.headers), b"", answer.body])

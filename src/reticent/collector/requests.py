@@ -1,4 +1,4 @@
-"""A request as far as it has arrived, and what makes its head one that can be read in one way only."""
+"""A request as far as it has arrived, and the checks that make its head unambiguous."""
 
 from __future__ import annotations
 
@@ -41,22 +41,18 @@ class Request:
         self.method = self.target = b""
         self.version = "1.1"
         self.headers: Headers = []
-        self.parts: list[bytes] = []
-        """What came of the body and was not handed on."""
-        self.size = 0
-        """Bytes of the body so far."""
-        self.expects = False
-        """Whether the client waits for 100 Continue before it sends the body."""
+        self.parts: list[bytes] = []  # of the body, as long as they are not handed on
+        self.size = 0  # bytes of the body so far
+        self.expects = False  # whether the client waits for 100 Continue before it sends the body
         self.is_complete = False
         self.is_report = False
         self.keep_alive = True
-        self.admission: Admission | None = None
-        """Of a report request whose key and type are in order."""
+        self.admission: Admission | None = None  # of a report whose key and type are in order
         self.exchange: Exchange | None = None
         self.refusal: ProblemError | None = None
 
     def problem(self, limits: Limits) -> ProblemError | None:
-        """Why the head cannot be taken: it is too large, or two servers might read it differently."""
+        """Why the head is refused: too large, or servers might read it in different ways."""
         sizes = (len(name) + len(value) + len(": \r\n") for name, value in self.headers)
         if len(self.target) + sum(sizes) > limits.head:
             return HEAD_TOO_LARGE
@@ -78,7 +74,7 @@ class Request:
         return None if self._take_target() else BAD_TARGET
 
     def _take_target(self) -> bool:
-        """A path; `http://host/path`, whose host goes before the header's; `*` for OPTIONS (RFC 9112, 3.2)."""
+        """A path; `http://host/path`, whose host replaces the header's; `*` for OPTIONS (RFC 9112, 3.2)."""
         if self.method == b"CONNECT":
             return False
         if _PATH.fullmatch(self.target):
@@ -92,7 +88,7 @@ class Request:
         return True
 
     def head_without_upgrade(self) -> bytes:
-        """Its head once more, without the header that offers another protocol."""
+        """The head again, without the header that offers another protocol."""
         lines = [b": ".join(header) for header in self.headers if header[0] != b"upgrade"]
         start = b"%s %s HTTP/%s" % (self.method, self.target, self.version.encode())
         return b"\r\n".join([start, *lines, b"", b""])

@@ -1,4 +1,4 @@
-"""Numbers, times and certainty as people read them: rounded as far as they are sure, in units they use."""
+"""Numbers, times and certainty as text: rounded to what is known, in common units."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def period(start: int, end: int, every: str) -> str:
 
 
 def clock(start: int, end: int, every: str) -> Markup:
-    """The same for a page: a script says times of day in the reader's own time zone. Dates stay those of UTC."""
+    """The same for a page: a script shows times of day in the reader's time zone. Dates stay in UTC."""
     text = period(start, end, every)
     if every in ("day", "week", "month"):
         return escape(text)
@@ -131,7 +131,7 @@ def clock(start: int, end: int, every: str) -> Markup:
 
 def address(start: int, every: str) -> str:
     """
-    How a link names a period: by when it begins.
+    How a link names a period: by its start.
 
     >>> address(1763683200, "day"), address(1763704800, "round")
     ('2025-11-21', '2025-11-21T06:00')
@@ -178,7 +178,7 @@ def _up(factor: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Certainty:
-    """How sure an estimate is: a word, so many dots out of four, and the sentence behind them."""
+    """How precise an estimate is: a word, so many dots out of four, and an explanation."""
 
     word: str
     dots: int
@@ -215,7 +215,7 @@ def certainty(value: float, lower: float, upper: float, half_width: float) -> Ce
 
 def certainty_of_median(buckets: int, of: int) -> Certainty:
     """
-    How sure a median is whose interval spans so many buckets: reports tell nothing finer than one.
+    The precision of a median whose interval spans so many buckets; one bucket is the finest there is.
 
     >>> certainty_of_median(1, 12).word, certainty_of_median(2, 12).word, certainty_of_median(7, 12).word
     ('good', 'rough', 'faint')
@@ -226,8 +226,7 @@ def certainty_of_median(buckets: int, of: int) -> Certainty:
     return Certainty(word, dots, f"within {buckets} of {of} buckets")
 
 
-MOST_NAMED = 3
-"""Rows that a sentence about uneven cohorts names; the twin has all of them."""
+MOST_NAMED = 3  # rows that a sentence names; the twin has all of them
 UNEVEN_MEANS = (
     "Honest devices draw their cohort at random, once, whatever they measure. So someone may be picking "
     "cohorts to make every lie count, or a client draws its cohort wrongly. "

@@ -1,4 +1,4 @@
-"""Templates, and the style and script they link: everything a browser gets comes from here."""
+"""Templates, and the static files they link."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _assets() -> dict[str, Asset]:
 
 
 def assets() -> dict[str, Asset]:
-    """The style, the script and the icon, by the name they are served under."""
+    """The static files, by the name they are served under."""
     return {asset.name: asset for asset in _assets().values()}
 
 
@@ -72,7 +72,7 @@ def render(template: str, **shown: Any) -> str:
 
 
 def json_of(answer: Any) -> bytes:
-    """An answer in JSON, which has no infinity and no NaN: they are null there."""
+    """JSON, in which infinity and NaN are null."""
     return msgspec.json.encode(answer, enc_hook=float)  # NumPy's numbers
 
 
@@ -90,7 +90,7 @@ def problem_page(
     title: str = "",
     instead: str = "",
 ) -> str:
-    """The page of a request that is refused: what is wrong, what to do, and where to go from there."""
+    """The page of a refused request: what is wrong, what to do, and where to go from there."""
     usual, hint = _REFUSALS.get(status, _REFUSALS[400] if status < 500 else _REFUSALS[500])
     of_public = f"{path}/".startswith("/public/")
     home = "/public" if of_public else "/login" if status in (401, 403) else "/"

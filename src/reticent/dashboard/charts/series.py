@@ -1,4 +1,4 @@
-"""Charts over time: lines that never go without the band of their interval, and reports per round."""
+"""Charts over time: lines, each with the band of its interval, and reports per round."""
 
 from __future__ import annotations
 
@@ -12,19 +12,16 @@ from reticent.dashboard.charts import svg
 from reticent.dashboard.charts.svg import NARROW, SPARK, WIDE, Frame, Scale
 from reticent.dashboard.labels import span
 
-FEW = 45
-"""Up to so many periods, each has a marker."""
-MANY = 150
-"""Beyond so many periods a chart is drawn coarser, without tooltips, and each line in a strip of its own."""
-SPREAD = 8
-"""Markers on a line with more periods than that, where lines must be told apart."""
+FEW = 45  # up to so many periods, each has a marker
+MANY = 150  # more periods are drawn coarser, without tooltips, and each line in its own strip
+SPREAD = 8  # markers on a line with more than `FEW` periods, where lines must be distinguished
 STRIP, SHORT_STRIP, BETWEEN = 130, 84, 20
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
     """
-    One period on a chart: a value, its interval, and what is said about it; hollow and dashed while open.
+    One period on a chart: a value, its interval, and its tooltip; hollow and dashed while open.
 
     A mark whose value is nan is an interval alone, which holds for the whole of its period: it is drawn as a step.
     """
@@ -45,7 +42,7 @@ class Mark:
 
     @property
     def stepped(self) -> bool:
-        """Whether there is no value, but an interval."""
+        """Whether there is an interval without a value."""
         return isnan(self.value)
 
 
@@ -55,14 +52,12 @@ class Line:
 
     marks: Sequence[Mark]
     name: str = ""
-    shade: int = 0
-    """Which colour, dashes and marker; those of a tag are always the same."""
-    shown: bool = True
-    """Whether it is visible at first."""
+    shade: int = 0  # colour, dashes and marker; those of a tag are always the same
+    shown: bool = True  # whether it is visible at first
 
 
 def series(lines: Sequence[Line], label: str, unit: str) -> Markup:
-    """A chart of some lines over time, in both sizes. Long lines that are compared stand below each other."""
+    """A chart of some lines over time, in both sizes. Long lines that are compared are stacked."""
     marks = sorted((mark for drawn in lines for mark in drawn.marks), key=lambda mark: mark.start)
     ends = _ends(marks, from_zero=True)
     many = max(len(drawn.marks) for drawn in lines) > MANY
@@ -107,7 +102,7 @@ def series(lines: Sequence[Line], label: str, unit: str) -> Markup:
 
 
 def spark(marks: Sequence[Mark], label: str, frame: Frame = SPARK) -> Markup:
-    """A small chart without axes: the shape, and how sure it is."""
+    """A small chart without axes."""
     times, levels = frame.horizontal(marks[0].start, marks[-1].end), frame.vertical(*_ends(marks))
     parts = [_line(Line(marks), times, levels, False, "spark")]
     sealed = [mark for mark in marks if not mark.open]
@@ -117,7 +112,7 @@ def spark(marks: Sequence[Mark], label: str, frame: Frame = SPARK) -> Markup:
 
 
 def key(shade: int) -> Markup:
-    """How a line looks, for a legend: its colour, dashes and marker."""
+    """A line's colour, dashes and marker, for a legend."""
     drawn = svg.line(0, 6, 30, 6, "middle") + svg.marker(15, 6, "dot", shade)
     return Markup(  # noqa: S704
         '<svg class="chart key-line" viewBox="0 0 30 12" aria-hidden="true">'
@@ -126,7 +121,7 @@ def key(shade: int) -> Markup:
 
 
 def _ends(marks: Sequence[Mark], from_zero: bool = False) -> tuple[float, float]:
-    """The lowest and the highest that is drawn, down to 0 where that is wanted and not far."""
+    """The lowest and the highest that is drawn, down to 0 where that is wanted and near."""
     ends = [end for mark in marks for end in (mark.value, mark.lower, mark.upper) if not isnan(end)]
     low, high = min(ends), max(ends)
     if from_zero and 0 < low < 0.6 * high:
@@ -136,7 +131,7 @@ def _ends(marks: Sequence[Mark], from_zero: bool = False) -> tuple[float, float]
 
 def runs(marks: Sequence[Mark]) -> list[list[Mark]]:
     """
-    Marks of rounds that follow each other without a gap, version by version.
+    Marks of consecutive rounds, version by version.
 
     >>> marks = [Mark(start, start + 1, 0, 0, 0) for start in (0, 1, 3)]
     >>> [len(run) for run in runs(marks)]
@@ -198,8 +193,8 @@ def _steps(marks: Sequence[Mark], times: Scale, levels: Scale, size: str) -> str
 
 def _stretch(marks: Sequence[Mark], times: Scale, levels: Scale, kind: str, at_once: int, size: str) -> str:
     """
-    A band and the line in it. Where several marks share a place, the band has room for all of their intervals, and
-    the line goes through the least and the greatest of their values.
+    A band and the line in it. Where several marks share a place, the band covers all of their intervals, and the
+    line goes through the least and the greatest of their values.
     """
     if len(marks) < 2:
         return ""
@@ -230,7 +225,7 @@ class RoundBar:
 
 
 def reports_per_round(rounds: Sequence[RoundBar], label: str) -> Markup:
-    """How many reports came in each round; open rounds are hollow."""
+    """Reports per round; open rounds are hollow."""
     values = svg.ticks(0, max(1, *(bar.reports for bar in rounds)), 4)
 
     def draw(base: Frame) -> Markup:

@@ -16,7 +16,7 @@ FRAME = Frame(480, 110, top=20, right=4, bottom=22, left=4, name="small")
 def small_bars(
     bars: Sequence[RoundBar], label: str, unit: str = "", usual: float = 0.0, shade: int = 0
 ) -> Markup:
-    """Bars without an axis: the highest is named, and a dashed line is drawn at what is usual."""
+    """Bars without an axis: the highest is labelled, and a dashed line is the usual number."""
     highest = max(1.0, usual, *(bar.reports for bar in bars))
     times, levels = FRAME.horizontal(bars[0].start, bars[-1].end), FRAME.vertical(0, highest)
     parts = [

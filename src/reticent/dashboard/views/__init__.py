@@ -1,4 +1,4 @@
-"""What stands on each page: all numbers for its twin; labels and charts for its template."""
+"""The content of each page: all numbers for its twin; labels and charts for its template."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Twin = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A chart that can be had as a file: its title, and the names and looks of its lines."""
+    """A chart that can be downloaded: its title, and the names and shades of its lines."""
 
     chart: Markup
     title: str
@@ -31,17 +31,15 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One page: its template with what is shown, and the JSON twin that has the same numbers in full."""
+    """One page: its template with what is shown, and the JSON twin with the same numbers in full."""
 
     template: str
     title: str
-    twin: Twin | Callable[[], Twin]
-    """Made when it is asked for, where it is large."""
+    twin: Twin | Callable[[], Twin]  # computed on demand where it is large
     shown: Mapping[str, Any]
     refresh: bool | int = False
     """Whether rounds are open, so that a page that stays open should look again soon; or after how many seconds."""
-    pictures: Mapping[str, Picture] = field(default_factory=dict)
-    """Its charts, by the name that an address has for them."""
+    pictures: Mapping[str, Picture] = field(default_factory=dict)  # its charts, by their name in addresses
 
 
 _LEADS = {
@@ -50,19 +48,18 @@ _LEADS = {
     "choice": "devices that chose:",
     "flag": "devices where it happened:",
 }
-"""What stands before the figure of a metric, by its kind."""
 _LEAD_OF_PRESENT = "median of devices with a value"
 TRENDS = {"mean": "mean", "histogram": "median", "choice": "share that chose", "flag": "share"}
 """What is followed from round to round, by kind."""
 
 
 def period_name(plan: Plan, every: str | None = None) -> str:
-    """What a figure of a plan is of: the period asked for, or the usual one."""
+    """The period of a plan's figures: as asked for, or the default."""
     return every or usual_every(plan)
 
 
 def unit_of(points: Sequence[Point]) -> Unit:
-    """The unit in which all of these points are said; medians are said in that of the edges."""
+    """The unit of all of these points; medians have that of the edges."""
     if points and isinstance(points[0].estimate, Quantile):
         return edge_unit(points[0].metric)
     largest = max(
@@ -72,7 +69,7 @@ def unit_of(points: Sequence[Point]) -> Unit:
 
 
 def edge_unit(metric: Metric) -> Unit:
-    """The unit of the edges of buckets: a larger one than the plan's where all edges are short numbers in it."""
+    """The unit of bucket edges: a larger one than the plan's where all edges are short numbers in it."""
     edges = [float(edge) for edge in metric.mechanism.points]
     unit = Unit.of(metric.unit, edges[-1])
     short = all(float(f"{edge / unit.size:.4g}") == edge / unit.size for edge in edges)
@@ -81,10 +78,9 @@ def edge_unit(metric: Metric) -> Unit:
 
 def headline(point: Point) -> dict[str, Any]:
     """
-    A point as it is read: how much, how sure, of how many, when.
+    A point as text: value, precision, reports, period.
 
-    `outside` says whether the unbiased value lies outside its own interval, which was cut to the possible
-    range.
+    `outside` says whether the unbiased value lies outside its own interval, which was cut to the possible range.
     """
     estimate, half_width, metric = point.shown, point.half_width, point.metric
     unit = unit_of([point])
@@ -136,7 +132,7 @@ def interval(point: Point, unit: Unit) -> str:
 
 
 def mark(point: Point, name: str = "", unit: Unit | None = None, tip: bool = True) -> Mark:
-    """A point on a chart, in a unit of the chart; its tooltip starts with the name of its line, if it has one."""
+    """A point on a chart, in the chart's unit; its tooltip starts with the name of its line, if it has one."""
     size = unit.size if unit else 1.0
     estimate = point.shown
     value = nan if isinstance(estimate, Quantile) else estimate.value / size
@@ -155,7 +151,7 @@ def zoomable(lines: Sequence[Line]) -> str:
     """
     Long lines as a script draws them: times, and per line its name, shade, values, lower and upper ends.
 
-    Empty where lines are short: the server's drawing has tooltips then. Numbers have as many digits as can be seen.
+    Empty for short lines, whose drawing by the server has tooltips. Numbers have as many digits as can be seen.
     """
     if max(len(line.marks) for line in lines) <= charts.MANY:
         return ""
@@ -179,7 +175,7 @@ def zoomable(lines: Sequence[Line]) -> str:
 
 
 def change_shown(change: Change | None) -> dict[str, Any] | None:
-    """A change in a few words; the buckets of a histogram are counted."""
+    """A change in a few words; of a histogram, the number of changed buckets."""
     if change is None:
         return None
     words, _, part = change.words.partition(" (")
@@ -195,7 +191,7 @@ def change_shown(change: Change | None) -> dict[str, Any] | None:
 
 
 def every_choices(plan: Plan) -> list[str]:
-    """The periods that figures of a plan can be of."""
+    """The periods that figures of a plan can have."""
     calendar = [(86_400, "day"), (7 * 86_400, "week"), (28 * 86_400, "month")]
     fitting = [name for seconds, name in calendar if plan.round_seconds <= seconds]
     return [*fitting, *(["window"] if plan.answers.sampled else []), "round"]

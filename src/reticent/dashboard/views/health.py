@@ -13,10 +13,8 @@ from reticent.dashboard.views.over_time import over_time
 from reticent.errors import StoreError
 from reticent.results import Result, Results, Subject
 
-LOOKED_AT = 4
-"""Latest rounds of each plan that are held against chance."""
-MOST_KEYS = 50
-"""As many keys as the page shows; its twin has all of them."""
+LOOKED_AT = 4  # latest rounds of each plan that are tested against chance
+MOST_KEYS = 50  # on the page; its twin has all of them
 _NUMBERS = (
     "version",
     "store",
@@ -32,11 +30,10 @@ _NUMBERS = (
     "memory_bytes",
     "rate",
 )
-"""What the twin has as the collector says it."""
 
 
 def newest_uneven(results: Results) -> list[Result] | None:
-    """The newest uneven round of each histogram; None when the store cannot be read just now."""
+    """The newest uneven round of each histogram; None when the store cannot be read."""
     newest: dict[tuple[str, str], Result] = {}
     try:
         for plan in sorted(results.plans()):
@@ -82,7 +79,7 @@ def health_page(health: Health, results: Results) -> View:
 
 
 def _uneven(result: Result) -> tuple[dict[str, str], dict[str, Any]]:
-    """A histogram whose reports chance does not explain, as it is shown and for the twin."""
+    """A histogram whose reports chance does not explain, for the page and for the twin."""
     balance = result.balance
     shown = {
         "name": f"{result.plan} / {result.metric.name}",
@@ -97,7 +94,7 @@ def _uneven(result: Result) -> tuple[dict[str, str], dict[str, Any]]:
 
 
 def key_rows(health: Health) -> list[dict[str, str]]:
-    """The busiest keys as lines of a table; a collector up for less than lately got it in less."""
+    """The busiest keys as rows; a collector up for less than five minutes got its reports in less."""
     seconds = max(1.0, min(LATELY_SECONDS, health.uptime_seconds))
     total = sum(key.reports for key in health.keys)
     lately = sum(key.reports_lately for key in health.keys)
@@ -121,7 +118,7 @@ def key_rows(health: Health) -> list[dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the page: how it is shown, what it means, when to worry."""
+    """One line of the page: its value, what it means, when to worry."""
 
     name: str
     shown: Callable[[Health], str]
@@ -264,4 +261,3 @@ LINES: list[tuple[str, list[Line]]] = [
         ],
     ),
 ]
-"""Sections of the page, each with its lines."""

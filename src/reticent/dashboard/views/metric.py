@@ -34,14 +34,11 @@ from reticent.plan import ABSENT, Metric, Plan
 from reticent.results import Change, Result, change_in_words, unix_seconds
 from reticent.stores import FEW
 
-MOST_LINES = 8
-"""As many lines as there are colours that all eyes can tell apart."""
+MOST_LINES = 8  # as many as there are colours that all eyes can distinguish
 SHOWN_LINES = 4
-MOST_ROWS = 100
-"""Of a table; the file has all of them."""
+MOST_ROWS = 100  # of a table; the file has all of them
 QUANTILES = (0.25, 0.5, 0.75, 0.9)
-DISHONEST = 0.01
-"""The share of dishonest reports that pages speak of."""
+DISHONEST = 0.01  # the share of dishonest reports that pages mention
 
 
 def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params) -> View:
@@ -119,19 +116,18 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
     )
 
 
-Parts = tuple[dict[str, Any], Any, dict[str, Picture]]
-"""What is shown, what makes the rest of the twin, and the charts."""
+Parts = tuple[dict[str, Any], Any, dict[str, Picture]]  # what is shown, the rest of the twin, and the charts
 
 
 def _at(plan: Plan, params: Params) -> int | None:
-    """The time that an address names a period by."""
+    """The time by which an address names a period."""
     if params.at:
         return unix_seconds("at", params.at)
     return None if params.round is None else plan.round(params.round).start
 
 
 def _holding(points: Sequence[Point], at: int) -> Point | None:
-    """The point whose period a time is in."""
+    """The point whose period contains a time."""
     return next((point for point in points if point.start <= at < point.end), None)
 
 
@@ -226,19 +222,18 @@ def _edge(value: float, unit: Unit) -> str:
 
 
 def _in_order(plan: Plan, segment: str, tags: Any) -> list[str]:
-    """Tags in the order of the plan, whatever their reports; rare ones together come last."""
+    """Tags in the order of the plan, whatever their reports; the rare ones together come last."""
     declared = next((one.tags for one in plan.segments if one.name == segment), ())
     return [tag for tag in (*declared, FEW) if tag in tags]
 
 
 def _visible(plan: Plan, params: Params, tags: Any) -> list[str]:
-    """The tags that are drawn: those asked for, else the first of the plan."""
+    """The tags that are drawn: those asked for, else the first ones of the plan."""
     ordered = _in_order(plan, params.by, tags)
     return [tag for tag in ordered if tag in params.tags][:MOST_LINES] or ordered[:SHOWN_LINES]
 
 
 def _mean_row(point: Point, unit: Unit, tag: str = "") -> dict[str, Any]:
-    """A line of a table."""
     value, _, half_width = Unit(unit.size).figure(point.shown.value, point.half_width).partition(" ± ")
     return {
         "tag": tag,
@@ -371,7 +366,7 @@ def _histogram(
 
 
 def _around(points: Sequence[Point], place: int) -> Sequence[Point]:
-    """The periods that can be picked from a list: those near the one that is shown."""
+    """The periods in the list of choices: those near the one that is shown."""
     first = max(0, place - MOST_ROWS // 2)
     return points[first : first + MOST_ROWS]
 

@@ -1,4 +1,4 @@
-"""Health over time: reports per round against the usual, and what became of what was sent in the last day."""
+"""Health over time: reports per round against the usual, and the outcomes of the last day."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from reticent.results import Results
 
 ROUNDS = 60
 MOST_PLANS = 20
-SETTLED_SECONDS = 120
-"""After which a round whose grace is over should be sealed."""
+SETTLED_SECONDS = 120  # after the grace, by which a round should be sealed
 
 _SLOTS = {
     "accepted": ("Accepted", "reports in 10 minutes", 0),
@@ -33,7 +32,7 @@ _SLOTS = {
 
 
 def over_time(health: Health, results: Results) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Small charts of the last rounds and of the last day, as they are shown and for the twin."""
+    """Small charts of the last rounds and of the last day, for the page and for the twin."""
     now = results.clock()
     try:
         names = sorted(results.plans())[:MOST_PLANS]
@@ -62,7 +61,7 @@ def over_time(health: Health, results: Results) -> tuple[dict[str, Any], dict[st
 
 
 def _reports(plan: str, infos: Sequence[dict[str, Any]], usual: float) -> dict[str, Any]:
-    """Reports per round of a plan; where too few came, there is no bar."""
+    """Reports per round of a plan; below min_reports there is no bar."""
     bars = []
     for info in reversed(infos):
         reports = info["reason"] if info["reports"] is None else f"{info['reports']:,} reports"

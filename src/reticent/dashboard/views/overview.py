@@ -1,4 +1,4 @@
-"""All plans: how much each metric is, how sure, and whether it changed since the period before."""
+"""All plans: the latest figure of each metric, its precision, and its change since the period before."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ from reticent.estimates import HistogramEstimate
 from reticent.plan import Metric, Plan
 from reticent.results import Change
 
-PERIODS = 30
-"""That a small chart shows, unless dates are asked for."""
-ROUNDS = 60
-"""Among which the latest sealed and the open ones are looked for."""
+PERIODS = 30  # of a small chart, unless dates are given
+ROUNDS = 60  # among which the latest sealed and the open ones are looked for
 SORTS = {
     "plan": "order of the plan",
     "name": "name",
@@ -39,7 +37,7 @@ SORTS = {
 
 
 def overview(reader: PointReader, params: Params) -> View:
-    """All plans, with their metrics' latest estimates."""
+    """All plans, with the latest estimate of each metric."""
     now = reader.results.clock()
     shown, twins = [], []
     plans = sorted(reader.results.plans().items())

@@ -1,4 +1,4 @@
-"""One plan: what it asks, what that costs, who answers, and what a person should look into."""
+"""One plan: what it asks, its privacy loss, its reports, and what needs attention."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from reticent.plan.card import share
 from reticent.privacy import CLAIMS, printed
 from reticent.results import answered_every
 
-FLEET = 100_000
-"""Devices, before the first report."""
+FLEET = 100_000  # devices, before the first report
 
 NOT_PROTECTED = (
     "That a device takes part is public, and so are its segments and its cohort, one byte for ever.",
@@ -46,13 +45,13 @@ def not_protected(plan: Plan) -> tuple[str, ...]:
 
 
 def reports_shown(info: Mapping[str, Any], unit: str = "") -> str:
-    """How many reports a round has, as far as readers are shown; else why not."""
+    """The reports of a round, as far as readers may see them; else the reason."""
     return str(info["reason"]) if info["reports"] is None else f"{info['reports']:,}{unit}"
 
 
 def hints(plan: Plan, rounds: Sequence[dict[str, Any]], now: float) -> list[str]:
     """
-    What a person should look into, in whole sentences; nothing when all is well.
+    What needs attention, in whole sentences.
 
     Devices answer a round after its end, so reports on the last round but one should be there by now.
     """
@@ -169,7 +168,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
 
 
 def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is asked for a metric and what that costs, as it is shown and for the twin."""
+    """What is asked for a metric and its privacy loss, for the page and for the twin."""
     mechanism, losses = metric.mechanism, card.metrics[metric.name]
     top, epsilon, flip = float(metric.max_value), float(mechanism.epsilon), float(metric.flip.probability)
     shown = {
@@ -202,7 +201,7 @@ def loss(epsilon: float) -> dict[str, str]:
 
 
 def _reports_per_round(rounds: Sequence[dict[str, Any]], plan: Plan) -> Markup:
-    """A bar per round; versions that were answered in the same one are told apart in its tooltip."""
+    """A bar per round; the tooltip lists the versions that were answered in it."""
     by_start: dict[int, list[dict[str, Any]]] = {}
     for info in rounds:
         by_start.setdefault(info["start"], []).append(info)

@@ -1,12 +1,11 @@
 """
 What a forked child must not count again.
 
-The SDK keeps increases in memory until they are exported. A child gets a copy of them, and the parent still
-has them: exported by both they would count twice. So a child throws away what its SDK holds at the fork, and
-counts from there.
+The SDK keeps increases in memory until they are exported. A child gets a copy of them, and the parent still has them:
+exported by both they would count twice. So a child discards what its SDK holds at the fork, and counts from there.
 
-The SDK has no public way to ask for the readers of an exporter, nor to keep them from collecting. What is
-used of its inside is looked up with care: where it is not found, a child counts too little, never twice.
+The SDK has no public way to find the readers of an exporter, nor to keep them from collecting. Its internals are used
+with care: where they are not found, a child counts too little, never twice.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter, MetricReader
 
-PATIENCE = 1.0
-"""How long a fork waits at most: for a collection to end (parent), for the books to be empty (child); s."""
+PATIENCE = 1.0  # seconds a fork waits at most: for a collection (parent), for the discarding (child)
 
 
 class Lock(Protocol):
@@ -37,7 +35,7 @@ class Lock(Protocol):
 
 
 class Books(Enum):
-    """Whose numbers the SDK of this process hands over."""
+    """Whose numbers the SDK of this process exports."""
 
     OWN = "what this process counted"
     BEING_EMPTIED = "a parent's, until the thread that empties them is through"
@@ -48,13 +46,12 @@ class Inheritance:
     """
     Whose numbers an exporter is handed.
 
-    A lock that another thread holds at the moment of a fork is never released in the child. So the parent
-    takes the locks of its readers first, and both release them after the fork.
+    A lock that another thread holds at a fork is never released in the child. So the parent acquires the locks of its
+    readers first, and both processes release them after the fork.
 
-    Emptying the books means to let each reader collect once, which runs the callbacks of observable
-    instruments too. It happens in a thread of its own, so that a callback that waits for something (or a
-    lock that could not be had in time) does not hold up the program. Where no reader is found, the next
-    export is thrown away whole.
+    To discard, each reader collects once, which runs the callbacks of observable instruments too. It happens in a
+    thread, so that a blocking callback (or a lock that could not be acquired in time) does not hold up the program. Where no
+    reader is found, the next export is discarded whole.
     """
 
     def __init__(self) -> None:
@@ -62,14 +59,14 @@ class Inheritance:
         self._held: list[Lock] = []
 
     def is_own(self) -> bool:
-        """Whether the export under way holds this process's own numbers; asked once for each export."""
+        """Whether the current export holds this process's own numbers; asked once per export."""
         if self._books is Books.UNKNOWN:
             self._books = Books.OWN
             return False
         return self._books is Books.OWN
 
     def before_fork(self, exporter: MetricExporter) -> None:
-        """Let collections that are under way come to their end, and none begin."""
+        """Let running collections finish, and none begin."""
         deadline = time.monotonic() + PATIENCE
         for lock in locks_of(readers_of(exporter)):
             if lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
@@ -81,7 +78,7 @@ class Inheritance:
             self._held.pop().release()
 
     def begin_as_child(self, exporter: MetricExporter) -> None:
-        """Throw away what the SDK of this process has inherited."""
+        """Discard what the SDK of this process has inherited."""
         readers = readers_of(exporter)
         if not readers:
             self._books = Books.UNKNOWN
@@ -101,7 +98,7 @@ class Inheritance:
 
 
 def readers_of(exporter: MetricExporter) -> list[MetricReader]:
-    """The readers that read for an exporter."""
+    """The readers of an exporter."""
     try:
         known = list(getattr(MeterProvider, "_all_metric_readers", ()))
     except RuntimeError:  # another thread makes a provider just now

@@ -91,7 +91,7 @@ def test_bad_lines_are_named_and_stop_no_good_one(run: Run, url: str, tmp_path: 
     assert stored(url) == 4
     shown = run("ingest", file, "--store", url)
     assert shown.exit_code == 3
-    assert "line 3: malformed: The body is not exactly a report of this plan.\n" in shown.stderr
+    assert "line 3: malformed: The body is not a valid report of this plan.\n" in shown.stderr
 
 
 def test_bad_records_of_a_packed_batch_are_named(run: Run, url: str, tmp_path: Path) -> None:

@@ -174,8 +174,8 @@ def ok(body: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (ok(b"<html>log in</html>"), "what answers is not a collector, or one that is too old"),
-        (ok(b'{"plans": 7}'), "what answers is not a collector, or one that is too old"),
+        (ok(b"<html>log in</html>"), "not a collector, or a version that is too old"),
+        (ok(b'{"plans": 7}'), "not a collector, or a version that is too old"),
         (ok(b'{"plans": [{"name": "a"}]}'), "the collector is too old to be read by this version."),
         (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "not a collector, or one that is too old: status 404"),
         (b"HTTP/1.1 302 Found\r\nlocation: /login\r\ncontent-length: 0\r\n\r\n", "not a collector, or one"),

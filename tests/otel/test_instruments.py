@@ -225,7 +225,7 @@ def test_unmapped_instruments_are_named_once_and_never_with_a_value(caplog: pyte
             it.export()
     warnings = [record.getMessage() for record in caplog.records if record.name.startswith("reticent")]
     assert warnings == [
-        f"reticent: nothing is kept of {name}: plan app-usage has no metric for it"
+        f"reticent: instrument {name} is not used: plan app-usage has no metric for it"
         for name in ("http.requests", "cpu.temperature")
     ]
     assert "987" not in caplog.text

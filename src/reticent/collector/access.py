@@ -166,7 +166,7 @@ class Access:
         if self.is_open:
             if not any(name == b"host" and _LOCAL.fullmatch(value) for name, value in headers):
                 raise ProblemError(
-                    403, "forbidden", "Without keys, only localhost, 127.0.0.1 and [::1] are answered to."
+                    403, "forbidden", "Without keys, the Host must be localhost, 127.0.0.1 or [::1]."
                 )
             return
         if key is None:
@@ -186,9 +186,7 @@ class Access:
         with self._lock:
             allowance = self._allowances.setdefault(name, Allowance(self.rate, now))
             if reports > allowance.most:
-                text = (
-                    f"This key may send {self.rate:,g} reports a second, and {allowance.most:,} in a batch."
-                )
+                text = f"This key may send {self.rate:,g} reports a second, and {allowance.most:,} per batch."
                 raise ProblemError(413, "too_large", text)
             wait = allowance.spend(reports, now)
         if wait:
@@ -282,7 +280,7 @@ class Login:
         key = self._access.known(fields.get("key", [""])[0].strip().encode())
         target = _local(fields.get("next", ["/"])[0])
         if key is None or key.role not in ("reader", "admin"):
-            return self._form("That is not a reader's key.", target, 401)
+            return self._form("This is not a reader key.", target, 401)
         response = RedirectResponse(target, status_code=303)
         response.set_cookie(
             COOKIE,

@@ -16,10 +16,10 @@ from reticent.collector.access import Access, Pages
 from reticent.collector.api import Api
 from reticent.collector.health import NO_COMMITS, Health, decoded, encoded, together
 from reticent.collector.history import History
-from reticent.collector.ingest import Accepted, Ingest, Intake
+from reticent.collector.ingest import Ingest, Intake
 from reticent.collector.limits import Limits
 from reticent.collector.log import log
-from reticent.collector.problems import ProblemError
+from reticent.collector.problems import Accepted, ProblemError
 from reticent.collector.wire import Wire
 from reticent.collector.workers import Worker
 from reticent.collector.writing import Committer, Sealer, Tally

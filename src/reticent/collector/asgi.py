@@ -48,7 +48,7 @@ class Exchange:
         try:
             await app(self._scope(), self._receive, self._send)
             if not self._is_over and not self._is_gone:
-                raise RuntimeError("the application did not finish its answer")
+                raise RuntimeError("the application did not finish its response")
         except Exception as error:
             log_fault("internal-error", error)
             if self._is_gone or self._is_over:
@@ -103,14 +103,14 @@ class Exchange:
             self._send_body(message.get("body", b""), message.get("more_body", False))
             await self._connection.writable.wait()
         else:
-            raise RuntimeError(f"{message['type']} out of its turn")
+            raise RuntimeError(f"{message['type']} out of order")
 
     def _send_head(self, status: int, headers: Any) -> None:
         request = self._request
         lines = [b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode())]
         for name, value in headers:
             if b"\r" in name + value or b"\n" in name + value:
-                raise RuntimeError("a header of the answer has a line break in it")
+                raise RuntimeError("a response header contains a line break")
             if name.lower() == b"content-length":
                 self._left = int(value)
             lines.append(b"%s: %s" % (name, value))
@@ -134,7 +134,7 @@ class Exchange:
         elif self._left is not None:
             self._left -= len(body)
             if self._left < 0 or (self._left and not more):
-                raise RuntimeError("the body of the answer is not as long as its head says")
+                raise RuntimeError("the response body does not match its content-length")
         elif self._is_chunked:
             body = b"%x\r\n%s\r\n" % (len(body), body) if body else b""
             body += b"" if more else b"0\r\n\r\n"

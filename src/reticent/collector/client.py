@@ -159,19 +159,16 @@ class Client:
         code, detail = response.document.get("code"), response.document.get("detail")
         match response.status, code:
             case 401, _ if "authorization" not in self._headers:
-                return f"{self.url}: it needs a key.\n  Hint: --key-file FILE holds one"
+                return f"{self.url}: a key is required.\n  Hint: pass --key-file FILE"
             case 401, _:
-                reason = "it does not know this key, or the key was revoked"
+                reason = "the key is unknown or revoked"
                 return f"{self.url}: {reason}.\n  Hint: reticent keys list shows the keys of the store"
             case 403, _:
-                return f"{self.url}: this key may not do that.\n  Hint: reticent keys list shows the role of each"
+                return f"{self.url}: this key does not allow that.\n  Hint: reticent keys list shows each key's role"
             case _, str() if isinstance(detail, str) and code != "not_found":
                 return f"{self.url}: {detail}"
             case _:
-                return (
-                    f"{self.url}: what answers is not a collector, or one that is too old: "
-                    f"status {response.status}."
-                )
+                return f"{self.url}: not a collector, or a version that is too old: status {response.status}."
 
     async def get(self, path: str, query: list[tuple[str, str]] | None = None) -> Response:
         """`GET` a path."""
@@ -227,13 +224,13 @@ class Client:
         match error:
             case ssl.SSLCertVerificationError():
                 reason = (
-                    f"its certificate is not trusted: {error.verify_message}.\n"
-                    "  Hint: SSL_CERT_FILE names the certificates to trust instead of the system's"
+                    f"the certificate is not trusted: {error.verify_message}.\n"
+                    "  Hint: set SSL_CERT_FILE to trust other certificates than the system's"
                 )
             case ssl.SSLError():
-                reason = "it does not speak TLS, or no version that is safe.\n  Hint: check the port"
+                reason = "no TLS, or no secure version of it.\n  Hint: check the port"
             case socket.gaierror():
-                reason = f"there is no address for {self._host}."
+                reason = f"the host {self._host} cannot be resolved."
             case TimeoutError():
                 reason = f"no answer within {self._timeout:g} s."
             case EOFError():
@@ -243,7 +240,7 @@ class Client:
                     f"cannot connect: {os.strerror(error.errno) if error.errno else type(error).__name__}."
                 )
             case _:
-                reason = "what answers is not a collector: it does not speak HTTP/1.1."
+                reason = "not a collector: the response is not HTTP/1.1."
         return reason
 
 

@@ -70,7 +70,7 @@ def _service(health: Health) -> Iterator[Family]:
                     metric.add_metric(worker, float(getattr(one, figure.name)))
                 yield metric
     commits = HistogramMetricFamily(
-        "reticent_commit_duration_seconds", "Time that the store takes for a commit.", labels=labels
+        "reticent_commit_duration_seconds", "Duration of a commit.", labels=labels
     )
     rejected = CounterMetricFamily(
         "reticent_rejected", "Requests or reports refused, by code.", labels=[*labels, "code"]
@@ -98,18 +98,18 @@ FAMILIES = {
     "estimate_value": ("Estimate: a mean in its unit, or the share of devices in a bucket.", NUMBER),
     "estimate_lower": (f"Lower end {JOINT}.", NUMBER),
     "estimate_upper": (f"Upper end {JOINT}.", NUMBER),
-    "estimate_reports": ("Reports behind it.", FIGURE),
-    "estimate_withheld": ("1 where the newest sealed period has too few reports for a figure.", PLAN),
-    "estimate_left_out": ("Numbers of the plan that are not here, since it has too many.", PLAN),
-    "change_value": ("Change of an estimate against the period before.", NUMBER),
+    "estimate_reports": ("Reports behind the estimate.", FIGURE),
+    "estimate_withheld": ("1 if the newest sealed period has too few reports for an estimate.", PLAN),
+    "estimate_left_out": ("Numbers of the plan that are not exposed because it has too many.", PLAN),
+    "change_value": ("Change of an estimate from the period before.", NUMBER),
     "change_lower": (f"Lower end {JOINT}.", NUMBER),
     "change_upper": (f"Upper end {JOINT}.", NUMBER),
-    "period_start_seconds": ("When the period of the estimates begins, in unix seconds.", [*PLAN, "every"]),
-    "period_end_seconds": ("When it ends.", [*PLAN, "every"]),
-    "period_reports": ("Reports of the newest sealed period; 0 where there are too few.", PLAN),
-    "period_reports_usual": (f"The median of that over up to {USUAL_PERIODS} periods before.", PLAN),
+    "period_start_seconds": ("Start of the period of the estimates, in Unix seconds.", [*PLAN, "every"]),
+    "period_end_seconds": ("End of the period of the estimates, in Unix seconds.", [*PLAN, "every"]),
+    "period_reports": ("Reports of the newest sealed period; 0 if there are too few.", PLAN),
+    "period_reports_usual": (f"Median of the reports of up to {USUAL_PERIODS} periods before.", PLAN),
     "cohort_p_value": (
-        "The chance that honest devices speak as unevenly of a histogram's rows, newest sealed round.",
+        "Probability that honest devices answer the rows of a histogram as unevenly, newest sealed round.",
         ["plan", "metric"],
     ),
 }

@@ -6,7 +6,7 @@ import time
 from asyncio import Lock
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import msgspec
@@ -14,7 +14,6 @@ from starlette.concurrency import run_in_threadpool
 
 from reticent.collector.history import Slot, merged
 from reticent.errors import StoreError
-from reticent.results import Result
 from reticent.stores import Key
 
 SLOTS = 30
@@ -46,12 +45,10 @@ class KeyTraffic:
     role: str
     active: bool
     requests: int = _exposed("by key", "Requests to the ingest path, by the id of their key.")
-    reports: int = _exposed(
-        "by key", "Reports that were acknowledged, repeats among them, by the id of their key."
-    )
-    refused: int = _exposed("by key", "Requests or reports that were refused, by the id of their key.")
+    reports: int = _exposed("by key", "Acknowledged reports, duplicates included, by the id of their key.")
+    refused: int = _exposed("by key", "Refused requests or reports, by the id of their key.")
     limited: int = _exposed(
-        "by key", "Requests that were refused because their key was over its rate, by its id."
+        "by key", "Requests refused because their key exceeded its rate, by the id of the key."
     )
     reports_lately: int = 0
     limited_lately: int = 0
@@ -70,22 +67,20 @@ class Health:
     store: str
     uptime_seconds: float = _exposed("gauge", "Seconds since the collector started.")
     requests: int = _exposed("counter", "Requests to the ingest path.")
-    accepted: int = _exposed("counter", "Reports that became durable and count.")
-    duplicate: int = _exposed("counter", "Reports that were there already.")
+    accepted: int = _exposed("counter", "Reports that became durable and are counted.")
+    duplicate: int = _exposed("counter", "Reports that were stored already.")
     rejected: Mapping[str, int] = field(default_factory=dict)
     """Requests, or reports of a batch, that were refused, by code."""
     commits: int = _exposed("counter", "Commits.")
-    failed_commits: int = _exposed("counter", "Commits that failed; their reports were not acknowledged.")
+    failed_commits: int = _exposed("counter", "Failed commits; their reports were not acknowledged.")
     commit_p50_ms: float = 0.0  # time of a commit, median of the latest
     commit_p99_ms: float = 0.0
     queue: int = _exposed("gauge", "Reports waiting for the next commit.")
     open_reports: int = _exposed("gauge", "Reports in open rounds.")
-    memory_bytes: int = _exposed("gauge", "Memory that open rounds hold.")
+    memory_bytes: int = _exposed("gauge", "Memory of open rounds.")
     sealed: int = _exposed("counter", "Rounds sealed by this collector.")
     rate: float = 0.0  # reports a second that a key may send; 0: no limit
     keys: tuple[KeyTraffic, ...] = ()
-    uneven: tuple[Result, ...] | None = None
-    """Histograms whose reports chance does not explain; None when nobody looked, which takes a while."""
     history: tuple[Slot, ...] = ()  # the last day, in slots of ten minutes
     workers: Mapping[str, Health] = field(default_factory=dict)
     """Of each worker by its number, where several share a port: then this one is all of them together."""
@@ -111,15 +106,12 @@ class Health:
 
 def encoded(health: Health) -> bytes:
     """The figures of one worker, as bytes for the others."""
-    return msgspec.json.encode({**asdict(health), "uneven": None})
+    return msgspec.json.encode(health)
 
 
 def decoded(text: bytes) -> Health:
     """The inverse of `encoded`."""
-    values = msgspec.json.decode(text)
-    keys, times = (KeyTraffic(**key) for key in values["keys"]), values["commit_times"]
-    history = merged([values["history"]])
-    return Health(**{**values, "keys": tuple(keys), "commit_times": tuple(times), "history": history})
+    return msgspec.json.decode(text, type=Health)
 
 
 def together(workers: Mapping[str, Health]) -> Health:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 SLOT_SECONDS = 600
 SLOTS = 144
@@ -49,9 +48,8 @@ class History:
     def note(self, now: float, seal_delay: float = 0.0, **totals: int) -> None:
         """The totals by now; `seal_delay` is the longest since the last note."""
         start = int(now // SLOT_SECONDS) * SLOT_SECONDS
-        if (
-            self._slot is None or start > self._slot.start
-        ):  # a clock that is set back adds to the slot there is
+        # A clock that is set back adds to the current slot.
+        if self._slot is None or start > self._slot.start:
             if self._slot is not None:
                 self._done.append(self._slot)
             self._slot, self._before = Slot(start), self._totals
@@ -65,12 +63,11 @@ class History:
         return (*self._done, *([self._slot] if self._slot else []))
 
 
-def merged(histories: Iterable[Iterable[Slot | dict[str, Any]]]) -> tuple[Slot, ...]:
+def merged(histories: Iterable[Iterable[Slot]]) -> tuple[Slot, ...]:
     """The slots of several workers as those of one collector."""
     by_start: dict[int, Slot] = {}
     for history in histories:
-        for each in history:
-            slot = each if isinstance(each, Slot) else Slot(**each)
+        for slot in history:
             known = by_start.get(slot.start)
             by_start[slot.start] = slot if known is None else known + slot
     return tuple(by_start[start] for start in sorted(by_start)[-SLOTS:])

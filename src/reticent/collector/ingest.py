@@ -14,7 +14,7 @@ from reticent.collector.access import Access
 from reticent.collector.health import Traffic
 from reticent.collector.limits import Limits
 from reticent.collector.log import log_fault
-from reticent.collector.problems import NO_SNIFFING, ProblemError, of_verdict
+from reticent.collector.problems import Accepted, Headers, ProblemError, of_verdict
 from reticent.collector.wire import Wire
 from reticent.collector.writing import BusyError, Committer, Done
 from reticent.errors import StoreError
@@ -24,8 +24,6 @@ from reticent.stores import Key, RoundKey
 SENDERS = ("ingest", "admin")
 JSON, NDJSON, PACKED = b"application/json", b"application/x-ndjson", b"application/vnd.reticent.packed"
 
-Headers: TypeAlias = list[tuple[bytes, bytes]]
-
 
 class Admission(NamedTuple):
     """What a request's headers say, once they are in order."""
@@ -33,22 +31,6 @@ class Admission(NamedTuple):
     kind: bytes
     key: Key | None
     readings: int  # how often keys had been read by then
-
-
-class Accepted(NamedTuple):
-    """202: durable, and counted once each. It is sent like a `ProblemError`."""
-
-    body: bytes
-
-    @property
-    def status(self) -> int:
-        """Accepted."""
-        return 202
-
-    @property
-    def headers(self) -> Headers:
-        """The headers of the response."""
-        return [(b"content-type", JSON), (b"content-length", b"%d" % len(self.body)), NO_SNIFFING]
 
 
 ONE_ACCEPTED = Accepted(b'{"accepted":1}')
@@ -222,7 +204,7 @@ class Ingest(Intake):
                     self._note(code, key, count)
                 finish(answer)
             elif durable is False:
-                text = "A round was sealed just now; send the batch again."
+                text = "A round was sealed meanwhile; send the batch again."
                 self._refuse(ProblemError(503, "busy", text, retry_after=1), key, finish)
             else:
                 self._refuse(ProblemError(503, "unavailable", retry_after=5), key, finish)

@@ -76,7 +76,7 @@ def inherited() -> list[socket.socket]:
             is_listening = 0
         if not is_listening or listener.type != socket.SOCK_STREAM:
             raise ReticentError(
-                f"LISTEN_FDS: expected a listening stream socket, and file {number} is none.\n"
+                f"LISTEN_FDS: expected a listening stream socket, but file {number} is not one.\n"
                 "  Hint: the socket unit needs ListenStream= and no Accept=yes"
             )
         listeners.append(listener)

@@ -16,14 +16,14 @@ from typing import Any
 import httptools
 
 from reticent.collector.asgi import Exchange
-from reticent.collector.ingest import ONE_ACCEPTED, Accepted, Intake
+from reticent.collector.ingest import ONE_ACCEPTED, Intake
 from reticent.collector.limits import Connections, Pace
 from reticent.collector.log import log_fault
-from reticent.collector.problems import ProblemError, response_of
+from reticent.collector.problems import Accepted, ProblemError, response_of
 from reticent.collector.requests import HEAD_TOO_LARGE, Request
 
 INGEST_PATH = b"/v1/reports"
-TOO_MANY_BYTES = ProblemError(503, "busy", "Too many large bodies arrive at once; try again.", retry_after=1)
+TOO_MANY_BYTES = ProblemError(503, "busy", "Too many large bodies at once; try again.", retry_after=1)
 STOPPING = ProblemError(503, "busy", "The collector is stopping; try again.", retry_after=1)
 
 

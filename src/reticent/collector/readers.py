@@ -46,7 +46,7 @@ class Readers:
             is_full = self._present >= self.threads + self.most_waiting
             if is_full or (public and self._public >= self.most_public):
                 raise ProblemError(
-                    503, "busy", "Too many readers at once; ask again soon.", retry_after=RETRY_SECONDS
+                    503, "busy", "Too many readers at once; try again soon.", retry_after=RETRY_SECONDS
                 )
             self._present += 1
             self._public += public

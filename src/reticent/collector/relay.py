@@ -22,18 +22,10 @@ from starlette.types import Receive, Scope, Send
 from reticent.collector.access import Access
 from reticent.collector.app import for_pages, take_reports
 from reticent.collector.client import BatchTooLargeError, Client, UnreachableError
-from reticent.collector.ingest import (
-    NDJSON,
-    ONE_ACCEPTED,
-    PACKED,
-    Accepted,
-    Admission,
-    Finish,
-    Intake,
-)
+from reticent.collector.ingest import NDJSON, ONE_ACCEPTED, PACKED, Admission, Finish, Intake
 from reticent.collector.limits import Limits
 from reticent.collector.log import log, log_fault
-from reticent.collector.problems import ProblemError, of_verdict
+from reticent.collector.problems import Accepted, ProblemError, of_verdict
 from reticent.collector.wire import ROUND_BYTES, Wire
 from reticent.collector.writing import BusyError
 from reticent.errors import StoreError
@@ -53,7 +45,7 @@ Records: TypeAlias = dict[tuple[str, int], list[tuple[int, bytes]]]
 NO_ANSWER = ProblemError(
     503,
     "unavailable",
-    "The collector behind this relay does not answer just now; send it again.",
+    "The collector behind this relay does not answer at the moment; send again.",
     retry_after=5,
 )
 
@@ -313,7 +305,7 @@ class KeyFile:
         except (OSError, ValueError) as error:
             raise StoreError(f"{self._path}: cannot be read: {error}") from error
         if not texts:
-            raise StoreError(f"{self._path}: expected a key on each line, got none.")
+            raise StoreError(f"{self._path}: expected one key per line, found none.")
         digests = [sha256(text.encode()).digest() for text in texts]
         return [Key(digest.hex()[:8], "ingest", digest, "", 0) for digest in digests]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from reticent.collector.ingest import Admission, Headers
+from reticent.collector.ingest import Admission
 from reticent.collector.limits import Limits
-from reticent.collector.problems import ProblemError
+from reticent.collector.problems import Headers, ProblemError
 
 if TYPE_CHECKING:
     from reticent.collector.asgi import Exchange
@@ -23,10 +23,10 @@ def _refused(detail: str) -> ProblemError:
 
 
 HEAD_TOO_LARGE = ProblemError(431, "too_large", "The head of the request is too large.")
-NO_HOST = _refused("A request has one Host header, and that names a host.")
-BAD_FRAMING = _refused("A body has one Content-Length, or one Transfer-Encoding of chunked, not both.")
-BAD_TARGET = _refused("The target of a request is a path, with or without http:// and a host before it.")
-BAD_VERSION = _refused("The version of HTTP is 1.1 or 1.0.")
+NO_HOST = _refused("A request needs exactly one Host header with a valid host.")
+BAD_FRAMING = _refused("A body needs one Content-Length, or one Transfer-Encoding: chunked, not both.")
+BAD_TARGET = _refused("The target of a request must be a path, or http:// with a host and a path.")
+BAD_VERSION = _refused("The HTTP version must be 1.1 or 1.0.")
 
 
 class Request:

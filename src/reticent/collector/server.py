@@ -24,9 +24,9 @@ from reticent.collector.protocol import CollectorProtocol
 KEPT_FILES = 64  # files kept from connections: for the store, and for the process itself
 CROWD_LOG_SECONDS = 60.0
 
-_TOO_MANY = response_of(
-    ProblemError(503, "busy", "More clients are connected than can be; try again.", retry_after=5)
-).replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
+_TOO_MANY = response_of(ProblemError(503, "busy", "Too many connections; try again.", retry_after=5)).replace(
+    b"\r\n", b"\r\nconnection: close\r\n", 1
+)
 
 
 class Server:
@@ -77,7 +77,7 @@ class Server:
         try:
             self._tls = tls_context(*self._tls_files)
         except (OSError, ValueError) as error:
-            log("tls-kept", reason=f"{type(error).__name__}: the new certificate and key cannot be used")
+            log("tls-kept", reason=f"{type(error).__name__}: the new certificate or key is not valid")
         else:
             log("tls-reloaded")
 

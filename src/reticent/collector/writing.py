@@ -179,7 +179,7 @@ class Committer:
         if not isinstance(result, StoreError):
             late = {key for key, appended in result.items() if appended.late}
             refused = {key for key, appended in result.items() if appended.refused}
-        damaged = StoreError("the round is damaged and takes nothing before it is repaired")
+        damaged = StoreError("the round is damaged and accepts nothing until it is repaired")
 
         def outcome(records: Iterable[RoundKey]) -> bool | StoreError:
             if isinstance(result, StoreError):

@@ -145,14 +145,16 @@ def _careful(endpoint: Endpoint) -> Endpoint:
             return _problem(request, 404, f"There is no such {error.what}", str(error), error.instead)
         except ParameterError as error:
             message = f"{error.name}: expected {error.expected}."
-            return _problem(request, 400, "This cannot be shown", message, request.url.path)
+            return _problem(request, 400, "Invalid request", message, request.url.path)
         except StoreError as error:
             log_fault("store-failed", error)
-            message = "The store cannot be read now. No acknowledged report is lost. Try again soon."
+            message = (
+                "The store cannot be read at the moment. No acknowledged report is lost. Try again soon."
+            )
             return _problem(request, 503, "The store does not answer", message)
         except Exception as error:
             log_fault("internal-error", error)
-            message = "Something went wrong while this page was made. The log of the collector says where."
+            message = "An internal error occurred. The collector's log says where."
             return _problem(request, 500, "This page failed", message)
 
     return answered

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypedDict
 from urllib.parse import urlencode
 
@@ -33,7 +33,7 @@ class NotHereError(ReticentError):
     def __init__(self, what: str, name: str, instead: str = "/") -> None:
         self.what = what
         self.instead = instead
-        super().__init__(f"There is no {what} called “{name}” here.")
+        super().__init__(f"There is no {what} called “{name}”.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +91,13 @@ class Params:
     def query(self, **changes: Any) -> str:
         """These choices, with some changed, as the query of an address."""
         chosen, usual = replace(self, **changes), Params()
-        pairs = [
-            *(
-                (name, getattr(chosen, name), getattr(usual, name))
-                for name in ("confidence", "rounds", "every")
-            ),
-            *((name, getattr(chosen, name), "") for name in ("since", "until", "by")),
-            *(("tag", tag, "") for tag in chosen.tags if chosen.by),
-            ("segment", ":".join(chosen.segment) if chosen.segment else "", ""),
-            *(
-                (name, getattr(chosen, name), getattr(usual, name))
-                for name in ("at", "round", "view", "sort")
-            ),
-            ("search", chosen.search, ""),
-            ("chart", chosen.chart, usual.chart),
-        ]
-        query = urlencode([(name, value) for name, value, default in pairs if value != default], safe=":")
+        pairs: list[tuple[str, Any]] = []
+        for name, value in asdict(chosen).items():
+            if name == "tags":
+                pairs += [("tag", tag) for tag in value if chosen.by]
+            elif value != getattr(usual, name):
+                pairs.append((name, ":".join(value) if name == "segment" else value))
+        query = urlencode(pairs, safe=":")
         return f"?{query}" if query else ""
 
     @property

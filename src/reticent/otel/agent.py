@@ -195,18 +195,18 @@ class Agent:
         if path != "/v1/metrics":
             raise _RefusedError(404, "Metrics go to /v1/metrics.")
         if headers.get("Origin"):
-            raise _RefusedError(403, "Requests of web pages are refused.")
+            raise _RefusedError(403, "Requests from web pages are refused.")
         if headers.get_content_type() not in (_PROTOBUF, _JSON) or coding not in ("gzip", "identity"):
-            raise _RefusedError(415, f"Expected {_PROTOBUF} or {_JSON}, as it is or with gzip.")
+            raise _RefusedError(415, f"Expected {_PROTOBUF} or {_JSON}, uncompressed or with gzip.")
         if not (length.isascii() and length.isdigit()):
-            raise _RefusedError(411, "A Content-Length is needed.")
+            raise _RefusedError(411, "A Content-Length is required.")
         request = ExportMetricsServiceRequest()
         try:
             content = body.read(int(length)) if int(length) <= MAX_BODY else bytes(MAX_BODY + 1)
             if coding == "gzip":
                 content = gzip.GzipFile(fileobj=BytesIO(content)).read(MAX_BODY + 1)
             if len(content) > MAX_BODY:
-                raise _RefusedError(413, f"At most {MAX_BODY} bytes, also when they are decompressed.")
+                raise _RefusedError(413, f"At most {MAX_BODY} bytes, before and after decompression.")
             if headers.get_content_type() == _JSON:
                 json_format.Parse(content, request, ignore_unknown_fields=True)
             else:

@@ -53,7 +53,7 @@ _TEMPORALITY: dict[type, AggregationTemporality] = {
 }
 """Increases of what only grows; levels of what goes up and down (gauges are levels anyway)."""
 
-_WRONG_TEMPORALITY = "its reader does not ask for the temporality this exporter prefers"
+_WRONG_TEMPORALITY = "its reader does not use the temporality that this exporter prefers"
 
 
 def read(metric: Metric) -> Reading:
@@ -147,7 +147,7 @@ class PrivateMetricExporter(MetricExporter):
                 self.device.save(2.0)  # the SDK collects once a minute, and may be about to end the process
         except Exception:  # what was raised may tell of a value: it goes no further
             if self._feed is not None:
-                self._feed.warn("", "reticent: an export was dropped: it is not what the SDK hands over")
+                self._feed.warn("", "reticent: an export was dropped: unexpected data from the SDK")
             return MetricExportResult.FAILURE
         return MetricExportResult.SUCCESS
 

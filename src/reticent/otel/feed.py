@@ -85,9 +85,11 @@ class Feed:
                 elif route.take == "count":
                     amounts[Kind.INCREASE, route.metric] += [Fraction(point.count) for point in points]
                 elif not self._set_of_round(route, points):
-                    problem = "its points do not have the largest value; export deltas, with min and max"
+                    problem = "its points lack the maximum; export deltas with min and max"
             if problem:
-                self.warn(reading.instrument, f"reticent: nothing is kept of {reading.instrument}: {problem}")
+                self.warn(
+                    reading.instrument, f"reticent: instrument {reading.instrument} is not used: {problem}"
+                )
         self._record(amounts)
 
     def _record(self, amounts: Mapping[tuple[Kind, str], list[Number]]) -> None:

@@ -50,8 +50,8 @@ class Inheritance:
     readers first, and both processes release them after the fork.
 
     To discard, each reader collects once, which runs the callbacks of observable instruments too. It happens in a
-    thread, so that a blocking callback (or a lock that could not be acquired in time) does not hold up the program. Where no
-    reader is found, the next export is discarded whole.
+    thread, so that a blocking callback (or a lock that could not be acquired in time) does not hold up the program.
+    Where no reader is found, the next export is discarded whole.
     """
 
     def __init__(self) -> None:

@@ -129,7 +129,10 @@ class Routes:
                 problem = f"plan {self._plan.name} has no metric for it"
                 return [], "" if name.startswith(_OF_THE_SDK) else problem
             if self._plan.by_name[metric].kind == "choice":
-                return [], f"metric {metric} is a choice: a route must name the attribute with the label"
+                return (
+                    [],
+                    f"metric {metric} is a choice: a route must name the attribute that holds the label",
+                )
             routes = [Route(instrument, metric)]
         if name in self._scale:
             routes = [replace(route, scale=self._scale[name]) for route in routes]
@@ -167,7 +170,7 @@ def load_routes(path: str | os.PathLike[str]) -> list[Route]:
         if not isinstance(where, dict) or not all(
             isinstance(text, str) for text in (*texts, *where.values())
         ):
-            raise ParameterError(place, "texts, and a table of texts for where", "something else")
+            raise ParameterError(place, "strings, and a table of strings for where", "something else")
         routes.append(Route(**entry))
     return routes
 

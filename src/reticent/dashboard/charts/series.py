@@ -242,3 +242,29 @@ def reports_per_round(rounds: Sequence[RoundBar], label: str) -> Markup:
         return frame.chart("reports", label, parts)
 
     return svg.both(draw, replace(WIDE, height=240), replace(NARROW, height=220))
+
+
+_SMALL = Frame(480, 110, top=20, right=4, bottom=22, left=4, name="small")
+
+
+def small_bars(
+    bars: Sequence[RoundBar], label: str, unit: str = "", usual: float = 0.0, shade: int = 0
+) -> Markup:
+    """Bars without an axis: the highest is labelled, and a dashed line is the usual number."""
+    highest = max(1.0, usual, *(bar.reports for bar in bars))
+    times, levels = _SMALL.horizontal(bars[0].start, bars[-1].end), _SMALL.vertical(0, highest)
+    parts = [
+        svg.text(_SMALL.left, 12, f"{svg.tick_texts([highest])[0]} {unit}".strip(), "unit"),
+        svg.line(_SMALL.left, _SMALL.floor, _SMALL.width - _SMALL.right, _SMALL.floor, "zero"),
+    ]
+    for bar in bars:
+        left, right, top = times(bar.start), times(bar.end), levels(bar.reports)
+        gap, kind = min(1.5, (right - left) * 0.2), "bar open" if bar.open else "bar"
+        if bar.reports:
+            parts.append(svg.rect(left + gap / 2, top, right - left - gap, _SMALL.floor - top, kind))
+        parts.append(svg.rect(left, _SMALL.top, right - left, _SMALL.floor - _SMALL.top, "hit", bar.tip))
+    if usual:
+        y = levels(usual)
+        parts.append(svg.line(_SMALL.left, y, _SMALL.width - _SMALL.right, y, "usual"))
+    parts.append(svg.time_axis(_SMALL, times, margin=30))
+    return _SMALL.chart(f"reports small shade-{shade}", label, parts)

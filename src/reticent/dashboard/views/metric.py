@@ -250,11 +250,11 @@ def _makeup(estimate: Estimate, unit: str, scale: float = 1.0) -> dict[str, Any]
     """What a half-width is made of, and what it compares with; `scale` is 100 for a share in percent."""
     moved = estimate.manipulation_bound(DISHONEST)
     reaches = [
-        ("Privacy noise", "what devices add to hide their values", estimate.noise_half_width, "noise"),
-        ("Sampling", "what would remain without privacy", estimate.sampling_half_width, "sampling"),
-        ("Together", "this half-width; squares add up", estimate.half_width, "whole"),
-        ("The paper's bound", "what its theorem would grant", estimate.paper_bound, "paper"),
-        ("1 % dishonest", "if so many reports were made up", moved, "moved"),
+        ("Privacy noise", "added by devices to hide their values", estimate.noise_half_width, "noise"),
+        ("Sampling", "what remains without privacy noise", estimate.sampling_half_width, "sampling"),
+        ("Total", "this half-width; the squares of both add up", estimate.half_width, "whole"),
+        ("Bound of the paper", "the half-width by its theorem", estimate.paper_bound, "paper"),
+        ("1 % dishonest", "the shift if 1 % of reports were false", moved, "moved"),
     ]
 
     scaled = Unit.of(unit, scale * max(reach for _, _, reach, _ in reaches))
@@ -267,7 +267,7 @@ def _makeup(estimate: Estimate, unit: str, scale: float = 1.0) -> dict[str, Any]
         for name, about, reach, kind in reaches
     ]
     return {
-        "chart": charts.measures(rows, "how far the figure may be off, and why"),
+        "chart": charts.measures(rows, "sources of error of the figure"),
         "noise_share": labels.percent(estimate.noise_share),
         "moved": with_unit(moved),
         "exceeds": moved > estimate.half_width,

@@ -29,10 +29,10 @@ from reticent.results import Change
 PERIODS = 30  # of a small chart, unless dates are given
 ROUNDS = 60  # among which the latest sealed and the open ones are looked for
 SORTS = {
-    "plan": "order of the plan",
+    "plan": "plan order",
     "name": "name",
     "change": "clear changes first",
-    "certainty": "least sure first",
+    "certainty": "least precise first",
 }
 
 
@@ -142,7 +142,7 @@ def _row(
     if metric.mechanism.kind == "histogram":
         result = reader.histogram(last, params.confidence)
         if result is not None and isinstance(result.estimate, HistogramEstimate):
-            label = f"how {metric.name} is spread over devices, latest {last.every}"
+            label = f"distribution of {metric.name} over devices, latest {last.every}"
             shape = charts.small_histogram(result.estimate.edges, bars(result.estimate), label)
     label = f"{what} of {metric.name} over {len(marks)} {last.every}s, with its interval"
     return row | {

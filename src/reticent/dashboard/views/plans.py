@@ -23,19 +23,19 @@ from reticent.results import answered_every
 FLEET = 100_000  # devices, before the first report
 
 NOT_PROTECTED = (
-    "That a device takes part is public, and so are its segments and its cohort, one byte for ever.",
-    "One round's figure does not hold for two: remembered answers are the same noise again, not fresh noise.",
+    "Not hidden: that a device takes part, its segments, and its cohort, one byte that never changes.",
+    "The figure of one round does not cover two: a memoized answer repeats its noise, it is not fresh noise.",
     f"Not covered by the same-pattern figure: {CLAIMS['lifetime'].not_covered}.",
-    "When a device changes is hidden by flips only; that it changed at all shows after a while.",
+    "When a device changes is hidden by the flips only; that it changed at all becomes visible after a while.",
 )
 NOT_PROTECTED_SAMPLED = (
-    "That a device takes part is public, and so are its segments; all else in a report is drawn again per window.",
-    "One window's figure does not hold for two: each loses as much again, without end.",
+    "Not hidden: that a device takes part, and its segments; all else in a report is drawn again per window.",
+    "The figure of one window does not cover two: each window adds the same loss again, without limit.",
     f"Not covered by the figure of a window: {CLAIMS['window'].not_covered}.",
 )
 NEVER_PROTECTED = (
-    "Network addresses are neither kept nor logged here, but anyone who carries the bytes sees them.",
-    "A collector cannot tell a lie from noise: dishonest reports move an estimate by as much as it says.",
+    "Network addresses are neither stored nor logged here, but everyone who transports the bytes sees them.",
+    "A collector cannot distinguish false answers from noise: they move an estimate by up to its stated bound.",
 )
 
 
@@ -59,26 +59,29 @@ def hints(plan: Plan, rounds: Sequence[dict[str, Any]], now: float) -> list[str]
     if plan.expires and plan.expires <= datetime.fromtimestamp(now, UTC).date():
         sentences.append(f"This plan expired on {plan.expires.isoformat()}: devices no longer answer it.")
     if not rounds:
-        return [*sentences, "No report has come yet. Devices send their first after the end of a round."]
+        return [
+            *sentences,
+            "No report has arrived yet. Devices send their first one after the end of a round.",
+        ]
     behind = plan.round_at(now) - rounds[0]["round"] - 1
     if behind >= 2:
         ago = labels.duration(now - rounds[0]["end"])
         sentences.append(
-            f"Nothing came lately: the last round with reports ended {ago} ago, {behind:,} are missing. "
-            "Are devices running, and can they reach this collector?"
+            f"No recent reports: the last round with reports ended {ago} ago, {behind:,} rounds are missing. "
+            "Check that devices run and can reach this collector."
         )
     damaged = [str(info["round"]) for info in rounds if info["state"] == "damaged"]
     if damaged:
         sentences.append(
-            f"Damaged, without figures: round {', '.join(damaged)}. "
-            "`reticent store repair` says what can be saved."
+            f"Damaged rounds without figures: {', '.join(damaged)}. "
+            "`reticent store repair` shows what can be recovered."
         )
     sealed = [info for info in rounds if info["state"] == "sealed"]
     usual = median(info["reports"] or 0 for info in sealed[1:]) if len(sealed) >= 4 else 0
     if usual and (sealed[0]["reports"] or 0) < 0.5 * usual:
         sentences.append(
             f"The last sealed round has {reports_shown(sealed[0], ' reports')}; {usual:,.0f} are usual. "
-            "Intervals are wider, and the devices that answer may not be like the others."
+            "Intervals are wider, and the devices that answer may differ from the others."
         )
     return sentences
 

@@ -190,7 +190,7 @@ def _figures(plan: Plan, choices: Choices) -> dict[str, Any]:
 
 
 def _loss(losses: Mapping[str, float], name: str) -> str:
-    return printed(losses[name]) if name in losses else "no such promise"
+    return printed(losses[name]) if name in losses else "no such claim"
 
 
 def _width(figures: Mapping[str, Any], name: str, unit: str) -> str:

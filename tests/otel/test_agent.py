@@ -285,7 +285,7 @@ def test_a_running_histogram_has_a_mean_and_no_largest_value(caplog: pytest.LogC
             "request_seconds": 4
         }
     (record,) = caplog.records
-    assert "do not have the largest value" in record.getMessage()
+    assert "lack the maximum" in record.getMessage()
 
 
 def test_a_running_histogram_that_falls_is_only_remembered() -> None:
@@ -348,7 +348,7 @@ where = { command = "build" }
         ("[[route]]\ninstrument = 'a'\nmetric = 'slowest'\nscale = 'much'", "scale: expected a number > 0"),
         ("[[route]]\ninstrument = 'a'\nmetric = 'slowest'\nattribute = 'b'", "attribute: expected"),
         ("[[route]]\ninstrument = 'a'\nmetric = 'command'", "attribute: expected"),
-        ("[[route]]\ninstrument = 'a'\nmetric = 'slowest'\nwhere = { a = 1 }", "a table of texts"),
+        ("[[route]]\ninstrument = 'a'\nmetric = 'slowest'\nwhere = { a = 1 }", "a table of strings"),
         ("not toml", "a TOML file"),
     ],
 )

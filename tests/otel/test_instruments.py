@@ -202,7 +202,7 @@ def test_another_unit_is_not_guessed_at(caplog: pytest.LogCaptureFixture) -> Non
             time.add(4_812)
             assert it.export() == {}
     assert len(caplog.records) == 1
-    assert "editor.seconds: its unit is 'ms', that of metric editor_seconds is 'second'" in caplog.text
+    assert "editor.seconds is not used: its unit is 'ms', that of metric editor_seconds is 'second'" in caplog.text
     assert "4812" not in caplog.text
 
 
@@ -349,4 +349,4 @@ def test_cumulative_counters_and_deltas_of_levels_are_refused(caplog: pytest.Log
         provider.shutdown()
     warnings = [record.getMessage() for record in caplog.records]
     assert len(warnings) == 3
-    assert all("does not ask for the temporality" in line for line in warnings)
+    assert all("does not use the temporality" in line for line in warnings)

@@ -8,7 +8,7 @@ their number is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from itertools import accumulate
 from statistics import median
@@ -165,8 +165,16 @@ def _of_period(results: Results, period: Period) -> Iterator[Sample]:
         for result in results.results(period, metrics, by=by):
             yield "estimate_reports", _where(result), result.estimate.reports
             yield from _numbers("estimate", result, result.estimate)
-        for result, estimate in _changes(results, period, metrics, by):
-            yield from _numbers("change", result, estimate)
+        # Where few metrics have room, one by one: changes of all of them would take far longer.
+        few = 2 * len(metrics) <= len(period.plan.metrics)
+        names = [metric.name for metric in metrics] if few else [None]
+        since, until = period.start, period.end
+        for name in names:
+            for change in results.changes(
+                period.plan.name, name, by=by, every=period.every, since=since, until=until
+            ):
+                if change.after.period.start == period.start and change.after.metric in metrics:
+                    yield from _numbers("change", change.after, change.estimate)
 
 
 def _numbers(name: str, subject: Result, estimate: Estimate | HistogramEstimate) -> Iterator[Sample]:
@@ -197,14 +205,3 @@ def _asked(plan: Plan) -> tuple[dict[str | None, list[Metric]], int]:
             numbers += size
             asked.setdefault(segment.name if segment else None, []).append(metric)
     return asked, left_out
-
-
-def _changes(
-    results: Results, period: Period, metrics: Sequence[Metric], by: str | None
-) -> Iterator[tuple[Result, Estimate | HistogramEstimate]]:
-    """How the estimates of a period changed against the one before: the rule is that of `reticent.results`."""
-    for change in results.changes(
-        period.plan.name, by=by, every=period.every, since=period.start, until=period.end
-    ):
-        if change.after.period.start == period.start and change.after.metric in metrics:
-            yield change.after, change.estimate

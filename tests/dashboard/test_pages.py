@@ -423,8 +423,10 @@ def test_what_more_rounds_are_worth_depends_on_how_a_plan_is_answered(
     metric, plan = world.get("/plans/small/metrics/minutes").text, world.get("/plans/small").text
     assert ("because devices memoize their answers" in metric) is not sampled
     assert ("each window draws new answers" in metric) is sampled
-    assert ("its cohort, one byte for ever" in plan) is not sampled
-    assert ("does not hold for two: each loses as much again" in plan.replace("&#39;", "'")) is sampled
+    assert ("its cohort, one byte that never changes" in plan) is not sampled
+    assert (
+        "does not cover two: each window adds the same loss again" in plan.replace("&#39;", "'")
+    ) is sampled
     assert "Network addresses are neither kept" in plan
 
 

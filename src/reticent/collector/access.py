@@ -92,24 +92,14 @@ class Access:
         self.rate = rate  # reports a second of each key; 0: no limit
         self._clock, self._steady = clock, steady
         self._keys: dict[bytes, Key] = {}
-        self._all: tuple[Key, ...] = ()
-        self._is_open = False
+        self.all_keys: tuple[Key, ...] = ()  # revoked ones too; never a secret
+        self.is_open = False  # whether no key is needed
         self._secret = secret or secrets.token_bytes(32)
         self._read_at = float("-inf")
         self.readings = 0  # how often keys were read: what an earlier reading allowed is checked again
         self._lock = threading.Lock()
         self._allowances: dict[str, Allowance] = {}
         self.refresh()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether no key is needed."""
-        return self._is_open
-
-    @property
-    def all_keys(self) -> tuple[Key, ...]:
-        """Every key of the store, revoked ones too; never a secret."""
-        return self._all
 
     def refresh(self) -> None:
         """Read the keys again; the known ones stay when the store cannot be read."""
@@ -120,8 +110,8 @@ class Access:
         finally:
             self._read_at = self._steady()
         self._keys = {key.hash: key for key in keys if key.active}
-        self._all = tuple(keys)
-        self._is_open = not keys
+        self.all_keys = tuple(keys)
+        self.is_open = not keys
         self.readings += 1
 
     def is_stale(self) -> bool:
@@ -259,17 +249,15 @@ class Login:
     def routes(self) -> list[BaseRoute]:
         """Its paths, which need no key."""
         return [
-            Route("/login", self.page),
-            Route("/login", self.log_in, methods=["POST"]),
-            Route("/logout", self.log_out, methods=["POST"]),
+            Route("/login", self._page),
+            Route("/login", self._log_in, methods=["POST"]),
+            Route("/logout", self._log_out, methods=["POST"]),
         ]
 
-    async def page(self, request: Request) -> Response:
-        """`GET /login`."""
+    async def _page(self, request: Request) -> Response:
         return self._form("", request.query_params.get("next", "/"), 200)
 
-    async def log_in(self, request: Request) -> Response:
-        """`POST /login`: a session cookie for a reader key."""
+    async def _log_in(self, request: Request) -> Response:
         _require_same_site(request)
         body = b""
         async for part in request.stream():
@@ -293,8 +281,7 @@ class Login:
         )
         return response
 
-    async def log_out(self, request: Request) -> Response:
-        """`POST /logout`."""
+    async def _log_out(self, request: Request) -> Response:
         _require_same_site(request)
         response = RedirectResponse("/login", status_code=303)
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=self._secure)

@@ -74,15 +74,15 @@ class Api:
         self._document = msgspec.json.encode(openapi_document())
         self._readers = Readers()
         routes: list[BaseRoute] = [
-            Route("/v1/plans", self._on_thread(self.plans)),
-            Route("/v1/plans/{name}", self._on_thread(self.plan)),
-            Route("/v1/estimates", self._on_thread(self.estimates)),
-            Route("/v1/changes", self._on_thread(self.changes)),
-            Route("/v1/rounds", self._on_thread(self.rounds)),
-            Route("/metrics", self.metrics),
-            Route("/healthz", self.healthz),
-            Route("/readyz", self.readyz),
-            Route("/openapi.json", self.openapi),
+            Route("/v1/plans", self._on_thread(self._plans)),
+            Route("/v1/plans/{name}", self._on_thread(self._plan)),
+            Route("/v1/estimates", self._on_thread(self._estimates)),
+            Route("/v1/changes", self._on_thread(self._changes)),
+            Route("/v1/rounds", self._on_thread(self._rounds)),
+            Route("/metrics", self._metrics),
+            Route("/healthz", self._healthz),
+            Route("/readyz", self._readyz),
+            Route("/openapi.json", self._openapi),
         ]
         if pages is not None:
             routes += Login(access, pages, secure_cookies).routes()
@@ -156,12 +156,10 @@ class Api:
 
     # These block: they are worked out on a thread for readers
 
-    def plans(self, request: Request) -> Response:
-        """`GET /v1/plans`."""
+    def _plans(self, request: Request) -> Response:
         return _json({"plans": [_described(plan) for plan in self._results.plans().values()]})
 
-    def plan(self, request: Request) -> Response:
-        """`GET /v1/plans/{name}`: TOML, or a description in JSON."""
+    def _plan(self, request: Request) -> Response:
         plan = self._results.plans().get(request.path_params["name"])
         if plan is None:
             raise ProblemError(404, "unknown_plan")
@@ -175,8 +173,7 @@ class Api:
             body, media_type="application/json" if wants_json else "application/toml", headers=headers
         )
 
-    def estimates(self, request: Request) -> Response:
-        """`GET /v1/estimates`, as JSON, CSV or Arrow."""
+    def _estimates(self, request: Request) -> Response:
         query = Query(request.query_params.multi_items(), ESTIMATE_PARAMETERS)
         form = query.format(request.headers.get("accept", ""))
         rounds, selection = query.rounds(), self._selection(query)
@@ -195,8 +192,7 @@ class Api:
             {**results.to_dict(), "damaged": self._results.damaged(selection["plan"], query.last())}
         )
 
-    def changes(self, request: Request) -> Response:
-        """`GET /v1/changes`."""
+    def _changes(self, request: Request) -> Response:
         query = Query(request.query_params.multi_items(), CHANGE_PARAMETERS)
         changes = self._results.changes(**self._selection(query))
         return _lists({"about": ABOUT, "changes": [change.to_dict() for change in changes]})
@@ -221,8 +217,7 @@ class Api:
             "most": MOST_NUMBERS,
         }
 
-    def rounds(self, request: Request) -> Response:
-        """`GET /v1/rounds`."""
+    def _rounds(self, request: Request) -> Response:
         query = Query(request.query_params.multi_items(), {"plan", "last"})
         plan, last = query.one("plan"), query.last() or USUAL_PERIODS
         if plan is not None and plan not in self._results.plans():
@@ -231,24 +226,20 @@ class Api:
 
     # These do not, or not in all they do
 
-    async def metrics(self, request: Request) -> Response:
-        """`GET /metrics`."""
+    async def _metrics(self, request: Request) -> Response:
         accept = request.headers.get("accept", "")
         body, kind = await self._readers.run(render_metrics, self._results, self._health(), accept)
         return Response(body, headers={"content-type": kind})
 
-    async def healthz(self, request: Request) -> Response:
-        """`GET /healthz`: whether the process answers."""
+    async def _healthz(self, request: Request) -> Response:
         return _json({"status": "ok"})
 
-    async def readyz(self, request: Request) -> Response:
-        """`GET /readyz`: whether the store answers."""
+    async def _readyz(self, request: Request) -> Response:
         if not await self._ready():
             raise ProblemError(503, "unavailable", retry_after=5)
         return _json({"status": "ready"})
 
-    async def openapi(self, request: Request) -> Response:
-        """`GET /openapi.json`."""
+    async def _openapi(self, request: Request) -> Response:
         return Response(self._document, media_type="application/json")
 
 

@@ -27,9 +27,6 @@ from reticent.plan import Plan
 from reticent.results import Results
 from reticent.stores import Store
 
-TOLERANCE_SECONDS = 60.0
-DOUBT_SECONDS = 900.0
-
 
 class Collector:
     """
@@ -254,8 +251,8 @@ class SteadyClock:
         self,
         wall: Callable[[], float] = time.time,
         steady: Callable[[], float] = seconds_awake_or_asleep,
-        tolerance: float = TOLERANCE_SECONDS,
-        doubt: float = DOUBT_SECONDS,
+        tolerance: float = 60.0,
+        doubt: float = 900.0,
     ) -> None:
         self._wall, self._steady = wall, steady
         self._tolerance, self._doubt = tolerance, doubt

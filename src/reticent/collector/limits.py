@@ -85,30 +85,3 @@ class Connections:
         if self._has_let_go and not self.held:
             self._has_let_go = False
             _trim()
-
-
-class Pace:
-    """How fast a client reads its responses."""
-
-    __slots__ = ("_limits", "_since")
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._since: tuple[float, int] | None = None  # when it last kept pace, and the bytes that waited then
-
-    def restart(self) -> None:
-        """The client has read all that waited, or most of it."""
-        self._since = None
-
-    def is_too_slow(self, waiting: int, now: float) -> bool:
-        """Whether bytes have waited for `seconds`, and the client read fewer than its share of them."""
-        seconds = self._limits.seconds
-        if not waiting:
-            self._since = None
-        elif self._since is None:
-            self._since = now, waiting
-        elif now - self._since[0] > seconds:
-            if waiting > self._since[1] - self._limits.reading_rate * seconds:
-                return True
-            self._since = now, waiting
-        return False

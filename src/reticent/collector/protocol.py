@@ -17,7 +17,7 @@ import httptools
 
 from reticent.collector.asgi import Exchange
 from reticent.collector.ingest import ONE_ACCEPTED, Intake
-from reticent.collector.limits import Connections, Pace
+from reticent.collector.limits import Connections
 from reticent.collector.log import log_fault
 from reticent.collector.problems import Accepted, ProblemError, response_of
 from reticent.collector.requests import HEAD_TOO_LARGE, Request
@@ -49,7 +49,9 @@ class CollectorProtocol(asyncio.Protocol):
         self.arriving_since: float | None = None
         """When the first byte of the request came that arrives; None between requests."""
         self._idle_since: float | None = None
-        self._pace = Pace(shared.limits)
+        self._unread_since: tuple[float, int] | None = (
+            None  # when the client last kept pace, and the bytes then
+        )
         self.writable = asyncio.Event()
 
     @cached_property
@@ -401,7 +403,7 @@ class CollectorProtocol(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """The client has read most of what waited for it."""
-        self._pace.restart()
+        self._unread_since = None
         self.writable.set()
 
     def cut_off_if_slow(self, now: float) -> None:
@@ -409,13 +411,24 @@ class CollectorProtocol(asyncio.Protocol):
         limits = self.shared.limits
         if self.transport is None:
             return  # it is at its TLS handshake, which has a limit of its own
-        if self._pace.is_too_slow(self.transport.get_write_buffer_size(), now):
+        if self._reads_too_slowly(self.transport.get_write_buffer_size(), now):
             self.transport.abort()  # closing would wait for the client to take the rest
         elif self.arriving_since is not None and self.transport.is_reading():
             if now - self.arriving_since > limits.seconds:
                 self.refuse(ProblemError(408, "timeout"))
         elif self._current is None and self._idle_since and now - self._idle_since > limits.idle_seconds:
             self.transport.close()
+
+    def _reads_too_slowly(self, waiting: int, now: float) -> bool:
+        """Whether bytes have waited for `seconds`, and the client read fewer than its share of them."""
+        limits, since = self.shared.limits, self._unread_since
+        if waiting and since is not None:
+            if now - since[0] <= limits.seconds:
+                return False
+            if waiting > since[1] - limits.reading_rate * limits.seconds:
+                return True
+        self._unread_since = (now, waiting) if waiting else None
+        return False
 
     # The end of the server
 

@@ -35,18 +35,23 @@ class Server:
 
     It raises the limit of open files as far as the system allows, and takes no more connections than that leaves room
     for, counted from accept on: a crowd is turned away, and the store never runs out of files.
+
+    It listens at host and port once the application has started, or on `listeners` if given; then it calls `started`
+    with its address. `tls` is a certificate and a key file.
     """
 
     def __init__(
         self,
         app: Any,
-        listen: Callable[[], Sequence[socket.socket]],
+        host: str,
+        port: int,
         limits: Limits,
-        tls: tuple[str, str] | None,
-        started: Callable[[str, int], None] | None,
+        tls: tuple[str, str] | None = None,
+        started: Callable[[str, int], None] | None = None,
+        listeners: Sequence[socket.socket] = (),
     ) -> None:
         self._app = app
-        self._listen = listen
+        self._listen: Callable[[], Sequence[socket.socket]] = lambda: listeners or bind(host, port)
         self._tls_files = tls
         self._tls = tls_context(*tls) if tls is not None else None
         self._on_start = started
@@ -215,22 +220,7 @@ class Server:
             await asyncio.sleep(0.02)
 
 
-def make_server(
-    app: Any,
-    host: str,
-    port: int,
-    limits: Limits,
-    tls: tuple[str, str] | None = None,
-    started: Callable[[str, int], None] | None = None,
-    listeners: Sequence[socket.socket] = (),
-) -> Server:
-    """
-    A server for an application; `tls` is a certificate and a key file.
-
-    It listens at host and port once the application has started, or on `listeners` if given; then it calls `started`
-    with its address.
-    """
-    return Server(app, lambda: listeners or bind(host, port), limits, tls, started)
+make_server = Server
 
 
 def tls_context(certificate: str, key: str) -> ssl.SSLContext:

@@ -136,18 +136,15 @@ class Supervisor:
         for end in select.select([woken, *waiting], [], [], patience)[0]:
             if end == woken:
                 for number in self._woken.recv(4096):
-                    self._signalled(number)
+                    if number in (signal.SIGTERM, signal.SIGINT):
+                        self._stop()
+                    elif number == signal.SIGHUP:
+                        self._signal(signal.SIGHUP)
             else:
                 self._heard(waiting[end])
         for number, child in enumerate(self._children):
             self._reap(number, child)
         return not self._is_stopping or any(child.process for child in self._children)
-
-    def _signalled(self, number: int) -> None:
-        if number in (signal.SIGTERM, signal.SIGINT):
-            self._stop()
-        elif number == signal.SIGHUP:
-            self._signal(signal.SIGHUP)
 
     def _stop(self) -> None:
         self._is_stopping = True

@@ -24,13 +24,12 @@ from reticent.dashboard import charts, labels
 from reticent.dashboard.pages import json_of, render
 from reticent.dashboard.params import NotHereError
 from reticent.dashboard.points import Point, PointReader, comparable
-from reticent.dashboard.views import TRENDS, headline, mark
+from reticent.dashboard.views import TRENDS, headline, mark, metric_facts, plan_facts
 from reticent.dashboard.views.metric import bars
-from reticent.dashboard.views.plans import loss, not_protected
+from reticent.dashboard.views.plans import claims, not_protected
 from reticent.errors import ParameterError
 from reticent.estimates import HistogramEstimate, csv_text
 from reticent.plan import Metric, Plan
-from reticent.privacy import CLAIMS
 from reticent.results import Estimates, LruCache, usual_every
 
 PERIODS = 60  # the latest periods that are shown
@@ -64,13 +63,9 @@ class Shown:
         return headline(self.points[0]) if self.points else None
 
     @property
-    def rows(self) -> list[dict[str, str]]:
+    def rows(self) -> list[dict[str, Any]]:
         """The numbers behind the chart of a mean, or the medians of a histogram."""
-        rows = []
-        for point in self.points:
-            shown = headline(point)
-            rows.append({name: shown[name] for name in ("value", "unit", "interval", "reports", "when")})
-        return rows
+        return [headline(point) for point in self.points]
 
 
 def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, Endpoint]:
@@ -106,12 +101,6 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
 
     def plan_page(request: Request) -> Response:
         plan = plan_of(request)
-        card = reader.card(plan)
-        claims = [
-            {"name": title, "loss": loss(epsilon), "says": CLAIMS[which].says(epsilon, card.time)}
-            for which, title in card.columns.items()
-            for epsilon in [getattr(card, which)]
-        ]
         return _page(
             request,
             "public_plan.html",
@@ -120,7 +109,7 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
             round=labels.duration(plan.round_seconds),
             window=labels.duration(plan.answers.window * plan.round_seconds),
             metrics=[shown(reader, plan, metric) for metric in plan.metrics],
-            card=claims,
+            card=claims(reader.card(plan)),
             not_protected=not_protected(plan),
             twin=f"/public/{plan.name}.json",
         )
@@ -132,20 +121,14 @@ def public_handlers(reader: PointReader, public: Collection[str]) -> dict[str, E
             last = next(iter(shown(reader, plan, metric).points), None)
             metrics.append(
                 {
-                    "name": metric.name,
-                    "kind": metric.kind,
-                    "unit": metric.unit,
-                    "description": metric.description,
+                    **metric_facts(metric),
                     "latest": last.to_dict() if last else None,
                     "estimates": f"/public/{plan.name}/{metric.name}.json",
                 }
             )
         document = {
             "about": ABOUT,
-            "name": plan.name,
-            "version": plan.version,
-            "owner": plan.owner,
-            "round_seconds": plan.round_seconds,
+            **plan_facts(plan),
             "min_reports": plan.min_reports,
             "plan": f"/public/{plan.name}.toml",
             "privacy": reader.card(plan).to_dict(),

@@ -155,11 +155,11 @@ def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str) ->
     every = 1 if count <= FEW else -(-count // SPREAD) if several and count <= MANY else 0
     parts = []
     for run in runs(drawn.marks):
-        if run[0].stepped:
-            parts += [_steps(list(marks), times, levels, size) for marks in _by_state(run)]
-            continue
         sealed = [mark for mark in run if not mark.open]
         provisional = [mark for mark in run if mark.open]
+        if run[0].stepped:
+            parts += [_steps(marks, times, levels, size) for marks in (sealed, provisional) if marks]
+            continue
         parts.append(_stretch(sealed, times, levels, "", at_once, size))
         if provisional:
             parts.append(_stretch(sealed[-1:] + provisional, times, levels, " open", 1, size))
@@ -173,13 +173,6 @@ def _line(drawn: Line, times: Scale, levels: Scale, several: bool, size: str) ->
     name = f' data-line="{escape(drawn.name)}"' if drawn.name else ""
     hidden = (" dense" if count > MANY else "") + ("" if drawn.shown else " off")
     return f'<g class="line shade-{drawn.shade}{hidden}"{name}>{"".join(parts)}</g>'
-
-
-def _by_state(run: Sequence[Mark]) -> Iterator[list[Mark]]:
-    for state in (False, True):
-        marks = [mark for mark in run if mark.open is state]
-        if marks:
-            yield marks
 
 
 def _steps(marks: Sequence[Mark], times: Scale, levels: Scale, size: str) -> str:
@@ -232,13 +225,7 @@ def reports_per_round(rounds: Sequence[RoundBar], label: str) -> Markup:
         levels = base.vertical(values[0], values[-1])
         frame, rules = svg.grid(base, levels, values, "reports")
         times = frame.horizontal(rounds[0].start, rounds[-1].end)
-        parts = [rules, svg.time_axis(frame, times)]
-        for bar in rounds:
-            left, right, top = times(bar.start), times(bar.end), levels(bar.reports)
-            gap = min(2.0, (right - left) * 0.2)
-            kind = "bar open" if bar.open else "bar"
-            parts.append(svg.rect(left + gap / 2, top, right - left - gap, frame.floor - top, kind))
-            parts.append(svg.rect(left, frame.top, right - left, frame.floor - frame.top, "hit", bar.tip))
+        parts = [rules, svg.time_axis(frame, times), *_bars(rounds, frame, times, levels)]
         return frame.chart("reports", label, parts)
 
     return svg.both(draw, replace(WIDE, height=240), replace(NARROW, height=220))
@@ -257,14 +244,18 @@ def small_bars(
         svg.text(_SMALL.left, 12, f"{svg.tick_texts([highest])[0]} {unit}".strip(), "unit"),
         svg.line(_SMALL.left, _SMALL.floor, _SMALL.width - _SMALL.right, _SMALL.floor, "zero"),
     ]
-    for bar in bars:
-        left, right, top = times(bar.start), times(bar.end), levels(bar.reports)
-        gap, kind = min(1.5, (right - left) * 0.2), "bar open" if bar.open else "bar"
-        if bar.reports:
-            parts.append(svg.rect(left + gap / 2, top, right - left - gap, _SMALL.floor - top, kind))
-        parts.append(svg.rect(left, _SMALL.top, right - left, _SMALL.floor - _SMALL.top, "hit", bar.tip))
+    parts += _bars(bars, _SMALL, times, levels)
     if usual:
         y = levels(usual)
         parts.append(svg.line(_SMALL.left, y, _SMALL.width - _SMALL.right, y, "usual"))
     parts.append(svg.time_axis(_SMALL, times, margin=30))
     return _SMALL.chart(f"reports small shade-{shade}", label, parts)
+
+
+def _bars(bars: Sequence[RoundBar], frame: Frame, times: Scale, levels: Scale) -> Iterator[str]:
+    for bar in bars:
+        left, right, top = times(bar.start), times(bar.end), levels(bar.reports)
+        gap, kind = min(2.0, (right - left) * 0.2), "bar open" if bar.open else "bar"
+        if bar.reports:
+            yield svg.rect(left + gap / 2, top, right - left - gap, frame.floor - top, kind)
+        yield svg.rect(left, frame.top, right - left, frame.floor - frame.top, "hit", bar.tip)

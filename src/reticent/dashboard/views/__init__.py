@@ -15,7 +15,7 @@ from reticent.dashboard.charts import Line, Mark
 from reticent.dashboard.points import Point
 from reticent.estimates import HistogramEstimate, Quantile, Unit, places
 from reticent.plan import Metric, Plan
-from reticent.results import Change, usual_every
+from reticent.results import Change
 
 Twin = Mapping[str, Any]
 
@@ -53,9 +53,22 @@ TRENDS = {"mean": "mean", "histogram": "median", "choice": "share that chose", "
 """What is followed from round to round, by kind."""
 
 
-def period_name(plan: Plan, every: str | None = None) -> str:
-    """The period of a plan's figures: as asked for, or the default."""
-    return every or usual_every(plan)
+def plan_facts(plan: Plan) -> dict[str, Any]:
+    """What every twin about a plan has."""
+    return {
+        "name": plan.name,
+        "version": plan.version,
+        "owner": plan.owner,
+        "expires": plan.expires.isoformat() if plan.expires else None,
+        "round_seconds": plan.round_seconds,
+        "window_rounds": plan.answers.window or None,
+    }
+
+
+def metric_facts(metric: Metric) -> dict[str, Any]:
+    """What every twin about a metric has."""
+    names = ("name", "kind", "unit", "description")
+    return {name: getattr(metric, name) for name in names}
 
 
 def unit_of(points: Sequence[Point]) -> Unit:
@@ -88,8 +101,7 @@ def headline(point: Point) -> dict[str, Any]:
         edges = [float(edge) for edge in metric.mechanism.points]
         inside = sum(estimate.lower <= edge < estimate.upper for edge in edges)
         certainty = labels.certainty_of_median(inside, len(edges) - 1)
-        low, high = edge_texts(point, unit)
-        value, outside = f"between {low} and {high}", False
+        value, outside = f"between {interval(point, unit, ' and ')}", False
     else:
         certainty = labels.certainty(estimate.value, estimate.lower, estimate.upper, half_width)
         value = Unit(unit.size).figure(estimate.value, half_width)
@@ -112,23 +124,12 @@ def headline(point: Point) -> dict[str, Any]:
     }
 
 
-def edge_texts(point: Point, unit: Unit) -> tuple[str, str]:
-    """The ends of a median's interval: edges of buckets, which are exact."""
-    return (
-        labels.rounded(point.shown.lower / unit.size, 6),
-        labels.rounded(point.shown.upper / unit.size, 6),
-    )
-
-
-def interval(point: Point, unit: Unit) -> str:
-    """Both ends of a point's interval, without the unit."""
-    estimate = point.shown
-    ends = (
-        edge_texts(point, unit)
-        if isinstance(estimate, Quantile)
-        else unit.ends(estimate.lower, estimate.upper)
-    )
-    return " to ".join(ends)
+def interval(point: Point, unit: Unit, between: str = " to ") -> str:
+    """Both ends of a point's interval, without the unit; those of a median are edges of buckets, which are exact."""
+    ends = point.shown.lower, point.shown.upper
+    if isinstance(point.shown, Quantile):
+        return between.join(labels.rounded(end / unit.size, 6) for end in ends)
+    return between.join(unit.ends(*ends))
 
 
 def mark(point: Point, name: str = "", unit: Unit | None = None, tip: bool = True) -> Mark:

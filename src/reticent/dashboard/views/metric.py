@@ -24,14 +24,13 @@ from reticent.dashboard.views import (
     headline,
     interval,
     mark,
-    period_name,
     shade_of,
     unit_of,
     zoomable,
 )
 from reticent.estimates import Estimate, HistogramEstimate, Unit, norm_sub
 from reticent.plan import ABSENT, Metric, Plan
-from reticent.results import Change, Result, change_in_words, unix_seconds
+from reticent.results import Change, Result, change_in_words, unix_seconds, usual_every
 from reticent.stores import FEW
 
 MOST_LINES = 8  # as many as there are colours that all eyes can distinguish
@@ -65,7 +64,7 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
                 chosen = _holding(points, at)
     same = comparable(points, chosen or latest(points))
     change = reader.changes(chosen.period, metric.name, params.confidence, segment) if chosen else {}
-    period = period_name(plan, every)
+    period = every or usual_every(plan)
     shown = {
         "plan": plan,
         "metric": metric,
@@ -93,9 +92,7 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
             "plan": plan.name,
             "version": plan.version,
             "metric": metric.name,
-            "kind": metric.kind,
-            "unit": metric.unit,
-            "description": metric.description,
+            **{name: getattr(metric, name) for name in ("kind", "unit", "description")},
             "max_value": float(metric.max_value),
             "confidence": params.confidence / 100,
             "every": period,
@@ -185,7 +182,7 @@ def _mean(
         if not many or not tag or tag in visible
     ]
     compared = f", by {params.by}" if params.by else ""
-    title = f"{TRENDS[metric.kind]} of {metric.name} per {period_name(plan, every)}{compared}"
+    title = f"{TRENDS[metric.kind]} of {metric.name} per {every or usual_every(plan)}{compared}"
     label = f"{title}, with its {params.confidence} % interval"
     in_range = f"{interval(last, unit_of([last]))} {unit_of([last]).name}, out of 0 to {_edge(estimate.span[1], top)}"
     chart = charts.series(drawn, label, unit.name)

@@ -17,14 +17,15 @@ from reticent.dashboard.views import (
     every_choices,
     headline,
     mark,
-    period_name,
+    metric_facts,
+    plan_facts,
     unit_of,
 )
 from reticent.dashboard.views.metric import bars
 from reticent.dashboard.views.plans import hints, reports_shown
 from reticent.estimates import HistogramEstimate
 from reticent.plan import Metric, Plan
-from reticent.results import Change
+from reticent.results import Change, usual_every
 
 PERIODS = 30  # of a small chart, unless dates are given
 ROUNDS = 60  # among which the latest sealed and the open ones are looked for
@@ -42,7 +43,7 @@ def overview(reader: PointReader, params: Params) -> View:
     shown, twins = [], []
     plans = sorted(reader.results.plans().items())
     for _, plan in plans:
-        every = params.every if params.every in every_choices(plan) else period_name(plan)
+        every = params.every if params.every in every_choices(plan) else usual_every(plan)
         rounds = reader.results.rounds(plan.name, ROUNDS)
         by_metric: dict[str, list[Point]] = {metric.name: [] for metric in plan.metrics}
         between = params.range
@@ -68,12 +69,7 @@ def overview(reader: PointReader, params: Params) -> View:
         problems = hints(plan, rounds, now)
         twins.append(
             {
-                "name": plan.name,
-                "version": plan.version,
-                "owner": plan.owner,
-                "expires": plan.expires.isoformat() if plan.expires else None,
-                "round_seconds": plan.round_seconds,
-                "window_rounds": plan.answers.window or None,
+                **plan_facts(plan),
                 "every": every,
                 "open_rounds": len(open_rounds),
                 "hints": problems,
@@ -123,10 +119,7 @@ def _row(
     last = latest(points)
     same = comparable(points, last)
     twin = {
-        "name": metric.name,
-        "kind": metric.kind,
-        "unit": metric.unit,
-        "description": metric.description,
+        **metric_facts(metric),
         "latest": last.to_dict() if last else None,
         "change": {"clear": change.clear, "words": change.words} if change else None,
         "series": [point.to_dict() for point in reversed(same)],

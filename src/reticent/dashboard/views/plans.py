@@ -13,7 +13,7 @@ from starlette.datastructures import QueryParams
 from reticent.dashboard import charts, labels
 from reticent.dashboard.params import Params
 from reticent.dashboard.points import PointReader
-from reticent.dashboard.views import View
+from reticent.dashboard.views import View, metric_facts, plan_facts
 from reticent.dashboard.views.what_if import what_if
 from reticent.plan import Metric, Plan, PrivacyCard, lint, plan_tracking
 from reticent.plan.card import share
@@ -103,15 +103,10 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
         template="plan.html",
         title=plan.name,
         twin={
-            "name": plan.name,
-            "version": plan.version,
+            **plan_facts(plan),
             "versions": versions,
-            "owner": plan.owner,
-            "expires": plan.expires.isoformat() if plan.expires else None,
-            "round_seconds": plan.round_seconds,
             "grace_seconds": plan.grace_seconds,
             "min_reports": plan.min_reports,
-            "window_rounds": plan.answers.window or None,
             "report_bytes": plan.report_bytes,
             "segments": {segment.name: list(segment.tags) for segment in plan.segments},
             "metrics": [twin for _, twin in asked],
@@ -140,15 +135,7 @@ def plan_page(reader: PointReader, plan: Plan, params: Params, query: QueryParam
                 }
                 for group in plan.groups
             ],
-            "card": [
-                {
-                    "name": title,
-                    "loss": loss(epsilon),
-                    "says": CLAIMS[which].says(epsilon, card.time),
-                }
-                for which, title in card.columns.items()
-                for epsilon in [getattr(card, which)]
-            ],
+            "card": claims(card),
             "tracking": CLAIMS["tracking"].sentence.format(
                 devices=f"{matched.devices:,}", share=share(matched.many_rounds)
             ),
@@ -184,10 +171,7 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
         "losses": card.figures(losses),
     }
     twin = {
-        "name": metric.name,
-        "kind": metric.kind,
-        "unit": metric.unit,
-        "description": metric.description,
+        **metric_facts(metric),
         "max_value": top,
         "labels": list(metric.labels),
         "absent": metric.absent,
@@ -198,9 +182,17 @@ def _asked(plan: Plan, metric: Metric, card: PrivacyCard) -> tuple[dict[str, Any
     return shown, twin
 
 
-def loss(epsilon: float) -> dict[str, str]:
-    """A loss as ε, rounded up, and as the odds it may shift."""
-    return {"epsilon": printed(epsilon), "odds": labels.odds(epsilon)}
+def claims(card: PrivacyCard) -> list[dict[str, Any]]:
+    """The claims of a card: each with its loss as ε, rounded up, as the odds it may shift, and in words."""
+    return [
+        {
+            "name": title,
+            "loss": {"epsilon": printed(epsilon), "odds": labels.odds(epsilon)},
+            "says": CLAIMS[which].says(epsilon, card.time),
+        }
+        for which, title in card.columns.items()
+        for epsilon in [getattr(card, which)]
+    ]
 
 
 def _reports_per_round(rounds: Sequence[dict[str, Any]], plan: Plan) -> Markup:

@@ -78,9 +78,9 @@ class Choices:
         scale = self.max_value / Fraction(plan.by_name[self.metric].max_value)
         for key in {"max_value", "step", "grid", "edges"} & table.keys() if scale != 1 else ():
             value = table[key]
-            table[key] = (
-                [_scaled(one, scale) for one in value] if isinstance(value, list) else _scaled(value, scale)
-            )
+            many = isinstance(value, list)
+            scaled = [str(exact(one) * scale) for one in (value if many else [value])]
+            table[key] = scaled if many else scaled[0]
         try:
             return Plan(**fields_of(content))
         except PlanError as error:
@@ -88,10 +88,6 @@ class Choices:
             place = problem.where.rpartition(".")[2]
             name = "range" if place in ("max_value", "step", "grid", "edges") else place
             raise ParameterError(name, problem.message.removeprefix("expected ").rstrip("."), "") from None
-
-
-def _scaled(value: Any, scale: Fraction) -> str:
-    return str(exact(value) * scale)
 
 
 def _whole(text: str, name: str, most: int) -> int:

@@ -291,7 +291,7 @@ def _problem_of(error: Exception) -> tuple[ProblemError, dict[str, str]]:
             codes = {404: "not_found", 405: "method_not_allowed"}
             problem = ProblemError(error.status_code, codes.get(error.status_code, "bad_request"))
             more = dict(error.headers or {})
-        case ClientDisconnect():  # nothing to note, and nobody to read this
+        case ClientDisconnect():  # nothing to log, and no client to read this
             problem = ProblemError(400, "bad_request")
         case _:
             log_fault("internal-error", error)

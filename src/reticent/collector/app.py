@@ -100,7 +100,7 @@ class Collector:
             if self._seal_every is not None:
                 self._sealer = Sealer(self.store, self._clock, self._seal_every)
             self._refreshing = asyncio.create_task(self._refresh())
-            gc.freeze()  # what is here by now stays: the collector of garbage need not look at it again
+            gc.freeze()  # what is loaded by now stays: the garbage collector can skip it
             log("started", store=self.store.url, open_reports=reports)
             for key, reason in self.store.damaged.items():
                 log("round-damaged", **key._asdict(), reason=reason)
@@ -110,7 +110,7 @@ class Collector:
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self._api.close()
-        # In this order: a round that is being sealed is finished, what waits is written, the store is let go.
+        # In this order: the seal under way is finished, the queue is committed, the store is closed.
         for part in (self._sealer, self._committer):
             if part is not None:
                 await asyncio.to_thread(part.stop)
@@ -144,7 +144,7 @@ class Collector:
         """The health of this process, or of all workers combined."""
         if self._worker is None:
             return self._own_health()
-        # Its own is published first: who asks another worker next sees no counter run back, even if this one dies.
+        # Its own is published first: counters that another worker shows next never run back, even if this one dies.
         own = self._own_health()
         self._worker.publish(encoded(own))
         workers = {number: decoded(text) for number, text in self._worker.published().items()}
@@ -202,7 +202,7 @@ async def take_reports(ingest: Intake, scope: Scope, receive: Receive, send: Sen
     waiting: asyncio.Future[Accepted | ProblemError] = asyncio.get_running_loop().create_future()
 
     def finish(result: Accepted | ProblemError) -> None:
-        if not waiting.done():  # whoever waited may have given up
+        if not waiting.done():  # the request may have been cancelled
             waiting.set_result(result)
 
     try:
@@ -235,7 +235,7 @@ class SteadyClock:
     Unix time that does not follow a jump of the system clock at once.
 
     Seals and refusals of late reports are final, so a clock that is days ahead for one minute would end every
-    open round. This clock follows the system clock while that agrees with a clock nobody can set, within
+    open round. This clock follows the system clock while that agrees with a clock that cannot be set, within
     `tolerance` seconds. After a jump it continues as before, and follows the jump once it has lasted `doubt`
     seconds. It cannot detect a clock that is wrong from the start, or wrong for longer than that.
 

@@ -75,7 +75,7 @@ class Exchange:
             "root_path": "",
             "headers": request.headers,
             "server": tuple(address[:2]) if isinstance(address, tuple) else None,
-            "client": None,  # nobody asks: no address is looked at
+            "client": None,  # no address is ever looked at
         }
 
     async def _receive(self) -> Message:

@@ -189,7 +189,7 @@ class Client:
                 if self._connection is not None:
                     try:
                         response = await self._exchange(request)
-                    except (OSError, EOFError):  # closed while nobody looked
+                    except (OSError, EOFError):  # closed by the other side meanwhile
                         self.close()
                 if response is None:
                     self._connection = await asyncio.open_connection(

@@ -155,7 +155,7 @@ def _figures(results: Results) -> Iterable[Family]:
 
 REMEMBERED = 64
 _SEALED: WeakKeyDictionary[Results, LruCache[tuple[Sample, ...]]] = WeakKeyDictionary()
-"""What was said of sealed periods, which never changes: working it out anew at each scrape would take seconds."""
+"""The samples of sealed periods, which never change: computing them at each scrape would take seconds."""
 
 
 def _of_period(results: Results, period: Period) -> Iterator[Sample]:

@@ -180,11 +180,11 @@ class Ingest(Intake):
                 if isinstance(answer, ProblemError):
                     self._note(answer.code, key)
                 finish(answer)
-            except Exception as error:  # whoever comes after gets an answer all the same
+            except Exception as error:  # the clients after it get an answer all the same
                 log_fault("answer-failed", error)
 
     def _take_batch(self, body: bytes, admission: Admission, finish: Finish) -> None:
-        self._access.spend(admission.key, 0)  # whoever is over its rate does not have its batch read first
+        self._access.spend(admission.key, 0)  # checked before the batch is read
         read = self._wire.lines if admission.kind == NDJSON else self._wire.packed
         batch = read(body, self._clock(), self.limits.batch)
         if batch is None:

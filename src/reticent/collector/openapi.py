@@ -50,7 +50,7 @@ _TYPES: dict[str, Schema] = {
     "json": _TAGS,
 }
 _COLUMNS = {column.name: {**_TYPES[column.type], "description": column.meaning} for column in COLUMNS} | {
-    "value": {"type": ["number", "null"], "description": "null for a bucket that nobody was asked about"},
+    "value": {"type": ["number", "null"], "description": "null for a bucket without reports"},
     "kind": {"enum": ["mean", "histogram", "choice", "flag"]},
     "state": {**_STATE, "description": "open: provisional, reports still come in"},
 }

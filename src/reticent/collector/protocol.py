@@ -237,7 +237,7 @@ class CollectorProtocol(asyncio.Protocol):
             try:
                 request.admission = ingest.admit(request.headers)
             except ProblemError as problem:
-                # Which is said when the body was read, unless that is too large or has not been sent.
+                # Sent once the body was read, unless the body is too large or has not been sent.
                 if problem.code == "too_large" or request.expects:
                     self.refuse(problem)
                     return

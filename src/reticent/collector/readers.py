@@ -33,7 +33,7 @@ class Readers:
     threads: ClassVar[int] = 2
     most_waiting: ClassVar[int] = 16
     most_public: ClassVar[int] = 8
-    """Of these, for anybody: a crowd on public pages leaves room for those who have a key."""
+    """Of these, without a key: a crowd on public pages leaves room for readers with one."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(self.threads, "reticent-reader")

@@ -200,17 +200,17 @@ class Server:
         time: a request to arrive in full, a page to be made and read.
         """
         self.connections.is_draining = True
-        everybody, limits = self.connections.all, self.connections.limits
-        for connection in list(everybody):
+        connections, limits = self.connections.all, self.connections.limits
+        for connection in list(connections):
             connection.close_if_idle()
-        await self._wait(lambda: not everybody, limits.arriving_seconds)
+        await self._wait(lambda: not connections, limits.arriving_seconds)
         for task in self._connecting:
             task.cancel()
-        for connection in list(everybody):
+        for connection in list(connections):
             connection.refuse_the_rest()
-        await self._wait(lambda: not any(one.is_committing for one in everybody), limits.answer_seconds)
-        await self._wait(lambda: not everybody, limits.arriving_seconds)
-        for connection in list(everybody):
+        await self._wait(lambda: not any(one.is_committing for one in connections), limits.answer_seconds)
+        await self._wait(lambda: not connections, limits.arriving_seconds)
+        for connection in list(connections):
             if connection.transport is not None:
                 connection.transport.abort()
 
@@ -226,7 +226,7 @@ make_server = Server
 def tls_context(certificate: str, key: str) -> ssl.SSLContext:
     """TLS with a certificate and its key, two files; raises `OSError` or `ValueError` when they do not match."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key, password="")  # nobody is there to be asked for one
+    context.load_cert_chain(certificate, key, password="")  # there is no one to ask for a passphrase
     context.set_alpn_protocols(["http/1.1"])
     return context
 

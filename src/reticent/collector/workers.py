@@ -58,7 +58,7 @@ class Worker:
         figures = {}
         for path in self.folder.iterdir():
             if path.name.isdecimal():
-                with suppress(OSError):  # it ended just now
+                with suppress(OSError):  # it has just ended
                     figures[int(path.name)] = path.read_bytes()
         return figures
 

@@ -129,7 +129,7 @@ class Committer:
         while True:
             with self._lock:
                 # The next group begins when the answers to the last one are on their way. So it holds all that
-                # the loop read meanwhile, and nobody waits for a clock; who comes alone does not wait at all.
+                # the loop read meanwhile, without any timer; a single report does not wait at all.
                 while not self._stopping and (self._is_answering or not self._group.reports):
                     self._wake.wait()
                 group, self._group = self._group, _Group()
@@ -146,7 +146,7 @@ class Committer:
         begun = time.perf_counter()
         try:
             appended = self._store.append({key: b"".join(parts) for key, parts in group.records.items()})
-        except BaseException as error:  # the thread must live on: whoever waits gets an answer
+        except BaseException as error:  # the thread must live on: every submitter gets an answer
             failure = StoreError(f"the commit failed: {type(error).__name__}")
             if isinstance(error, StoreError):
                 failure = error
@@ -170,7 +170,7 @@ class Committer:
         for of_round in appended.values():
             self.tally.accepted += of_round.accepted
             self.tally.duplicate += of_round.duplicate
-        # Only here, with the records durable, is anybody told so: an acknowledgement is a promise.
+        # Acknowledged only here, with the records durable: an acknowledgement is a promise.
         self._answer(group, appended)
 
     def _answer(self, group: _Group, result: dict[RoundKey, Appended] | StoreError) -> None:
@@ -192,7 +192,7 @@ class Committer:
             for done, records in group.waiting:
                 try:
                     done(outcome(records))
-                except Exception as error:  # whoever comes after gets an answer all the same
+                except Exception as error:  # the callbacks after it run all the same
                     log_fault("answer-failed", error)
             with self._lock:
                 self._is_answering = False
@@ -201,7 +201,7 @@ class Committer:
         self._is_answering = True
         try:
             self._loop.call_soon_threadsafe(call_back)
-        except RuntimeError:  # the loop is closed: nobody waits any more
+        except RuntimeError:  # the loop is closed: no caller waits any more
             self._is_answering = False
 
 

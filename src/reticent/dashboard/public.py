@@ -198,7 +198,7 @@ def _kept(endpoint: Endpoint, kept: LruCache[tuple[float, Response]]) -> Endpoin
     """An endpoint whose good answers stand for a minute, by path, also in caches and browsers."""
 
     def answer(request: Request) -> Response:
-        # Not `request.url`: an older Starlette makes that of the Host header too, which anybody can send.
+        # Not `request.url`: an older Starlette makes that of the Host header too, which any client can set.
         path, now = request.scope["path"], time.monotonic()
         until, response = kept.get(path) or (0.0, None)
         if response is None or until <= now:

@@ -101,7 +101,7 @@ def readers_of(exporter: MetricExporter) -> list[MetricReader]:
     """The readers of an exporter."""
     try:
         known = list(getattr(MeterProvider, "_all_metric_readers", ()))
-    except RuntimeError:  # another thread makes a provider just now
+    except RuntimeError:  # another thread is creating a provider
         known = []
     return [reader for reader in known if getattr(reader, "_exporter", None) is exporter]
 

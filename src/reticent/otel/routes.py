@@ -70,8 +70,8 @@ class Routes:
     The routes from instruments to the metrics of a plan.
 
     An instrument feeds what `routes` and `names` say; without an entry, the metric of the same name, where
-    `.`, `-` and `/` of the instrument may be `_` in the plan. Instruments are told apart without regard to
-    case, as the SDK does. An instrument whose unit is not the metric's goes nowhere without a scale.
+    `.`, `-` and `/` of the instrument may be `_` in the plan. Instrument names are case-insensitive, as in
+    the SDK. An instrument whose unit is not the metric's goes nowhere without a scale.
 
     >>> from reticent.mechanisms import OneBitMean
     >>> from reticent.plan import Metric, Plan

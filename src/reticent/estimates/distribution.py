@@ -14,7 +14,7 @@ from scipy.special import bdtrc, bdtrik
 
 from reticent.counts import Counts, HistogramCounts
 from reticent.errors import ParameterError
-from reticent.estimates.estimator import HistogramEstimate
+from reticent.estimates.estimator import Estimate, HistogramEstimate
 from reticent.estimates.interval import Floats, Integers, binomial_limits
 from reticent.estimates.notebook import cumulative_html, plot_cumulative, quantile_html
 from reticent.estimates.pooling import REMEMBERED, average
@@ -119,6 +119,7 @@ def cumulative(
     counts: Counts | Sequence[Counts],
     confidence: float = 0.95,
     answers: Answers = REMEMBERED,
+    histogram: Estimate | HistogramEstimate | None = None,
 ) -> CumulativeEstimate:
     """
     The cumulative histogram, with a band that holds at all edges at once, however few reports there are.
@@ -162,7 +163,9 @@ def cumulative(
     at all edges at once and with the same confidence; F is 1 at the top.
     """
     rounds = [*counts] if isinstance(counts, Sequence) else [counts]
-    histogram, total = average(metric, rounds, confidence, answers), reduce(add, rounds)
+    total = reduce(add, rounds)
+    if histogram is None:  # else it is that of these counts, computed already
+        histogram = average(metric, rounds, confidence, answers)
     if (
         metric.kind != "histogram"
         or not isinstance(total, HistogramCounts)

@@ -306,6 +306,7 @@ def estimates(
         (label, None if label or mechanism.buckets is None else ranges[place])
         for place, label in enumerate(metric.bucket_labels)
     ]
+    unit, together = "" if mechanism.buckets else metric.unit, mechanism.intervals
     numbers = [
         Estimate(
             value=number,
@@ -314,13 +315,13 @@ def estimates(
             confidence=confidence,
             reports=count,
             devices=devices,
-            unit="" if mechanism.buckets else metric.unit,
+            unit=unit,
             span=(0.0, top),
             uncut=uncut,
             noise_share=noise_share,
             paper_bound=bound,
             manipulation=manipulation,
-            together=mechanism.intervals,
+            together=together,
             edges=edges,
             label=label,
             kind=metric.kind,

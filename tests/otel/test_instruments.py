@@ -202,7 +202,10 @@ def test_another_unit_is_not_guessed_at(caplog: pytest.LogCaptureFixture) -> Non
             time.add(4_812)
             assert it.export() == {}
     assert len(caplog.records) == 1
-    assert "editor.seconds is not used: its unit is 'ms', that of metric editor_seconds is 'second'" in caplog.text
+    assert (
+        "editor.seconds is not used: its unit is 'ms', that of metric editor_seconds is 'second'"
+        in caplog.text
+    )
     assert "4812" not in caplog.text
 
 

@@ -154,20 +154,15 @@ def together(workers: Mapping[str, Health]) -> Health:
 class Recent:
     """A sum over the last five minutes, in slots of ten seconds: of constant size. One thread adds; any may read."""
 
-    __slots__ = ("_slots", "_sums")
-
     def __init__(self) -> None:
-        self._sums = [0] * SLOTS
-        self._slots = [-SLOTS] * SLOTS
+        self._sums: dict[int, int] = {}  # by slot, oldest first
 
     def add(self, count: int, now: float) -> None:
         """Count something at a time that never runs back."""
         slot = int(now // SLOT_SECONDS)
-        place = slot % SLOTS
-        if self._slots[place] != slot:
-            self._sums[place] = 0  # the sum first: a reader in between takes it for the old slot's
-            self._slots[place] = slot
-        self._sums[place] += count
+        self._sums[slot] = self._sums.get(slot, 0) + count
+        if len(self._sums) > SLOTS:
+            del self._sums[next(iter(self._sums))]
 
     def total(self, now: float) -> int:
         """
@@ -178,12 +173,8 @@ class Recent:
         >>> recent.total(now=1290.0), recent.total(now=1300.0)
         (3, 0)
         """
-        slot = int(now // SLOT_SECONDS)
-        return sum(
-            count
-            for count, counted in zip(self._sums, self._slots, strict=True)
-            if slot - SLOTS < counted <= slot
-        )
+        oldest = int(now // SLOT_SECONDS) - SLOTS
+        return sum(count for slot, count in list(self._sums.items()) if slot > oldest)
 
 
 class Traffic:

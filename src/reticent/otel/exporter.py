@@ -123,8 +123,8 @@ class PrivateMetricExporter(MetricExporter):
         # Only a device that was opened from a state file without a plan has none.
         self._feed = Feed(device, Routes(device.plan, names, scale, routes)) if device.plan else None
         self._is_shut_down = False
-        self._inheritance = Inheritance()
-        process.watch(self)
+        self._inheritance = Inheritance(self)
+        process.watch(self._inheritance)
         if self._made is not None:
             self._made.start()
 
@@ -157,28 +157,9 @@ class PrivateMetricExporter(MetricExporter):
 
     def shutdown(self, timeout_millis: float = 30_000, **kwargs: object) -> None:
         """Accept nothing more; close the device if it was created here."""
-        self._is_shut_down = True
+        self._is_shut_down = self._inheritance.is_over = True
         if self._made is not None:
             self._made.close()
-
-    # Forks; see `forks`
-
-    def before_fork(self) -> None:
-        """Called by `process`."""
-        self._inheritance.before_fork(self)
-
-    def after_fork_in_parent(self) -> None:
-        """Called by `process`."""
-        self._inheritance.after_fork()
-
-    def after_fork_in_child(self) -> None:
-        """Called by `process`."""
-        self._inheritance.after_fork()
-        if not self._is_shut_down:
-            self._inheritance.begin_as_child(self)
-
-    def before_exit(self) -> None:
-        """Called by `process`; the device writes what it has, and OpenTelemetry shuts the exporter down."""
 
 
 def device_from_environment() -> Device:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from threading import Thread
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.metrics import MeterProvider
 
@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter, MetricReader
 
 PATIENCE = 1.0  # seconds a fork waits at most: for a collection (parent), for the discarding (child)
-
-
-class Lock(Protocol):
-    """As `threading.Lock` makes it."""
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Wait for it."""
-
-    def release(self) -> None:
-        """Let it go."""
 
 
 class Books(Enum):
@@ -54,9 +44,11 @@ class Inheritance:
     Where no reader is found, the next export is discarded whole.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, exporter: MetricExporter) -> None:
+        self._exporter = exporter
         self._books = Books.OWN
-        self._held: list[Lock] = []
+        self._held: list[Any] = []  # locks
+        self.is_over = False  # whether the exporter is shut down
 
     def is_own(self) -> bool:
         """Whether the current export holds this process's own numbers; asked once per export."""
@@ -65,21 +57,24 @@ class Inheritance:
             return False
         return self._books is Books.OWN
 
-    def before_fork(self, exporter: MetricExporter) -> None:
+    def before_fork(self) -> None:
         """Let running collections finish, and none begin."""
         deadline = time.monotonic() + PATIENCE
-        for lock in locks_of(readers_of(exporter)):
+        for lock in locks_of(readers_of(self._exporter)):
             if lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
                 self._held.append(lock)
 
-    def after_fork(self) -> None:
-        """In the parent and in the child: let collections begin."""
+    def after_fork_in_parent(self) -> None:
+        """Let collections begin again."""
         while self._held:
             self._held.pop().release()
 
-    def begin_as_child(self, exporter: MetricExporter) -> None:
-        """Discard what the SDK of this process has inherited."""
-        readers = readers_of(exporter)
+    def after_fork_in_child(self) -> None:
+        """Let collections begin, and discard what the SDK of this process has inherited."""
+        self.after_fork_in_parent()
+        if self.is_over:
+            return
+        readers = readers_of(self._exporter)
         if not readers:
             self._books = Books.UNKNOWN
             return
@@ -87,6 +82,9 @@ class Inheritance:
         worker = Thread(target=self._empty, args=(readers,), name="reticent-inheritance", daemon=True)
         worker.start()
         worker.join(PATIENCE)
+
+    def before_exit(self) -> None:
+        """Nothing: the device writes what it has, and OpenTelemetry shuts the exporter down."""
 
     def _empty(self, readers: Sequence[MetricReader]) -> None:
         try:
@@ -106,7 +104,7 @@ def readers_of(exporter: MetricExporter) -> list[MetricReader]:
     return [reader for reader in known if getattr(reader, "_exporter", None) is exporter]
 
 
-def locks_of(readers: Iterable[MetricReader]) -> list[Lock]:
+def locks_of(readers: Iterable[MetricReader]) -> list[Any]:
     """What readers hold while they collect, and then while they export."""
     locks = []
     for reader in readers:

@@ -427,7 +427,7 @@ def test_what_more_rounds_are_worth_depends_on_how_a_plan_is_answered(
     assert (
         "does not cover two: each window adds the same loss again" in plan.replace("&#39;", "'")
     ) is sampled
-    assert "Network addresses are neither kept" in plan
+    assert "Network addresses are neither stored" in plan
 
 
 def test_reports_that_no_honest_fleet_sends_are_pointed_out(make_world: Callable[..., Any]) -> None:

@@ -222,11 +222,7 @@ class Pages(Protocol):
     def handlers(
         self, results: Results, health: Callable[[], Health], public: Collection[str] = ()
     ) -> Mapping[str, Callable[[Request], Response]]:
-        """
-        The pages by path, in matching order; they block.
-
-        Those below `/public` need no key, and cover only the plans named in `public`.
-        """
+        """The pages by path, in matching order; they block. Below `/public`: no key, only the plans in `public`."""
 
     def static(self, request: Request) -> Response:
         """A static file, at `/static/{name}`."""

@@ -34,11 +34,7 @@ def _exposed(kind: str, text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class KeyTraffic:
-    """
-    One key: its id and label, never its secret, and what it sent since the start and lately.
-
-    Lately is the last five minutes. An unknown key has no row.
-    """
+    """One key: its id and label, never its secret, and what it sent since the start and in the last five minutes."""
 
     id: str
     label: str
@@ -178,11 +174,7 @@ class Recent:
 
 
 class Traffic:
-    """
-    What the keys of a store send to this collector; nothing is kept of unknown keys.
-
-    Without keys nothing is counted: it would be one row, equal to the totals.
-    """
+    """What the keys of a store send to this collector; unknown keys, and requests without one, are not counted."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

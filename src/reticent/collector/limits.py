@@ -77,11 +77,7 @@ class Connections:
             self._has_let_go = True
 
     def give_back(self) -> None:
-        """
-        Return the memory of large bodies to the system once none is held; called every second.
-
-        The C library keeps freed memory for itself, and after a crowd that may be all there is.
-        """
+        """Return the memory of large bodies to the system, every second; the C library would keep it."""
         if self._has_let_go and not self.held:
             self._has_let_go = False
             _trim()

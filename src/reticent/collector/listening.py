@@ -58,11 +58,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
 
 
 def inherited() -> list[socket.socket]:
-    """
-    The listening sockets that this process was started with, by `LISTEN_FDS` and `LISTEN_PID`; often none.
-
-    A parent that holds them too, such as systemd, lets clients wait instead of being refused during a restart.
-    """
+    """The sockets this process was started with (`LISTEN_FDS`, `LISTEN_PID`): clients wait through a restart."""
     count, process = os.environ.pop("LISTEN_FDS", ""), os.environ.pop("LISTEN_PID", "")
     if process != str(os.getpid()):  # they were meant for another process, whose environment this one got
         return []

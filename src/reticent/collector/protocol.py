@@ -248,7 +248,7 @@ class CollectorProtocol(asyncio.Protocol):
             self._go_on(request)
 
     def _go_on(self, request: Request) -> None:
-        """More of the current request has arrived. The application gets a small body only once it is complete."""
+        """More of the current request has arrived. The application gets a small body once it is complete."""
         if not request.is_report:
             if request.is_complete or request.expects or request.size > self.shared.limits.unread:
                 request.exchange = Exchange(self, request)
@@ -319,11 +319,7 @@ class CollectorProtocol(asyncio.Protocol):
             self._pause_or_resume()
 
     def _close_after_reading(self) -> None:
-        """
-        Close, and discard for a while what still arrives.
-
-        Closing with unread bytes would reset the connection, and the client might never see the response.
-        """
+        """Close, but read on for a while: closing with unread bytes resets the connection, and the response is lost."""
         self._is_deaf = self._said_all = True
         self.arriving_since = self._reading = None
         self._behind.clear()

@@ -24,11 +24,7 @@ Answer = TypeVar("Answer")
 
 
 class Readers:
-    """
-    The threads that work for readers, and their queue.
-
-    Queued work whose reader has gone is cancelled; work under way is finished, and counts until then.
-    """
+    """The threads for readers, and their queue. Work whose reader has gone leaves the queue; begun work is finished."""
 
     threads: ClassVar[int] = 2
     most_waiting: ClassVar[int] = 16

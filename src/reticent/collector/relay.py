@@ -192,11 +192,7 @@ class Forwarder:
 
 
 class RelayIntake(Intake):
-    """
-    Takes reports for a forwarder.
-
-    It checks their form, since a batch holds records only; the collector decides whether their round is open.
-    """
+    """Takes reports for a forwarder; it checks their form, and the collector whether their round is open."""
 
     def __init__(self, plans: Sequence[Plan], forwarder: Forwarder, access: Access, limits: Limits) -> None:
         super().__init__(access, limits)

@@ -147,11 +147,7 @@ class PointReader:
         since: int | None = None,
         until: int | None = None,
     ) -> list[Point]:
-        """
-        One point per metric, period and tag, latest period first; periods are those of `Results.periods`.
-
-        `metric=None` means all of them. Periods of versions that lack the segment have no points.
-        """
+        """One point per metric (None: all), period and tag, latest first; none of versions without the segment."""
         tags = tuple(sorted((segment or {}).items()))
         self.results.check(plan, metric, dict(tags), by, confidence / 100)
         asked = {*([by] if by else []), *(name for name, _ in tags)}

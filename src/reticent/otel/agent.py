@@ -133,11 +133,7 @@ class _RefusedError(Exception):
 
 
 class Agent:
-    """
-    Takes `POST /v1/metrics` on 127.0.0.1 and hands it to a feed.
-
-    A request with an `Origin` is refused: a page in a browser must not write into a device.
-    """
+    """Takes `POST /v1/metrics` on 127.0.0.1 for a feed. An `Origin` is refused: no web page may write to a device."""
 
     def __init__(self, feed: Feed, port: int = 4318) -> None:
         self._feed = feed

@@ -17,11 +17,7 @@ _WIDE, _NARROW = replace(WIDE, bottom=46), replace(NARROW, bottom=46)  # with ro
 
 
 class BucketAxis:
-    """
-    The place of each bucket edge: to scale where buckets are alike, else equally spaced.
-
-    Buckets without edges have names, one each.
-    """
+    """The place of each bucket edge: to scale where buckets are alike, else equally spaced. Labels have names."""
 
     def __init__(self, edges: Sequence[float], frame: Frame, names: Sequence[str] = ()) -> None:
         edges = edges or range(len(names) + 1)
@@ -86,11 +82,7 @@ def histogram(edges: Sequence[float], bars: Sequence[Bar], label: str, unit: str
 
 
 def compared(edges: Sequence[float], groups: Sequence[Bars], label: str, unit: str) -> Markup:
-    """
-    Shares per bucket with simultaneous intervals; raw and Norm-Sub bars, of which CSS shows one kind.
-
-    Several groups are stacked on the same scales, so that each bucket can be compared downwards.
-    """
+    """Shares per bucket with simultaneous intervals, raw and Norm-Sub (CSS shows one); groups share their scales."""
     every = [bar for group in groups for bar in group.bars]
     low = min(0.0, *(min(bar.value, bar.lower) for bar in every))
     high = max(max(bar.value, bar.upper, bar.projected) for bar in every)

@@ -20,11 +20,7 @@ STRIP, SHORT_STRIP, BETWEEN = 130, 84, 20
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """
-    One period on a chart: a value, its interval, and its tooltip; hollow and dashed while open.
-
-    A mark whose value is nan is an interval alone, which holds for the whole of its period: it is drawn as a step.
-    """
+    """One period on a chart, hollow while open; a nan value means an interval alone, which is drawn as a step."""
 
     start: int
     end: int
@@ -185,10 +181,7 @@ def _steps(marks: Sequence[Mark], times: Scale, levels: Scale, size: str) -> str
 
 
 def _stretch(marks: Sequence[Mark], times: Scale, levels: Scale, kind: str, at_once: int, size: str) -> str:
-    """
-    A band and the line in it. Where several marks share a place, the band covers all of their intervals, and the
-    line goes through the least and the greatest of their values.
-    """
+    """A band and the line in it; marks that share a place get the band of all, and a line from least to greatest."""
     if len(marks) < 2:
         return ""
     groups = [marks[place : place + at_once] for place in range(0, len(marks), at_once)]

@@ -90,11 +90,7 @@ def edge_unit(metric: Metric) -> Unit:
 
 
 def headline(point: Point) -> dict[str, Any]:
-    """
-    A point as text: value, precision, reports, period.
-
-    `outside` says whether the unbiased value lies outside its own interval, which was cut to the possible range.
-    """
+    """A point as text; `outside`: the unbiased value is outside its interval, which is cut to the possible range."""
     estimate, half_width, metric = point.shown, point.half_width, point.metric
     unit = unit_of([point])
     if isinstance(estimate, Quantile):
@@ -133,7 +129,7 @@ def interval(point: Point, unit: Unit, between: str = " to ") -> str:
 
 
 def mark(point: Point, name: str = "", unit: Unit | None = None, tip: bool = True) -> Mark:
-    """A point on a chart, in the chart's unit; its tooltip starts with the name of its line, if it has one."""
+    """A point on a chart, in the chart's unit; its tooltip starts with the name of its line, if any."""
     size = unit.size if unit else 1.0
     estimate = point.shown
     value = nan if isinstance(estimate, Quantile) else estimate.value / size
@@ -149,11 +145,7 @@ def mark(point: Point, name: str = "", unit: Unit | None = None, tip: bool = Tru
 
 
 def zoomable(lines: Sequence[Line]) -> str:
-    """
-    Long lines as a script draws them: times, and per line its name, shade, values, lower and upper ends.
-
-    Empty for short lines, whose drawing by the server has tooltips. Numbers have as many digits as can be seen.
-    """
+    """Long lines for the script: times, and per line name, shade, values, lower and upper ends. Short ones: ""."""
     if max(len(line.marks) for line in lines) <= charts.MANY:
         return ""
     marks = [mark for line in lines for mark in line.marks]

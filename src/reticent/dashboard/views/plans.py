@@ -50,11 +50,7 @@ def reports_shown(info: Mapping[str, Any], unit: str = "") -> str:
 
 
 def hints(plan: Plan, rounds: Sequence[dict[str, Any]], now: float) -> list[str]:
-    """
-    What needs attention, in whole sentences.
-
-    Devices answer a round after its end, so reports on the last round but one should be there by now.
-    """
+    """What needs attention, in sentences. By now there should be reports on the last round but one."""
     sentences = []
     if plan.expires and plan.expires <= datetime.fromtimestamp(now, UTC).date():
         sentences.append(f"This plan expired on {plan.expires.isoformat()}: devices no longer answer it.")

@@ -127,7 +127,7 @@ def compare(store: Any, fleet: Fleet, devices: int) -> dict[str, Any]:
                 raise SystemExit(f"round {place}, {metric.name}: counted {counts}, sent {sent}")
             figure = estimate(metric, counts)
             truth = fleet.sums[place, column] / devices
-            covered += figure.lower <= truth <= figure.upper
+            covered += bool(figure.lower <= truth <= figure.upper)
             numbers += 1
     return {"counts equal": numbers, "intervals that hold the truth": covered}
 

@@ -310,8 +310,9 @@ def test_a_link_names_a_period_by_its_date_and_lasts(world: Any) -> None:
     day = datetime.fromtimestamp(oldest.start, UTC).strftime("%Y-%m-%d")
     twin = world.get(f"{METRIC}/starts.json?rounds=1&at={day}").json()
     assert twin["histogram"] == oldest.to_dict()
-    by_number = world.get(f"{METRIC}/starts.json?rounds=1&round={FIRST + 2}").json()
-    assert by_number["histogram"]["round"] == FIRST + 2
+    at = datetime.fromtimestamp((FIRST + 2) * 21_600, UTC).strftime("%Y-%m-%dT%H:%M")
+    one_round = world.get(f"{METRIC}/starts.json?rounds=1&every=round&at={at}").json()
+    assert one_round["histogram"]["round"] == FIRST + 2
     gone = world.get(f"{METRIC}/starts?at=2025-01-01")
     assert gone.status == 200
     assert "No figure at 1 Jan 2025" in gone.text

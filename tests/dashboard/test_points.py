@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.dashboard.conftest import World
 
+from reticent.dashboard import labels
 from reticent.errors import StoreError
 from reticent.lab.fleet import SdkFleet
 from reticent.plan import Plan
@@ -129,8 +130,9 @@ def test_a_round_of_another_unit_is_shown_with_its_like(make_world: Callable[...
     now = world.plan.round_at(world.now)
     for plan, number in ((world.plan, now - 4), (world.plan, now - 3), (newer, now - 2)):
         world.answer(SdkFleet(plan, 40, seed=1), number, {"minutes": [100] * 40})
-    for query, rounds in (("?every=round", [now - 2]), (f"?round={now - 4}", [now - 3, now - 4])):
-        twin = world.get(f"{METRIC}/minutes.json{query}").json()
+    early = labels.address(world.plan.round(now - 4).start, "round")
+    for query, rounds in (("", [now - 2]), (f"&at={early}", [now - 3, now - 4])):
+        twin = world.get(f"{METRIC}/minutes.json?every=round{query}").json()
         assert [point["round"] for point in twin["medians"]] == rounds
 
 

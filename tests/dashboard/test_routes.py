@@ -28,7 +28,6 @@ from reticent.lab.fleet import SdkFleet
         (f"/plans/app-usage?rounds={'x' * 5000}", 400, "rounds: expected"),
         ("/plans/app-usage/metrics/starts?view=x", 400, "view: expected one of raw, norm-sub"),
         ("/plans/app-usage/metrics/starts?segment=os", 400, "segment: expected"),
-        ("/plans/app-usage/metrics/starts?round=1e3", 400, "round: expected"),
         (
             "/plans/app-usage/metrics/starts?every=year",
             400,

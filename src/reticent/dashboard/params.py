@@ -54,7 +54,6 @@ class Params:
     tags: tuple[str, ...] = ()  # visible tags; empty: the first ones of the plan
     segment: tuple[str, str] | None = None  # the one tag whose devices a histogram is about: (segment, tag)
     at: str = ""  # a time within the period of a histogram; empty: the latest
-    round: int | None = None  # the same by round number
     view: str = "raw"
     sort: str = "plan"  # the order of metrics on the overview
     search: str = ""  # a part of the names or descriptions of metrics
@@ -80,7 +79,6 @@ class Params:
             by=_short(query.get("by") or ""),
             tags=tuple(_short(tag) for tag in query.getlist("tag")),
             segment=(_short(segment), _short(tag)) if segment else None,
-            round=_whole(query, "round", None, 0, 2**43),
             view=_one_of(query, "view", VIEWS) or "raw",
             sort=_one_of(query, "sort", SORTS) or "plan",
             search=_short(query.get("search") or ""),
@@ -122,7 +120,7 @@ def _one_of(query: QueryParams, name: str, choices: tuple[str, ...]) -> str:
     return text
 
 
-def _whole(query: QueryParams, name: str, default: Any, low: int, high: int) -> Any:
+def _whole(query: QueryParams, name: str, default: int, low: int, high: int) -> int:
     text = query.get(name)
     if text is None or text == "":
         return default

@@ -44,7 +44,7 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
     """The page of a metric."""
     mean = metric.mechanism.kind == "mean"
     segment = dict([params.segment]) if params.segment and not mean else {}
-    every = params.every or ("round" if params.round is not None else None)
+    every = params.every
     read = partial(
         reader.points, plan, metric.name, confidence=params.confidence, segment=segment, every=every
     )
@@ -55,9 +55,6 @@ def metric_page(reader: PointReader, plan: Plan, metric: Metric, params: Params)
     chosen, at = latest(points), None
     if not mean and params.at:
         at = unix_seconds("at", params.at)
-    elif not mean and params.round is not None:
-        at = plan.round(params.round).start
-    if at is not None:
         chosen = _holding(points, at)
         if chosen is None:
             # It left the range that is shown: then that range ends with it.
@@ -324,7 +321,7 @@ def _histogram(
     drawn["series"] = Picture(chart, f"{label}, in {unit.name}" if unit.name else label)
 
     def link(point: Point) -> str:
-        return params.query(at=labels.address(point.start, point.every), round=None, every=point.every)
+        return params.query(at=labels.address(point.start, point.every), every=point.every)
 
     shown = {
         "devices": [

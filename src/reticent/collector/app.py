@@ -99,6 +99,7 @@ class Collector:
             self.ingest = Ingest(self._wire, self._committer, self.access, self.limits, self._clock)
             if self._seal_every is not None:
                 self._sealer = Sealer(self.store, self._clock, self._seal_every)
+            self._note()  # the first slot of the last day is there from the start
             self._refreshing = asyncio.create_task(self._refresh())
             gc.freeze()  # what is loaded by now stays: the garbage collector can skip it
             log("started", store=self.store.url, open_reports=reports)

@@ -249,7 +249,7 @@ def test_liars_who_gather_are_pointed_out(collected: Callable[..., Poisoned]) ->
         said = poisoned.pages[name]
         assert f"2 to 3 ({counts.reports[TARGET]:,}, {counts.devices / 4:,.0f} expected)" in said
         assert "more than chance explains" in said
-        assert "every lie about a mean, leave no trace" in said
+        assert "every false answer about a mean, leave no trace" in said
     assert "than chance explains" not in poisoned.pages["rows"]
     assert "balance" not in poisoned.estimates["mean"]
 

@@ -309,9 +309,9 @@ def test_what_a_collector_does_not_take_is_said_in_a_line(
     (tmp_path / "unknown").write_text("reticent_ingest_unknown")
     address = f"http://127.0.0.1:{collector.port}"
     for options, word in (
-        ((), "it needs a key"),
-        (("--key-file", tmp_path / "unknown"), "does not know this key"),
-        (("--key-file", tmp_path / "reader"), "may not do that"),
+        ((), "a key is required"),
+        (("--key-file", tmp_path / "unknown"), "the key is unknown or revoked"),
+        (("--key-file", tmp_path / "reader"), "does not allow that"),
     ):
         refused = run("ingest", tmp_path / "reports", "--url", address, *options)
         assert refused.exit_code == 1

@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
+    "from_code",
     "markdown_docstrings",
     "repository",
 ]
@@ -42,9 +43,6 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 add_module_names = False
 toc_object_entries_show_parents = "hide"
-documented_modules = sorted(
-    page.stem for page in (Path(__file__).parent / "reference" / "python").glob("*.md")
-)
 nitpick_ignore_regex = [(r"py:(?!obj).*", r".*")]  # types in signatures are links where they are public
 
 html_theme = "furo"

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import ast
 import doctest
+import importlib
 import re
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import reticent
 from reticent.collector import Health, render_metrics
+from reticent.columns import COLUMNS
+from reticent.device.schema import TABLES
 from reticent.results import Results
 from reticent.stores import open_store
+from reticent.stores.sql_schema import SQLITE_RECORDS, SQLITE_TABLES
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
+PYTHON = (REFERENCE / "python.md").read_text()
 WITH_SESSIONS = [
     page
     for page in sorted((ROOT / "docs").rglob("*.md"))
@@ -56,3 +64,44 @@ def test_every_event_of_the_log_is_in_the_page_and_no_other() -> None:
     rows = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
     assert len(events) > 10
     assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row)} == events
+
+
+def test_every_table_and_column_is_in_the_page_and_no_other() -> None:
+    collector, device = (REFERENCE / "schema.md").read_text().split("## The device")
+    scripts = [SQLITE_TABLES, SQLITE_RECORDS.format(number="N"), "CREATE TABLE schema_version (version)"]
+    assert columns_of_page(collector) == columns_of_database(scripts, {"results"})
+    assert columns_of_page(device) == columns_of_database(TABLES.values(), set())
+
+
+def columns_of_page(text: str) -> dict[str, list[str]]:
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (`.*) \|$", text, re.MULTILINE)
+    return {table: re.findall(r"`(\w+)`", columns) for table, columns in rows}
+
+
+def columns_of_database(scripts: Iterable[str], elsewhere: set[str]) -> dict[str, list[str]]:
+    """Of the tables that the statements make."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for script in scripts:
+            connection.executescript(script)
+        tables = [
+            name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        ]
+        return {
+            table: [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            for table in tables
+            if table not in elsewhere
+        }
+
+
+def test_the_columns_of_results_are_in_the_page_in_their_order() -> None:
+    page = (REFERENCE / "estimates.md").read_text().split("## As a table")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \| (\w+) \|", page, re.MULTILINE) == [column[:2] for column in COLUMNS]
+
+
+def test_the_modules_of_the_page_are_there() -> None:
+    rows = re.findall(r"^\| \[`([\w.]+)`\]\(../../src/([^)]*)\.py\) \|.*\|(.*)\|$", PYTHON, re.MULTILINE)
+    assert len(rows) > 20
+    for name, source, names in rows:
+        module = importlib.import_module(name)
+        assert source.replace("/", ".").removesuffix(".__init__") == name
+        assert [each for each in re.findall(r"`(\w+)`", names) if not hasattr(module, each)] == []

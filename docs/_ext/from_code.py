@@ -8,12 +8,11 @@ ignored by git. `<!-- help -->` becomes what `reticent VERB --help` prints.
 from __future__ import annotations
 
 import importlib
-import inspect
 import re
 import sys
 from pathlib import Path
 from textwrap import indent
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -40,23 +39,19 @@ def public_names(module: ModuleType) -> list[str]:
 
 
 def constants(module: ModuleType) -> dict[str, str]:
-    """The public names that are no classes or functions, each with the string below its assignment."""
-    inside = [
-        ModuleAnalyzer.for_module(name)
-        for name in sys.modules
-        if f"{name}.".startswith(f"{module.__name__}.")
-    ]
+    """The public names that autodoc does not see by itself, each with the string below its assignment."""
+    inside = [name for name in sys.modules if f"{name}.".startswith(f"{module.__name__}.")]
     found = {
         name: "\n".join(lines)
-        for analyzer in inside
-        for (scope, name), lines in analyzer.find_attr_docs().items()
+        for part in inside
+        for (scope, name), lines in ModuleAnalyzer.for_module(part).find_attr_docs().items()
         if not scope
     }
-    things = {name: getattr(module, name) for name in public_names(module)}
+    own = ModuleAnalyzer.for_module(module.__name__).find_attr_docs()
     return {
         name: found.get(name, "")
-        for name, thing in things.items()
-        if not inspect.isclass(thing) and not inspect.isroutine(thing)
+        for name in public_names(module)
+        if ("", name) not in own and not isinstance(getattr(module, name), type | FunctionType)
     }
 
 
@@ -65,6 +60,9 @@ def write_python(app: Sphinx) -> None:
     PYTHON.mkdir(exist_ok=True)
     for name in documented_modules():
         module = importlib.import_module(name)
+        vars(module).update(
+            {each: getattr(module, each) for each in public_names(module)}
+        )  # the lazy ones too
         members = ["   :imported-members:"] if hasattr(module, "__all__") else []
         data = [
             f"\n.. autodata:: {constant}\n   :no-value:\n\n{indent(about.replace('`', '``'), '   ')}"

@@ -8,11 +8,12 @@ ignored by git. `<!-- help -->` becomes what `reticent VERB --help` prints.
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import sys
 from pathlib import Path
 from textwrap import indent
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -48,10 +49,11 @@ def constants(module: ModuleType) -> dict[str, str]:
         if not scope
     }
     own = ModuleAnalyzer.for_module(module.__name__).find_attr_docs()
+    things = {name: getattr(module, name) for name in public_names(module) if ("", name) not in own}
     return {
         name: found.get(name, "")
-        for name in public_names(module)
-        if ("", name) not in own and not isinstance(getattr(module, name), type | FunctionType)
+        for name, thing in things.items()
+        if not inspect.isclass(thing) and not inspect.isroutine(thing)
     }
 
 

@@ -1,5 +1,5 @@
 """
-Write docs/reference/cli.md: every verb with its arguments, its purpose and the names of its options.
+Write docs/reference/cli.md: every verb with its arguments and its purpose.
 
     python docs/generate/cli.py            write it
     python docs/generate/cli.py --check    say whether it is current, and exit with 3 if not
@@ -18,9 +18,10 @@ from reticent.cli.root import reticent
 HEAD = """\
 # The command line
 
-All verbs of `reticent` (or `python -m reticent`) with their options. `reticent VERB --help` describes each option, its
-default and its environment variable; the site (`make docs`) has the same text below the table. `--json` prints JSON
-for scripts. [serve](http.md#settings) has a table of settings. `reticent completion` sets up completion in a shell.
+What each verb of `reticent` (or `python -m reticent`) is for. `reticent VERB --help` has its options with their
+defaults and environment variables, and an example; so has this page on the site (`make docs`). The options of `serve`
+are [settings of the collector](http.md#settings). Verbs that print a result take `--json`. Errors are one or two
+lines on standard error that say what to do.
 
 | exit code | meaning |
 |---|---|
@@ -30,8 +31,6 @@ for scripts. [serve](http.md#settings) has a table of settings. `reticent comple
 | 3 | a check found problems, or a goal cannot be met |
 | 4 | `audit` only: nothing is wrong, but there are too few reports to decide |
 | 130 | stopped by Ctrl-C |
-
-Errors are one or two lines on standard error that say what to do.
 
 """
 
@@ -45,18 +44,16 @@ def verbs(group: click.Group = reticent, path: str = "") -> Iterator[tuple[str, 
             yield f"{path}{name}", command
 
 
-def row(name: str, command: click.Command) -> tuple[str, str, str]:
+def row(name: str, command: click.Command) -> tuple[str, str]:
     """A verb in the table."""
     context = click.Context(command)
     arguments = [each.make_metavar(context) for each in command.params if isinstance(each, click.Argument)]
-    options = [each.opts[-1] for each in command.params if isinstance(each, click.Option)]
-    purpose = command.get_short_help_str(limit=150)
-    return f"`{' '.join([name, *arguments])}`", purpose, f"`{' '.join(options)}`" if options else ""
+    return f"`{' '.join([name, *arguments])}`", command.get_short_help_str(limit=150)
 
 
 def pages() -> dict[Path, str]:
     """The page and its text."""
-    rows = table(("verb", "purpose", "options"), (row(*verb) for verb in verbs()))
+    rows = table(("verb", "purpose"), (row(*verb) for verb in verbs()))
     return {ROOT / "docs" / "reference" / "cli.md": f"{HEAD}{rows}\n<!-- help -->\n"}
 
 

@@ -6,20 +6,19 @@ import ast
 import doctest
 import importlib
 import re
-import sqlite3
-from collections.abc import Iterable
-from contextlib import closing
 from pathlib import Path
 
+import click
 import pytest
 
 import reticent
+from reticent.cli.root import reticent as command
 from reticent.collector import Health, render_metrics
 from reticent.columns import COLUMNS
 from reticent.device.schema import TABLES
 from reticent.results import Results
 from reticent.stores import open_store
-from reticent.stores.sql_schema import SQLITE_RECORDS, SQLITE_TABLES
+from reticent.stores.sql_schema import POSTGRES_RECORDS, POSTGRES_TABLES
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -66,31 +65,21 @@ def test_every_event_of_the_log_is_in_the_page_and_no_other() -> None:
     assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row)} == events
 
 
-def test_every_table_and_column_is_in_the_page_and_no_other() -> None:
+def test_every_table_is_in_the_page_and_no_other() -> None:
     collector, device = (REFERENCE / "schema.md").read_text().split("## The device")
-    scripts = [SQLITE_TABLES, SQLITE_RECORDS.format(number="N"), "CREATE TABLE schema_version (version)"]
-    assert columns_of_page(collector) == columns_of_database(scripts, {"results"})
-    assert columns_of_page(device) == columns_of_database(TABLES.values(), set())
+    made = re.findall(r"CREATE TABLE (\w+)", (POSTGRES_TABLES + POSTGRES_RECORDS).replace("{number}", "N"))
+    assert set(re.findall(r"^\| `(\w+)` \|", collector, re.MULTILINE)) == set(made)
+    assert re.findall(r"^\| `(\w+)` \|", device, re.MULTILINE) == list(TABLES)
 
 
-def columns_of_page(text: str) -> dict[str, list[str]]:
-    rows = re.findall(r"^\| `(\w+)` \|.*\| (`.*) \|$", text, re.MULTILINE)
-    return {table: re.findall(r"`(\w+)`", columns) for table, columns in rows}
-
-
-def columns_of_database(scripts: Iterable[str], elsewhere: set[str]) -> dict[str, list[str]]:
-    """Of the tables that the statements make."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        for script in scripts:
-            connection.executescript(script)
-        tables = [
-            name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-        ]
-        return {
-            table: [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-            for table in tables
-            if table not in elsewhere
-        }
+def test_every_verb_is_in_the_page_and_no_other() -> None:
+    page = (REFERENCE / "cli.md").read_text().split("| to | use |")[1].split("\n\n")[0]
+    named = set(re.findall(r"`([a-z]+(?: [a-z]+)?)`", page))
+    assert named == {
+        f"{name} {below}".strip()
+        for name, verb in command.commands.items()
+        for below in (verb.commands if isinstance(verb, click.Group) else [""])
+    }
 
 
 def test_the_columns_of_results_are_in_the_page_in_their_order() -> None:

@@ -14,7 +14,6 @@ import pytest
 import reticent
 from reticent.cli.root import reticent as command
 from reticent.collector import Health, render_metrics
-from reticent.columns import COLUMNS
 from reticent.device.schema import TABLES
 from reticent.results import Results
 from reticent.stores import open_store
@@ -80,11 +79,6 @@ def test_every_verb_is_in_the_page_and_no_other() -> None:
         for name, verb in command.commands.items()
         for below in (verb.commands if isinstance(verb, click.Group) else [""])
     }
-
-
-def test_the_columns_of_results_are_in_the_page_in_their_order() -> None:
-    page = (REFERENCE / "estimates.md").read_text().split("## As a table")[1].split("\n## ")[0]
-    assert re.findall(r"^(\w+) +(\w+)  ", page, re.MULTILINE) == [column[:2] for column in COLUMNS]
 
 
 def test_the_modules_of_the_page_are_there() -> None:

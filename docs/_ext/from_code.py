@@ -1,7 +1,7 @@
 """
 What the site has and the repository has not: pages of docstrings, and the help of every verb.
 
-A module in the table of docs/reference/python.md gets a page in docs/reference/python, written for each build and
+A module in the list of docs/reference/python.md gets a page in docs/reference/python, written for each build and
 ignored by git. `<!-- help -->` becomes what `reticent VERB --help` prints.
 """
 
@@ -20,12 +20,12 @@ from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 
 PYTHON = Path(__file__).parents[1] / "reference" / "python"
-LISTED = re.compile(r"(?<=\| \[`)(reticent\.[\w.]+)`\]\([^)]*\)")
-"""A module in the table, with its link to the source."""
+LISTED = re.compile(r"(?<=^- \[`)(reticent\.[\w.]+)`\]\([^)]*\)", re.MULTILINE)
+"""A module in the list, with its link to the source."""
 
 
 def documented_modules() -> list[str]:
-    """The modules that the table names."""
+    """The modules that the list names."""
     return LISTED.findall(PYTHON.with_suffix(".md").read_text())
 
 
@@ -77,7 +77,7 @@ def write_python(app: Sphinx) -> None:
 
 
 def show(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Lead from the table to the pages, and show the help of the verbs."""
+    """Lead from the list to the pages, and show the help of the verbs."""
     if docname == "docs/reference/python":
         source[0] = LISTED.sub(r"\1`](python/\1.md)", source[0])
     if "<!-- help -->" in source[0]:

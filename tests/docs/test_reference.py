@@ -67,13 +67,13 @@ def test_every_event_of_the_log_is_in_the_page_and_no_other() -> None:
 def test_every_table_is_in_the_page_and_no_other() -> None:
     collector, device = (REFERENCE / "schema.md").read_text().split("## The device")
     made = re.findall(r"CREATE TABLE (\w+)", (POSTGRES_TABLES + POSTGRES_RECORDS).replace("{number}", "N"))
-    assert set(re.findall(r"^\| `(\w+)` \|", collector, re.MULTILINE)) == set(made)
-    assert re.findall(r"^\| `(\w+)` \|", device, re.MULTILINE) == list(TABLES)
+    assert set(re.findall(r"^- `(\w+)`:", collector, re.MULTILINE)) == set(made)
+    assert re.findall(r"^- `(\w+)`:", device, re.MULTILINE) == list(TABLES)
 
 
 def test_every_verb_is_in_the_page_and_no_other() -> None:
-    page = (REFERENCE / "cli.md").read_text().split("| to | use |")[1].split("\n\n")[0]
-    named = set(re.findall(r"`([a-z]+(?: [a-z]+)?)`", page))
+    lists = "".join(re.findall(r"^- .*$", (REFERENCE / "cli.md").read_text(), re.MULTILINE))
+    named = set(re.findall(r"`([a-z]+(?: [a-z]+)?)`", lists))
     assert named == {
         f"{name} {below}".strip()
         for name, verb in command.commands.items()
@@ -82,7 +82,7 @@ def test_every_verb_is_in_the_page_and_no_other() -> None:
 
 
 def test_the_modules_of_the_page_are_there() -> None:
-    rows = re.findall(r"^\| \[`([\w.]+)`\]\(../../src/([^)]*)\.py\) \|.*\|(.*)\|$", PYTHON, re.MULTILINE)
+    rows = re.findall(r"^- \[`([\w.]+)`\]\(../../src/([^)]*)\.py\): [^.\n]*(.*)$", PYTHON, re.MULTILINE)
     assert len(rows) > 20
     for name, source, names in rows:
         module = importlib.import_module(name)

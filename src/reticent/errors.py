@@ -51,7 +51,7 @@ class ParameterError(ReticentError, ValueError):
 @frozen()
 class Problem:
     """
-    A rule that a plan breaks: its place, what stands there and what to do.
+    A rule that a plan breaks: its place, the rule, the message and what to do.
 
     >>> print(Problem("metrics.app.epsilon", "range", "expected a number > 0, got 0.", "try 1.0"))
     metrics.app.epsilon: expected a number > 0, got 0.
@@ -93,7 +93,7 @@ class StateError(ReticentError):
 
 
 class UsageError(ReticentError):
-    """A program uses its device in a way that records nothing; raised where `debug=True`, and noted elsewhere."""
+    """A program uses its device in a way that records nothing; raised where `debug=True`, otherwise noted."""
 
 
 class StoreError(ReticentError):

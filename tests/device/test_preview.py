@@ -62,7 +62,7 @@ def test_a_sampled_answer_is_shown_in_the_round_that_is_picked(
     assert sum(given.is_asked for given in shown.answers) == 2
     assert all(given.bits == "0" * len(given.bits) for given in shown.answers if not given.is_asked)
     assert "not asked in this report" in str(shown)
-    assert "Drawn for this window alone" in str(shown)
+    assert "Drawn for this window only" in str(shown)
     for _ in range(5):
         clock.advance(SECONDS)
         device.flush()

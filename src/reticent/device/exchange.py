@@ -1,4 +1,4 @@
-"""One request to the collector, within one limit of time and bytes."""
+"""One HTTP request to the collector, with one limit on time and on bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def post(
     *,
     secure: bool,
 ) -> Answer | str:
-    """Post a body and read the answer in `timeout` seconds, all together; or what stood in the way."""
+    """Post a body and read the answer within `timeout` seconds in total; a fault of `Retry` where that fails."""
     deadline = time.monotonic() + timeout
     line = None
     try:
@@ -51,7 +51,6 @@ def post(
 
 
 def _connect(host: str, port: int | None, deadline: float, *, secure: bool) -> _Bounded:
-    """A connection to the first address that takes one."""
     failure: OSError = TimeoutError()
     number = port or (443 if secure else 80)
     for family, kind, protocol, _, address in socket.getaddrinfo(host, number, type=socket.SOCK_STREAM):
@@ -73,8 +72,8 @@ class _Bounded(io.RawIOBase):
     """
     A connection with one limit for the whole attempt: of time, and of bytes read.
 
-    A limit for each read, which is what a socket has, is never reached by a server that sends a byte now and
-    then, or the same "100 Continue" without end.
+    A socket's timeout is per read: a server that sends a byte now and then, or "100 Continue" forever, never
+    reaches it.
     """
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
@@ -120,7 +119,6 @@ def _left(deadline: float) -> float:
 
 
 def _fault(error: Exception) -> str:
-    """What went wrong, as in `Retry`."""
     kinds: tuple[tuple[type[Exception], str], ...] = (
         (ssl.SSLCertVerificationError, "certificate"),
         (ssl.SSLError, "not-https"),

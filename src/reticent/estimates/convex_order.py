@@ -26,19 +26,17 @@ from scipy.special import gammaln, xlog1py, xlogy
 
 from reticent.estimates.interval import Floats
 
-MOST_POINTS = 1024
-"""A finer grid is made coarser."""
+MOST_POINTS = 1024  # a finer grid is made coarser
 CUT = 1e-15
-NODES = 13
-"""Shares at which the upper mean of an average is computed; a polynomial runs through them."""
-LARGEST_SIDE = 0.99
-"""|1 - 2M| of the share M of devices that remember a 1, at most; see `average_excess`."""
+NODES = 13  # shares at which the upper mean of an average is computed; a polynomial runs through them
+LARGEST_SIDE = 0.99  # |1 - 2M| of the share M of devices that remember a 1, at most; see `average_excess`
 FEW = 4000
-"""So few devices have sums on so few points that the upper mean is less smooth, and need more nodes."""
+"""Sums of so few devices are on so few points that the upper mean is less smooth, and need more nodes."""
 MARGIN = 0.0075
 """
-Added to an upper mean, as a part of its distance from the mean, for the error of that polynomial: so much, and
-1.5/n for n devices, because sums of few devices lie on few points and the upper mean has kinks.
+Added to an upper mean, as a part of its distance from the mean, for the error of that polynomial.
+
+With it 1.5/n for n devices, because sums of few devices are on few points and the upper mean has kinks.
 """
 
 
@@ -98,7 +96,6 @@ def convolved(one: Law, other: Law) -> Law:
 
 
 def _coarser(law: Law) -> Law:
-    """The law on a grid twice as coarse: every second point gives half of its chance to either side."""
     before = law.start % 2
     after = (before + len(law.chances) + 1) % 2
     chances = np.concatenate((np.zeros(before), law.chances, np.zeros(after)))

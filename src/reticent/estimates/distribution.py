@@ -1,4 +1,4 @@
-"""The cumulative histogram with a band around all of it, and quantiles read off the band."""
+"""The cumulative histogram with a simultaneous band, and quantiles from the band."""
 
 from __future__ import annotations
 
@@ -115,10 +115,7 @@ class CumulativeEstimate:
 
 
 def cumulative(
-    metric: Metric,
-    counts: Counts | Sequence[Counts],
-    confidence: float = 0.95,
-    answers: Answers = REMEMBERED,
+    metric: Metric, counts: Counts | Sequence[Counts], confidence: float = 0.95, answers: Answers = REMEMBERED
 ) -> CumulativeEstimate:
     """
     The cumulative histogram, with a band that holds at all edges at once, however few reports there are.
@@ -206,7 +203,6 @@ def _of_present(values: Floats, lower: Floats, upper: Floats) -> Limits:
 
 
 def _limits_by_intervals(histogram: HistogramEstimate) -> Limits:
-    """The limits that intervals of all buckets imply."""
     shares, lower, upper = (
         np.array([getattr(bucket, name) for bucket in histogram.buckets])
         for name in ("value", "lower", "upper")
@@ -237,8 +233,7 @@ def _limits_by_bucket(
 class _Sums(NamedTuple):
     """Sums over the first 1, 2, …, k - 1 buckets."""
 
-    spread: Floats
-    """About n times the variance; infinite where a bucket without reports is in the sum."""
+    spread: Floats  # about n times the variance; infinite where a bucket without reports is in the sum
     lower: Floats
     upper: Floats
 

@@ -64,8 +64,7 @@ from reticent.estimates.interval import Floats, binomial_limits, expected_half_w
 from reticent.plan import Answers, Metric
 
 REMEMBERED = Answers()
-SPENT_ON_NUISANCE = 0.02
-"""The part of 1 - confidence that confines the probabilities behind a difference."""
+SPENT_ON_NUISANCE = 0.02  # the part of 1 - confidence that confines the probabilities behind a difference
 
 
 @overload
@@ -134,11 +133,7 @@ def difference(
     metric: Metric, later: Rounds, earlier: Rounds, confidence: float = 0.95, answers: Answers = ...
 ) -> Estimate | HistogramEstimate: ...
 def difference(
-    metric: Metric,
-    later: Rounds,
-    earlier: Rounds,
-    confidence: float = 0.95,
-    answers: Answers = REMEMBERED,
+    metric: Metric, later: Rounds, earlier: Rounds, confidence: float = 0.95, answers: Answers = REMEMBERED
 ) -> Estimate | HistogramEstimate:
     """
     `later` less `earlier`: each the counts of a round, or of the rounds of a period.
@@ -227,7 +222,7 @@ def _numbers(number: Estimate | HistogramEstimate) -> tuple[Estimate, ...]:
 
 
 class _Bits:
-    """The bits behind a mean, or behind each bucket, in the rounds of a period: how many, with what share of ones."""
+    """The bits behind a mean, or behind each bucket, in the rounds of a period."""
 
     def __init__(self, metric: Metric, rounds: Sequence[Counts], confidence: float) -> None:
         hits, reports = counted(metric, rounds)
@@ -316,7 +311,6 @@ def _subtracted(after: Estimate, before: Estimate, reach: tuple[float, float], r
 
 
 def _rounded_down(count: int, bits: int = 6) -> int:
-    """A whole number with all but its most significant bits set to 0."""
     low_bits = max(count.bit_length() - bits, 0)
     return count >> low_bits << low_bits
 

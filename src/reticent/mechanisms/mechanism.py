@@ -1,8 +1,7 @@
 """
-What a mechanism is: all in which one differs from another, as members of one frozen value.
+What a mechanism is: everything in which one differs from another, as members of one frozen value.
 
-The device, the losses, the counts, the estimates, the fleet and the audit ask a `Mechanism` and never which
-one it is. A new one states its members and is added with `add_mechanism`; nothing else needs a change.
+The other layers use these members and never ask which mechanism it is. A new one is added with `add_mechanism`.
 """
 
 from __future__ import annotations
@@ -51,25 +50,21 @@ class Mechanism(ABC):
     P(bit | value), and what follows from it.
 
     A value becomes a *class*, by a grid and the device's alpha (`grid`, a mean) or by buckets and the cohort
-    (`buckets`, a histogram); exactly one of the two is there. A class has a threshold per answer bit, and the
-    remembered bit is 1 when its draw is smaller. Each answer bit speaks of a *row* of the counts. In the end
-    *hits* among the reports of a row say how large a truth between 0 and 1 is: the mean as a part of the
-    range, or the share of a bucket.
+    (`buckets`, a histogram); exactly one of the two is set. A class has a threshold per answer bit, and the
+    remembered bit is 1 when its draw is smaller. Each answer bit is about a *row* of the counts. *Hits* among
+    the reports of a row estimate a truth between 0 and 1: the mean as a part of the range, or the share of a
+    bucket.
 
-    What has a default here is that of answers by randomized response whose row is a bucket, or the mean.
+    Defaults here are those of randomized response whose row is a bucket, or the mean.
     """
 
     __slots__ = ()
 
-    name: ClassVar[str]
-    """As plans call it."""
-    kind: ClassVar[Kind]
-    """What is asked about the counter."""
-    keys: ClassVar[tuple[str, ...]] = ()
-    """The keys of a plan's table that this mechanism alone understands."""
+    name: ClassVar[str]  #: As plans call it
+    kind: ClassVar[Kind]  #: What is asked about the counter
+    keys: ClassVar[tuple[str, ...]] = ()  #: The keys of a plan's table that this mechanism alone understands
 
-    response: RandomizedResponse
-    """The coin behind each answer bit."""
+    response: RandomizedResponse  #: The coin behind each answer bit
     grid: Grid | None
     buckets: Buckets | None
 
@@ -96,18 +91,18 @@ class Mechanism(ABC):
     @abstractmethod
     def parameters(self) -> list[object]:
         """
-        All that a remembered answer depends on: integers and exact rationals as strings, in a fixed order.
+        All that a remembered answer depends on, in a fixed order: integers, and exact rationals as strings.
 
         It starts with the name, so that no two mechanisms share remembered answers.
         """
 
     @property
     def exported(self) -> Mapping[str, object] | None:
-        """What a device in another language needs, beside the coin, ready for JSON; None: none knows it."""
+        """What a device in another language needs, beside the coin, ready for JSON; None: not supported there."""
         return None
 
     def warnings(self) -> Iterator[tuple[str, str, str, str]]:
-        """What is unwise about it: the key of the plan's table, the rule, what is the matter and a hint."""
+        """What is unwise about it: the key of the plan's table, the rule, the message and a hint."""
         yield from ()
 
     @property
@@ -123,7 +118,7 @@ class Mechanism(ABC):
         return self.name
 
     def row_name(self, row: int) -> str:
-        """What a row of the counts is called where it is no bucket."""
+        """The name of a row of the counts that is no bucket."""
         return f"row {row}"
 
     # What a device does
@@ -161,13 +156,13 @@ class Mechanism(ABC):
         return False
 
     def memo_class(self, value: Value, alpha: int, cohort: int = 0) -> int:
-        """Which remembered answer a value in range calls for."""
+        """The remembered answer for a value in range."""
         if self.grid is not None:
             return self.grid.cell(value or 0, alpha)
         return int(self.bucket_class(self.buckets.index(value), cohort)) if self.buckets is not None else 0
 
     def bucket_class(self, bucket: Any, cohort: Any) -> Any:
-        """Which remembered answer a value in this bucket calls for (numbers, or arrays of uint8)."""
+        """The remembered answer for a value in this bucket (numbers, or arrays of uint8)."""
         return bucket
 
     @abstractmethod
@@ -200,7 +195,7 @@ class Mechanism(ABC):
         """
         Two values whose answers differ most for a device of this cohort; None where all values answer alike.
 
-        The first speaks for a 1 in the first bit, and against one in the second bit, if there is one.
+        The first makes a 1 likelier in the first bit, and less likely in the second bit, if there is one.
         """
         return (self.max_value, 0) if self.grid is not None else _farthest(self, cohort)
 
@@ -212,17 +207,17 @@ class Mechanism(ABC):
         return self.intervals
 
     def rows_of(self, cohort: int) -> tuple[int, ...]:
-        """The row that each answer bit of a device of this cohort speaks of."""
+        """The row that each answer bit of a device of this cohort is about."""
         return tuple(range(self.bits))
 
     @property
     def rows_are_buckets(self) -> bool:
-        """Whether a row speaks of one bucket (or the mean); otherwise every report speaks of every bucket."""
+        """Whether a row is about one bucket (or the mean); otherwise every report is about every bucket."""
         return True
 
     @property
     def coverage(self) -> tuple[float, ...]:
-        """Per row, the expected share of devices that speak of it."""
+        """Per row, the expected share of devices that answer about it."""
         return _coverage(self)
 
     @property
@@ -253,10 +248,10 @@ class Mechanism(ABC):
         """
         n·Var of one answer about a truth t in [0, 1] (a number or an array), in two parts: noise, and sampling.
 
-        With P the share of hits and 1/C the channel's contrast, n·Var = C² · P(1 - P). *Sampling*, t(1 - t),
-        is what remains without any privacy: which devices were drawn, and, for a mean, the rounding to the
-        ends of the range. *Noise* is the rest, the price of privacy. Where a hit is a 1, with c = 1/(high -
-        low) of the device's bit,
+        With P the share of hits and 1/C the channel's contrast, n·Var = C² · P(1 - P). *Sampling*, t(1 - t), is
+        what remains without any privacy: which devices were drawn, and, for a mean, the rounding to the ends of
+        the range. *Noise* is the rest, the price of privacy. Where a hit is a 1, with c = 1/(high - low) of the
+        device's bit,
 
             n·Var = (c² - 1)/4 + t(1 - t).
         """
@@ -265,7 +260,7 @@ class Mechanism(ABC):
 
     @property
     def least_share(self) -> float:
-        """The share of devices that speak of the interval that fewest speak of."""
+        """The smallest share of devices that answer about an interval."""
         return min(self.coverage) if self.rows_are_buckets else 1.0
 
     def yes(self) -> NDArray[np.float64]:

@@ -1,5 +1,5 @@
 """
-A plan as JSON for devices in other languages: every integer that a draw is compared with is computed here.
+A plan as JSON for devices in other languages, with every integer that a draw is compared with.
 
 Numbers that a JSON reader would round (thresholds of 64 bits, rationals) are texts. A device checks the digests
 and need not compute e^ε.

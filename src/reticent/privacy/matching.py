@@ -66,7 +66,6 @@ def tracking(devices: int, cells: int, noisy_bits: Mapping[Fraction, int]) -> Tr
 
 
 def _right(devices: int, cells: int, noisy_bits: Mapping[Fraction, int]) -> float:
-    """The formula of `tracking`, where bits of one device disagree with the given probabilities."""
     outcomes = []
     for disagreeing in product(*(range(bits + 1) for bits in noisy_bits.values())):
         weight, own, other = 0.0, 0.0, -math.log(cells)

@@ -6,8 +6,8 @@ The exceptions reticent raises on purpose.
     ├── PlanError          a plan that cannot be used; carries every problem found
     ├── ReportError        bytes that are not a report; carries a short code
     ├── StateError         a device's state file that cannot be opened
-    ├── UsageError         a slip of the program that a device is in, raised in debug mode only
-    ├── StoreError         a collector's store that cannot be opened, read or written just now
+    ├── UsageError         a mistake of a device's host program, raised in debug mode only
+    ├── StoreError         a collector's store that cannot be opened, read or written now
     ├── UnreachableError   a running collector that does not answer, or not as one (reticent.collector)
     ├── BatchTooLargeError a batch that a running collector does not take at once (reticent.collector)
     ├── MissingExtraError  a part of reticent whose optional dependency is not installed
@@ -97,7 +97,7 @@ class UsageError(ReticentError):
 
 
 class StoreError(ReticentError):
-    """A store cannot be opened, read or written just now; what was not acknowledged can be retried."""
+    """A store cannot be opened, read or written now; what was not acknowledged can be retried."""
 
 
 class MissingExtraError(ReticentError, ImportError):

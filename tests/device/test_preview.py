@@ -78,7 +78,7 @@ def test_where_nothing_is_kept_there_is_an_example(consent: Consent, device_of: 
     assert first.state == "example"
     assert first.body != second.body, "of devices that do not exist"
     assert json.loads(first.body)["plan"] == "app-usage"
-    assert "Nothing is kept" in str(first)
+    assert "Nothing is recorded" in str(first)
 
 
 def test_under_local_it_says_that_nothing_is_sent(device_of: Make) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reticent.plan import Plan
     from reticent.reports import Report
 
-_LONGEST_FLUSH = 86_400.0  # what `flush` waits at most, s; Python's threads cannot wait for ever
+_LONGEST_FLUSH = 86_400.0  # the most that `flush` waits, s: Python's threads cannot wait forever
 
 
 class Device(Hosted):
@@ -39,7 +39,7 @@ class Device(Hosted):
 
     `consent` holds until the person has chosen with `set_consent`: unset, granted, denied or local (see
     `Consent`). A choice of granted or local lapses to unset when a plan asks for more than it was made for, unless
-    `ask_again` is False. With `debug`, slips of the program (an unknown metric, segment or label, an expired or
+    `ask_again` is False. With `debug`, mistakes of the program (an unknown metric, segment or label, an expired or
     refused plan) raise `UsageError`; without, they are noted.
 
     With an `endpoint` (or a `transport`) and used as a context manager, or after `start()`, a daemon thread
@@ -115,7 +115,7 @@ class Device(Hosted):
         from reticent.device.policy import Policy
 
         device = cls.__new__(cls)
-        # Where the program runs may not be where somebody looks at its file; the file knows what silences it.
+        # The program may run elsewhere; its file knows the rules that silence it.
         elsewhere = Policy(silent_in_ci=False, silent_in_containers=False)
         Hosted.__init__(device, None, state, {}, elsewhere, clock, None, None, True)
         return device
@@ -256,7 +256,7 @@ class Device(Hosted):
         one is refused.
 
         None: there is no report (a pause, a refused or expired plan, a round that had begun before `forget`, a
-        round before the device was enrolled unless asked for by number), or the state failed just now.
+        round before the device was enrolled unless asked for by number), or the state cannot be used at the moment.
         """
         with self._faults:
             self._look()

@@ -314,7 +314,7 @@ class Engine:
     # Accounts
 
     def receipt(self) -> Receipt:
-        """Everything told, and what it may have told."""
+        """Every report, and a bound on what they reveal."""
         with self.state.view() as connection:
             return read_receipt(connection)
 

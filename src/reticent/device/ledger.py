@@ -1,8 +1,8 @@
 """
-The ledger: which remembered answers a device holds, which of them it used, and what that may have told.
+The ledger: which remembered answers a device holds, which of them it used, and the loss of that.
 
 A loss counts distinct remembered answers per metric, digest and epoch, not reports: the thousandth report
-from the same answer tells nothing that the bound does not hold already. Losses over metrics, digests and
+from the same answer adds nothing to the bound. Losses over metrics, digests and
 epochs add up.
 
 There is an entry for each metric from the moment that its plan is held, before anything is answered: its loss
@@ -43,7 +43,7 @@ class Entry:
     loss: float  #: Bound on the loss so far: `loss_by_width` at that many
     lifetime: float  #: Bound on the loss however long it goes on
     lost: bool
-    """A state file was lost, so that all it held (over all metrics and epochs so far) is counted as told."""
+    """A state file was lost, so that all it held (over all metrics and epochs so far) is counted."""
 
 
 @frozen()
@@ -72,7 +72,7 @@ def holds(connection: sqlite3.Connection, plan: Plan, epoch: int) -> bool:
 
 
 def count_lost(connection: sqlite3.Connection, epoch: int, held: float) -> None:
-    """Enter a lost file: what it told is unknown, so all it held is counted."""
+    """Enter a lost file: its losses are unknown, so all it held is counted."""
     connection.execute("INSERT INTO ledger VALUES ('', x'', ?, '[]', ?, ?, 1)", (epoch, held, held))
     seal(connection)
 

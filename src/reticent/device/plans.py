@@ -66,7 +66,7 @@ def layouts(connection: sqlite3.Connection) -> dict[int, Layout]:
     }
 
 
-def asks_anew(connection: sqlite3.Connection, plan: Plan) -> bool:
+def asks_new_answers(connection: sqlite3.Connection, plan: Plan) -> bool:
     """Whether a plan asks for remembered answers that no version held so far has asked for."""
     rows = connection.execute("SELECT metric, digest FROM ledger")
     known = {(name, bytes(digest)) for name, digest in rows}
@@ -241,8 +241,8 @@ class HeldPlans:
             first = max(first, newest.from_round)
             if newest.window != plan.answers.window:
                 first = max(first, -(-ledger.free_from(connection) // me.round_seconds))
-        anew = asks_anew(connection, plan)
-        since = first - me.changed_in if anew and me.changed_in is not None else None
+        asks_new = asks_new_answers(connection, plan)
+        since = first - me.changed_in if asks_new and me.changed_in is not None else None
         problems = self.policy.problems(plan, round_loss, lifetime, since)
         if not problems and self._is_agreed(connection, plan, me.epoch):
             # In one transaction: nothing is ever answered that the ledger does not count.
@@ -253,7 +253,7 @@ class HeldPlans:
                 (plan.version, plan.fingerprint, first, plan.answers.window, round_loss, text, plan.text),
             )
             connection.execute("UPDATE device SET enrolled_from = coalesce(enrolled_from, ?)", (first,))
-            if anew:
+            if asks_new:
                 connection.execute("UPDATE device SET changed_in = ?", (first,))
             ledger.hold(connection, plan, me.epoch)
         return problems

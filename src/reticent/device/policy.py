@@ -57,11 +57,11 @@ class Policy:
     None lifts a limit, False lifts a rule.
 
     The defaults suit a plan of a few metrics with ε = 1 and flip = 0.2, with room for one complete set of new
-    answers later. Whoever writes the plans, all reports from one state file together shift the odds between
+    answers later. Whatever plans come, all reports from one state file together shift the odds between
     two devices with the same rounded pattern by at most e^max_lifetime, and one report those between any two
     values by at most e^max_round. A host raises a limit by its name.
 
-    Limits are held against figures of the plans, never against what was in fact told: a device that falls
+    Limits are held against figures of the plans, never against the loss so far: a device that falls
     silent once its values have used up a budget tells by its silence.
 
     >>> Policy(max_lifetime=40)  # doctest: +ELLIPSIS

@@ -24,8 +24,8 @@ Sampled answers are drawn again in each window of the plan. Their fields are
 with the start in unix seconds. A window's number would repeat when a version of the plan changes the length
 of windows, and all draws with it; in the field of the epoch, window 5 would meet epoch 5.
 
-What is left out matters as much: a description, a date or the address of a collector would let whoever
-writes the plan ask for fresh answers, and average them.
+What is left out matters as much: with a description, a date or the address of a collector in it, the author of
+the plan could ask for fresh answers, and average them.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class SecretDraws:
         return smallest(_words(self._base(b"", b""), _METRICS, 0, len(plan.metrics)), plan.asked)
 
     def alpha(self, metric: Metric) -> int:
-        """Purpose "alpha", index 0: one draw per metric and digest, for ever."""
+        """Purpose "alpha", index 0: one draw per metric and digest, forever."""
         return self._prepared(metric)[2]
 
     def memo(self, metric: Metric, memo_class: int) -> Sequence[int]:

@@ -1,7 +1,7 @@
 """
 A new state file, what a broken one is, and what becomes of it: it is set aside, never removed.
 
-A new secret is a new set of remembered answers, which costs privacy anew. So none is ever drawn in silence:
+A new secret is a new set of remembered answers, which costs privacy again. So none is ever drawn silently:
 a quarantined file stays beside the new one as `.quarantined-N`, where N is the number of the epoch that
 replaced it, and is counted for as long as it is there.
 

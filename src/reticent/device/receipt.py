@@ -63,7 +63,7 @@ class Receipt:
     reports: tuple[Told, ...] = ()
     losses: tuple[Entry, ...] = ()
     epochs: tuple[Epoch, ...] = ()
-    problem: str = ""  #: Why this receipt is empty although the device may have told something
+    problem: str = ""  #: Why this receipt is empty although reports may have been sent
     windows: tuple[HeldWindow, ...] = ()  #: The windows of sampled answers that were held, answered or not
     earlier: tuple[Past, ...] = ()
     """Reports that are no longer listed one by one; their losses are in `losses` and `windows`."""
@@ -298,7 +298,7 @@ class Status:
     last_attempt: float | None = None  #: When a report was last tried to be sent, unix seconds
     last_outcome: str = ""  #: What came of that
     next_try: float | None = None  #: When the next report is to be sent, unix seconds
-    problem: str = ""  #: Why the state could not be read just now
+    problem: str = ""  #: Why the state could not be read
 
     @property
     def active(self) -> bool:

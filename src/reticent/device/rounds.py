@@ -109,7 +109,7 @@ class Rounds:
         send_at = (
             span.end + draws.delay(number) * (min(plan.round_seconds, plan.grace_seconds) * 3 // 4) / 2**64
         )
-        # One transaction holds all three: the report, the end of its values, and what it may have told.
+        # One transaction holds all three: the report, the end of its values, and its loss.
         is_local = consent.read(connection).in_force != "granted"
         state = "local" if is_local else "waiting"
         outbox.put(connection, report, me.epoch, send_at, span.closes, told=told, state=state)
@@ -189,7 +189,7 @@ class Rounds:
                 and not plans.is_paused_in(connection, window.first, current, plans.ASKED)
                 and (room is None or ledger.lifetime(connection, window=version.round_loss) <= room)
             ):
-                is_local = consent.read(connection).in_force == "local"  # then nothing of it is ever told
+                is_local = consent.read(connection).in_force == "local"  # then nothing of it is ever sent
                 loss = 0.0 if is_local else version.round_loss
                 end = window.start + window.rounds * me.round_seconds
                 connection.execute("INSERT INTO windows VALUES (?, ?, ?, NULL)", (window.start, end, loss))

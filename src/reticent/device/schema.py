@@ -6,7 +6,6 @@ Rounds are numbered as on the wire: floor(unix seconds / round length).
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 from reticent.frozen import frozen
@@ -158,21 +157,11 @@ def device_row(connection: sqlite3.Connection) -> DeviceRow:
 
 
 def has_misfits(connection: sqlite3.Connection) -> bool:
-    """Whether a value has another type than its column, which SQLite allows and its check passes."""
-    return any(
-        connection.execute(f"SELECT 1 FROM {table} WHERE {misfit} LIMIT 1").fetchone()  # noqa: S608
-        for table, misfit in _misfits().items()
-    )
-
-
-@cache
-def _misfits() -> dict[str, str]:
     """
-    For each table, the condition for a row with a value of another type than its column's.
+    Whether a value has another type than its column, which SQLite allows and its check passes.
 
     A column is a line of its own: name, type, and constraints; without those it may be NULL.
     """
-    conditions = {}
     for table, definition in TABLES.items():
         misfits = []
         for line in definition.splitlines():
@@ -180,5 +169,6 @@ def _misfits() -> dict[str, str]:
             if kind in ("INTEGER", "REAL", "TEXT", "BLOB"):
                 other = kind if {"NOT", "PRIMARY"}.intersection(constraints) else "NULL"
                 misfits.append(f"typeof({name}) NOT IN ('{kind.lower()}', '{other.lower()}')")
-        conditions[table] = " OR ".join(misfits)
-    return conditions
+        if connection.execute(f"SELECT 1 FROM {table} WHERE {' OR '.join(misfits)} LIMIT 1").fetchone():  # noqa: S608
+            return True
+    return False

@@ -9,10 +9,10 @@ The state file: how it is opened, and how threads, processes and forks share it.
     ours and broken (corrupt, truncated,  quarantined: renamed beside, a new secret, a new epoch
     tables missing), or nothing but zeros
 
-A file is ours by its header, or by the text of our tables in any of its pages. What cannot be told from another
+A file is ours by its header, or by the text of our tables in any of its pages. What is not distinguishable from another
 program's file is treated as one, also where it takes the place of ours while a device is running.
 
-Whoever opens holds a lock on the folder meanwhile, so that two processes agree on one secret.
+Opening holds a lock on the folder, so that two processes agree on one secret.
 
 Values are added with `synchronous = NORMAL`: a power cut may lose the last of them. A report is committed
 with `synchronous = FULL`, in one transaction with the deletion of its values and its entry in the ledger,
@@ -64,7 +64,7 @@ class Opened:
     """An open state file."""
 
     connection: sqlite3.Connection
-    replaces_another: bool  #: Whether this file was made just now in place of one that is broken or gone
+    replaces_another: bool  #: Whether this file was just made in place of one that is broken or gone
     tightened: bool  #: Whether others could read the file before
 
 
@@ -241,7 +241,7 @@ class StateFile:
         except BaseException:
             opened.connection.close()
             raise
-        self._log_to_wipe = True  # whoever had the file before may have died between an answer and the wiping
+        self._log_to_wipe = True  # its last user may have died between an answer and the wiping
         return opened.connection
 
     def _open(self, identity: Identity | None, patience: float) -> Opened:

@@ -42,7 +42,7 @@ class Retry:
     `fault` says what went wrong, in the words of this list:
 
         no-key, wrong-key         the collector wants a key, or another one
-        bad-name, refused         the host has no address, or nobody listens there
+        bad-name, refused         the host has no address, or nothing listens there
         certificate, not-https    the certificate is not trusted, or the other side does not speak TLS
         wrong-path                there is no collector at this path
         not-a-collector           something else answers, a login page for instance

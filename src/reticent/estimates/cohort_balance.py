@@ -21,7 +21,7 @@ class RowBalance:
     """One row: a bucket of dBitFlip, or a row of the Hadamard matrix."""
 
     row: int
-    reports: int  #: Reports that speak of it
+    reports: int  #: Reports about it
     expected: float  #: As many as chance gives on average
     p_value: float  #: The chance that honest devices are as far off on either side, for this row alone
 

@@ -155,7 +155,7 @@ def average_excess(share: Floats, devices: int, rounds: int, flip: float, tail: 
     By how much an average of bits with mean `share` exceeds it with chance `tail` at most.
 
     Over `rounds` rounds of at least `devices` devices each, whose bits are remembered and turned over with
-    chance `flip` anew in each round. That it falls short by as much has the chance for 1 - `share`. Where
+    chance `flip` independently in each round. That it falls short by as much has the chance for 1 - `share`. Where
     less than one device in two hundred remembers a 1 (or a 0), the excess is that for one in two hundred.
     """
     side = np.clip((1 - 2 * share) / (1 - 2 * flip), -LARGEST_SIDE, LARGEST_SIDE)

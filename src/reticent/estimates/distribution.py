@@ -142,9 +142,9 @@ def cumulative(
       q(u) ≤ q(t) · e^(-λ(u - t)) for some λ, E(Y - c)⁺ ≤ q(t) · e^(λ(t - c)) / λ, and with c = t - 1/λ
       Pr[n·X ≥ t] ≤ E(Y - c)⁺ / (t - c) ≤ e · q(t). So the limits are Clopper and Pearson's at a/e.
 
-    A bucket that nobody was asked about is not in any sum: the rest bounds F from one side only.
+    A bucket that no device was asked about is not in any sum: the rest bounds F from one side only.
 
-    *Where every report speaks of every bucket* (the Hadamard bit) F is a mean over reports of independent
+    *Where every report is about every bucket* (the Hadamard bit) F is a mean over reports of independent
     terms x with |x - F| ≤ b and E x² ≤ v, both known from the mechanism. By Bentkus (2004, Theorem 1.1) their
     sum exceeds its mean by t with probability at most e²/2 · Pr[B ≥ t], where B is a sum of as many coins of
     mean 0 and variance v that show b at most: b with chance v/(v + b²), and -v/b otherwise.

@@ -212,7 +212,7 @@ def estimate(metric: Metric, counts: Counts, confidence: float = 0.95) -> Estima
     (S, n) through the same line; for a histogram, each at (1 - confidence)/k, so that all hold at once.
 
     Without any report there is nothing to explain, and `ParameterError` is raised. A bucket of dBitFlip
-    that nobody was asked about gets its whole range, no value (nan), and `reports=0`.
+    that no device was asked about gets its whole range, no value (nan), and `reports=0`.
 
     >>> from reticent.mechanisms import Buckets, HadamardBit
     >>> hours = Metric("hours", HadamardBit(epsilon=1, buckets=Buckets.even(24, 3)), unit="hour")
@@ -242,7 +242,7 @@ def counted(metric: Metric, rounds: Sequence[Counts]) -> tuple[Integers, Integer
                 f"counts of {metric.name}",
                 "at least one report",
                 0,
-                "a round nobody answered has no estimate",
+                "a round without reports has no estimate",
             )
     rows = metric.mechanism.row_count
     reports, ones = (

@@ -61,7 +61,7 @@ class HadamardBit(Mechanism):
     The device's cohort names a row *r* of the K × K Hadamard matrix, K the least power of two above the
     number of buckets. Its value's bucket *v* is on the side H[r, v+1] = ±1 (column 0 is left out: it is
     all ones), and randomized response with the whole ε answers whether that side is +1. Two remembered
-    answers, hence at most 2ε between devices of one pattern; even with ε = ∞ only one bit of the bucket is told.
+    answers, hence at most 2ε between devices of one pattern; even with ε = ∞ only one bit of the bucket is revealed.
 
     Every report says something about every bucket, so n·Var is about coth²(ε/2) whatever the number of
     buckets, where dBitFlip pays a factor k/d.

@@ -26,7 +26,7 @@ COHORTS = 256
 A device's cohort is one public byte, which says what its histogram bits are about.
 
 It is drawn from the device's secret, never from a value, and is the same for every histogram of the plan and
-in every round: it tells the collector 8 bits about which device this is, for ever, and no more.
+in every round: it reveals 8 bits about the device's identity to the collector, forever, and no more.
 """
 
 Kind = Literal["mean", "histogram"]

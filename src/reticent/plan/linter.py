@@ -17,7 +17,7 @@ LARGE_EPSILON = Fraction(4)
 MANY_TAGS = 50
 SHORT_ROUND = 60
 TRACKABLE = 0.1  # matching the reports of more than this share of devices across rounds calls for a warning
-FLEET = 100_000  # devices, where nobody says how many there are
+FLEET = 100_000  # devices, by default
 LONG_WINDOW = 31 * 86_400
 FEW_REPORTS = 10
 

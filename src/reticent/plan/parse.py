@@ -408,7 +408,7 @@ class TomlTable:
         return iter(self._content)
 
     def finish(self) -> None:
-        """Note the keys that nobody asked for: a misspelt key would otherwise be silently ignored."""
+        """Note the keys that were not read: a misspelt key would otherwise be silently ignored."""
         for key in self._content:
             if key not in self._read:
                 from difflib import get_close_matches

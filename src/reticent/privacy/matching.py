@@ -9,13 +9,13 @@ from fractions import Fraction
 from itertools import product
 
 MOST_SCORES = 100_000
-"""Most different similarities that are told apart; with more, all bits get the least flip, which matches more."""
+"""Most different similarities that are distinguished; with more, all bits get the least flip, which matches more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tracking:
     """
-    The share of devices whose report of one round can be told among those of another, no address needed.
+    The share of devices whose report of one round can be found among those of another, no address needed.
 
     `two_rounds` is for a matcher who sees two rounds, `many_rounds` for one who has linked so many earlier
     rounds that the remembered answers are known.

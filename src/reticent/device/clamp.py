@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from reticent.plan import Metric, Plan
 
-Value = int | Fraction
-"""A value in range: exact, and an integer where it is one (they compare ten times faster)."""
+Value = int | Fraction  # a value in range: exact, and an integer where it is one (they compare faster)
 
 Kind = Literal["not-a-number", "below-range", "above-range", "unknown-label"]
 

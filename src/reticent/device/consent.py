@@ -47,8 +47,7 @@ class Choice:
     choice: Consent | None  #: None: the person has not chosen
     chosen_at: int | None  #: Unix seconds
     questions: str  #: JSON: what a choice of granted or local was made for (`questions_of`)
-    in_force: Consent | None
-    """What held last: the choice, or the default of the program that opened the file; None: a new file."""
+    in_force: Consent | None  #: What held last: the choice, or the program's default; None: a new file
 
 
 def read(connection: sqlite3.Connection) -> Choice:

@@ -11,8 +11,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any, NamedTuple
 
 _LARGEST_ANSWER = 4096
-_LARGEST_EXCHANGE = 65_536
-"""So many bytes are read in one attempt, headers and answers of the kind "100 Continue" included."""
+_LARGEST_EXCHANGE = 65_536  # most bytes read in one attempt, with headers and "100 Continue"
 
 
 class Answer(NamedTuple):

@@ -42,8 +42,7 @@ class Entry:
     classes_seen: int  #: Distinct remembered answers used
     loss: float  #: Bound on the loss so far: `loss_by_width` at that many
     lifetime: float  #: Bound on the loss however long it goes on
-    lost: bool
-    """A state file was lost, so that all it held (over all metrics and epochs so far) is counted."""
+    lost: bool  #: The entry is a lost state file: all it held, over all metrics and epochs, is counted
 
 
 @frozen()
@@ -161,7 +160,7 @@ class HeldWindow:
 
     start: int  #: Unix seconds
     end: int  #: Unix seconds; the next one begins then or later
-    loss: float  #: Bound on what its report may tell
+    loss: float  #: Bound on the loss of its report
     round: int | None  #: The round that was answered; None: none was
 
 

@@ -17,8 +17,7 @@ except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 LOCKS_FOLDERS = fcntl is not None
-SHARED_AT_ONCE = 64
-"""How many processes and threads can hold a shared lock at once on Windows; one more waits."""
+SHARED_AT_ONCE = 64  # how many can hold a shared lock at once on Windows; one more waits
 
 
 class ProcessLock:

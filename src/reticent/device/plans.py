@@ -97,8 +97,7 @@ def _one(connection: sqlite3.Connection, clause: str, *parameters: object) -> He
     return HeldPlan(*row) if row else None
 
 
-ASKED = "asked"
-"""The reason of a pause that the person asked for; others are the rules of the policy that silence a device."""
+ASKED = "asked"  # the reason of a pause that the person asked for; others are rules of the policy
 
 
 def pause(connection: sqlite3.Connection, current_round: int, reason: str) -> None:
@@ -160,8 +159,7 @@ class HeldPlans:
         """The first round of each version held, the newest first, and its metrics by name."""
         self.refused: tuple[str, ...] = ()  # why the plan was not taken up
         self.answers = True  # whether some plan is held that the policy allows: a refused one changes nothing
-        self.asks_more = False
-        """Whether the plan asks for more than the person agreed to, and waits for a new choice."""
+        self.asks_more = False  # whether the plan asks for more than the person agreed to
 
     @property
     def newest(self) -> Plan | None:

@@ -74,23 +74,18 @@ class Policy:
     """
     Largest loss for the life of the state file.
 
-    It is the sum of the losses for life of every metric under every set of privacy parameters, in all
-    versions held and in all epochs, with what files that were lost have held; and of the losses of all windows
-    held, where answers are sampled: a year of weekly windows at ε = 1 is 54.
+    The sum of the losses for life of every metric under every set of privacy parameters, in all versions held
+    and in all epochs, lost files included; and of the losses of all windows held, where answers are sampled: a
+    year of weekly windows at ε = 1 is 54.
     """
     shortest_round: float | None = 3600  #: Shortest round, s: more rounds show changes better
-    shortest_window: float | None = 604_800
-    """Shortest window of sampled answers, s: each window loses as much as one round."""
-    fewest_rounds: int | None = 28
-    """Fewest rounds from one plan that asks for new remembered answers to the next; the first plan counts."""
-    least_flip: float | None = 0.1
-    """Smallest flip probability of a metric whose answers are remembered: flips are what hides a change."""
+    shortest_window: float | None = 604_800  #: Shortest window, s: each one loses as much as one round
+    fewest_rounds: int | None = 28  #: Fewest rounds between plans that ask for new remembered answers
+    least_flip: float | None = 0.1  #: Smallest flip of a remembered metric: flips hide a change
 
     do_not_track: bool = True  #: Stay silent where the person has set DO_NOT_TRACK
-    silent_in_ci: bool = True
-    """Stay silent on build machines: `CI`, `GITHUB_ACTIONS`, `BUILD_NUMBER`, `TF_BUILD` and the like."""
-    silent_in_containers: bool = True
-    """Stay silent in containers: `/.dockerenv`, `/run/.containerenv`, `container`, Kubernetes."""
+    silent_in_ci: bool = True  #: Stay silent on build machines: `CI`, `BUILD_NUMBER`, `TF_BUILD` and the like
+    silent_in_containers: bool = True  #: Stay silent in containers: Docker, Podman, Kubernetes
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

@@ -58,11 +58,9 @@ class Preview:
     answers: tuple[PreviewedAnswer, ...]
     unsent_because: tuple[str, ...] = ()  #: Why nothing would be sent as things are; empty: it would be
     owner: str = ""
-    cohort: int | None = None
-    """A public number from 0 to 255 that is drawn once, where the plan has a use for it."""
+    cohort: int | None = None  #: A public number from 0 to 255 that is drawn once, if the plan needs it
 
-    tags_unknown: bool = False
-    """Whether the tags are unknown here, because only the device's own program sets them."""
+    tags_unknown: bool = False  #: Only the device's own program sets the tags
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reticent.plan import Plan
 
 WRITE_AFTER = 0.5
-"""Values wait so long in memory, s, so that many of them are one write; they are in the file within a second."""
+"""Values wait in memory, s, so that many are one write; they are in the file within a second."""
 LONGEST_SLEEP = 300.0
 SHORTEST_SLEEP = 0.05
 SLEEP_IN_TROUBLE = 30.0

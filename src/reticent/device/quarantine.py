@@ -36,8 +36,7 @@ _LOG_BEGINS = {
 }
 """How the companions begin, by suffix."""
 
-DRAFT = ".reticent-new"
-"""The name of a new file until it is complete; what is left of an earlier one is removed."""
+DRAFT = ".reticent-new"  # the name of a new file until it is complete; leftovers are removed
 
 
 @frozen()
@@ -57,8 +56,7 @@ class _Remains:
 
     epoch: int = 0
     held: float | None = None  # None: it cannot be trusted
-    choice: str | None = "unset"
-    """The person's choice of consent; unset where it cannot be read."""
+    choice: str | None = "unset"  # the person's choice; unset where it cannot be read
 
 
 def folder_of(path: str) -> str:

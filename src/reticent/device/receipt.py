@@ -37,7 +37,7 @@ class Told:
     epoch: int
     bits: Mapping[str, str]  #: The answer bits of each metric, as they were sent
     state: str
-    """waiting, accepted, rejected, local (never sent), or expired (it may have arrived without an answer)."""
+    """waiting, accepted, rejected, local (never sent), or expired (it may have arrived all the same)."""
     code: str = ""  #: Why the collector rejected it
     start: int | None = None  #: When its round began, unix seconds
     end: int | None = None  #: When its round ended, unix seconds
@@ -65,8 +65,7 @@ class Receipt:
     epochs: tuple[Epoch, ...] = ()
     problem: str = ""  #: Why this receipt is empty although reports may have been sent
     windows: tuple[HeldWindow, ...] = ()  #: The windows of sampled answers that were held, answered or not
-    earlier: tuple[Past, ...] = ()
-    """Reports that are no longer listed one by one; their losses are in `losses` and `windows`."""
+    earlier: tuple[Past, ...] = ()  #: Reports no longer listed one by one; their losses are counted
     owner: str = ""  #: Who answers for the plan
     questions: Mapping[str, str] = _NOTHING  #: What each metric asks, in words
 
@@ -273,14 +272,11 @@ class Status:
     plan: str
     version: int | None = None  #: The newest version held
     paused: bool = False
-    silenced_by: tuple[str, ...] = ()
-    """The rules of the policy that silence the device: DO_NOT_TRACK, CI, container."""
+    silenced_by: tuple[str, ...] = ()  #: The rules that silence the device: DO_NOT_TRACK, CI, container
     consent: str = "unset"  #: unset, granted, denied or local
-    chosen_at: int | None = None
-    """When the person chose, unix seconds; None: not yet, and the program's default holds."""
+    chosen_at: int | None = None  #: When the person chose, unix seconds; None: the program's default holds
     refused: tuple[str, ...] = ()  #: Why the plan it was given is not taken up, or not answered any more
-    answers: bool = True
-    """Whether a version is held that the policy allows."""
+    answers: bool = True  #: Whether a version is held that the policy allows
     epoch: int = 0
     current_round: int = -1
     answers_from: int | None = None  #: The first round this device answers by itself
@@ -289,12 +285,9 @@ class Status:
     rejected: int = 0
     expired: int = 0
     notes: Mapping[str, int] = _NOTHING  #: What went wrong, by kind
-    plan_expired: str = ""
-    """The day on which the plan expired: 2027-11-01."""
-    sends: bool | None = None
-    """Whether it has an endpoint or a transport; None where only its file is read."""
-    attempts: Mapping[str, int] = _NOTHING
-    """How often sending had each outcome: accepted, rejected, or a fault (see `Retry`); the latest first."""
+    plan_expired: str = ""  #: The day on which the plan expired: 2027-11-01
+    sends: bool | None = None  #: Whether it has an endpoint or a transport; None: unknown from its file
+    attempts: Mapping[str, int] = _NOTHING  #: How often sending had each outcome, the latest first
     last_attempt: float | None = None  #: When a report was last tried to be sent, unix seconds
     last_outcome: str = ""  #: What came of that
     next_try: float | None = None  #: When the next report is to be sent, unix seconds

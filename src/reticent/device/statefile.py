@@ -52,11 +52,9 @@ from reticent.device.schema import device_row
 from reticent.errors import StateError
 from reticent.frozen import frozen
 
-_CHECKPOINT_PAGES = 48
-"""The log is copied into the file, which costs a sync, when it has grown to so many pages of 4 kB."""
+_CHECKPOINT_PAGES = 48  # pages of 4 kB in the log, at which it is copied into the file, with a sync
 
-_abandoned: list[object] = []
-"""Connections of a parent process: closing them here would undo the parent's log."""
+_abandoned: list[object] = []  # a parent's connections: closing them would undo the parent's log
 
 
 @frozen()

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
 Place = tuple[int, str]  # a round and a metric
 
-Mode = Literal["add", "set", "first"]
-"""An amount is added to the total, replaces it, or counts only where there is none yet."""
+Mode = Literal["add", "set", "first"]  # added to the total, replaces it, or counts only where there is none
 
 Change = tuple[Value, Value, Mode]
-"""An amount, the max_value at which the total stops, and how the two are combined."""
+"""An amount, the max_value of the total, and how to combine them."""
 
 Changes = dict[Place, Change]
 

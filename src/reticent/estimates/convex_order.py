@@ -31,7 +31,7 @@ CUT = 1e-15
 NODES = 13  # shares at which the upper mean of an average is computed; a polynomial runs through them
 LARGEST_SIDE = 0.99  # |1 - 2M| of the share M of devices that remember a 1, at most; see `average_excess`
 FEW = 4000
-"""Sums of so few devices are on so few points that the upper mean is less smooth, and need more nodes."""
+"""Sums of so few devices are on few points: the upper mean is less smooth, and needs more nodes."""
 MARGIN = 0.0075
 """
 Added to an upper mean, as a part of its distance from the mean, for the error of that polynomial.

@@ -43,25 +43,19 @@ class Estimate:
     lower: float
     upper: float
     confidence: float
-    reports: int
-    """Reports about this number; for a bucket of dBitFlip, those that were asked about it."""
+    reports: int  #: Reports about this number: those asked about the bucket, for dBitFlip
     devices: int  #: Reports altogether
     unit: str
     span: tuple[float, float]  #: The range that the truth is known to be in
-    uncut: tuple[float, float]
-    """The interval before it was cut to `span`, from which averages and differences are computed."""
-    noise_share: float
-    """The share of the variance that is the price of privacy; the rest is sampling of devices."""
+    uncut: tuple[float, float]  #: The interval before it was cut to `span`
+    noise_share: float  #: The share of the variance that is the price of privacy
     paper_bound: float  #: The half-width that the paper's theorem would give, for comparison
-    manipulation: float
-    """How far dishonest reports can move the value, per unit of their share; see `manipulation_bound`."""
+    manipulation: float  #: Reach of dishonest reports per unit of their share
     together: int = 1  #: So many intervals, this one among them, hold at once with probability `confidence`
-    edges: tuple[float, float] | None = None
-    """The bucket, for an estimate of the share of devices in one between two numbers."""
+    edges: tuple[float, float] | None = None  #: The bucket, for the share of one between two numbers
     label: str = ""  #: The bucket, for one that has a name: a label of a choice, or "absent"
     kind: MetricKind = "mean"  #: What was asked
-    rule: str = "clopper-pearson"
-    """The method of the interval: "clopper-pearson", or for several rounds that of `pooling`."""
+    rule: str = "clopper-pearson"  #: The method of the interval: this, or one of `pooling`
 
     @property
     def half_width(self) -> float:

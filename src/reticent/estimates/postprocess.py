@@ -57,8 +57,7 @@ class Fitted:
 
     shares: tuple[float, ...]
     iterations: int
-    gap: float
-    """At most so much can the log-likelihood still gain, nats; nan with smoothing, which maximises nothing."""
+    gap: float  #: Nats that the log-likelihood can still gain at most; nan with smoothing
 
 
 def expectation_maximisation(

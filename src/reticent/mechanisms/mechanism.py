@@ -30,8 +30,7 @@ in every round: it reveals 8 bits about the device's identity to the collector, 
 """
 
 Kind = Literal["mean", "histogram"]
-Value = int | Fraction | None
-"""What a device has measured, exactly; None: nothing, which buckets may have a place for."""
+Value = int | Fraction | None  # what a device has measured, exactly; None: nothing
 
 
 class Table(Protocol):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from reticent.plan.plan import Plan
 
 LOSSES = tuple(field.name for field in fields(Losses))
-"""The losses of a metric and of a whole plan, by the id of their claim, in the order of the columns."""
+"""The losses by the id of their claim, in the order of the columns."""
 
 _YEAR_SECONDS = 365 * 86_400
 _PARTS = {"mean": "steps", "choice": "labels"}  # what a scale is divided into, by kind of metric
@@ -59,8 +59,7 @@ class PrivacyCard:
     lifetime: float
     change_per_round: float
     any_history: float
-    window: float | None = None
-    """The loss of one window, between any two histories; None where answers are remembered."""
+    window: float | None = None  #: The loss of one window, between any two histories, if sampled
     windows: int | None = None  #: How many windows `rounds` rounds can touch, each with that loss
 
     @property

@@ -19,11 +19,9 @@ class Change:
 
     where: str
     message: str
-    new_answers: tuple[str, ...] = ()
-    """The metrics whose remembered answers every device draws again because of it."""
+    new_answers: tuple[str, ...] = ()  #: The metrics whose remembered answers are drawn again
     loss: float = 0.0  #: What those answers can add to the same-pattern loss
-    figures: Figures = field(default_factory=dict)
-    """Which losses differ: of the metric for a change to a metric, else of the whole plan."""
+    figures: Figures = field(default_factory=dict)  #: Losses that differ, of the metric or the plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ Pick = Literal["last", "first"]
 
 OTHER = "other"
 """The tag of a device whose own tag is not in the plan's closed set."""
-FIRST_MONDAY = 345_600
-"""1970-01-05, 00:00 UTC: windows are counted from the first round that starts then or later."""
+FIRST_MONDAY = 345_600  # 1970-01-05, 00:00 UTC: windows are counted from the first round from then on
 ABSENT = "absent"
 """The name of the bucket of devices that have no value."""
 
@@ -28,8 +27,7 @@ class JointLimit:
     """The values of a group's metrics are scaled so that their sum is at most `max_total`."""
 
     max_total: int | Fraction
-    max_values: tuple[tuple[str, int | Fraction], ...]
-    """Name and max_value of each metric of the group, sorted by name."""
+    max_values: tuple[tuple[str, int | Fraction], ...]  #: By name, sorted
 
 
 @frozen()
@@ -51,8 +49,7 @@ class Metric:
     flip: Flip = Flip()
     unit: str = ""
     description: str = ""
-    joint_limit: JointLimit | None = None
-    """The limit of the group that the metric is in; a `Plan` fills it in from its groups."""
+    joint_limit: JointLimit | None = None  #: That of its group; a `Plan` fills it in
     labels: tuple[str, ...] = ()  #: What a choice is made from: label i is the value i
     pick: Pick = "last"  #: Which of several choices in a round counts
     is_flag: bool = False  #: Whether it is asked if something happened at all: the share of devices with a 1

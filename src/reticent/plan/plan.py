@@ -44,10 +44,8 @@ class Plan:
     owner: str = ""
     expires: date | None = None
     answers: Answers = Answers()
-    min_reports: int = MIN_REPORTS
-    """Readers see only groups of at least so many reports of a round; 1 shows everything."""
-    text: str = ""
-    """The plan.toml this was read from; a device keeps it to answer a round under the plan it began with."""
+    min_reports: int = MIN_REPORTS  #: Readers see only groups of at least so many reports
+    text: str = ""  #: The plan.toml this was read from
 
     def __post_init__(self) -> None:
         if self.answers.sampled and any(metric.flip.probability for metric in self.metrics):

@@ -250,10 +250,8 @@ class Losses:
 
     round: float  #: Any two values, in one round (`loss_per_round`)
     constant: float  #: Any two values that never change, all rounds together (`loss_of_constant_device`)
-    lifetime: float
-    """Devices whose rounded values repeat in the same pattern, all rounds together (`loss_by_width`)."""
-    change_per_round: float
-    """Two histories that differ in one round, all rounds together (`loss_of_moved_change`)."""
+    lifetime: float  #: Devices of the same pattern, all rounds together (`loss_by_width`)
+    change_per_round: float  #: Histories that differ in one round (`loss_of_moved_change`)
     any_history: float  #: Any two histories of a number of rounds (`loss_of_any_histories`)
 
 

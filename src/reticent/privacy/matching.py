@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import product
 
 MOST_SCORES = 100_000
-"""Most different similarities that are distinguished; with more, all bits get the least flip, which matches more."""
+"""Most similarities distinguished; beyond, all bits get the least flip, which matches more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,6 +164,12 @@ def average_excess(share: Floats, devices: int, rounds: int, flip: float, tail: 
     return np.asarray((1 + MARGIN + 1.5 / devices) * ratio * deviation)
 
 
+@lru_cache(maxsize=64)
+def _upper_means(devices: int, rounds: int, flip: float, tail: float) -> tuple[Floats, Floats]:
+    means = flip + (1 - 2 * flip) * np.sin(np.linspace(0, np.pi / 2, 4001)) ** 2
+    return means, np.maximum.accumulate(means + average_excess(means, devices, rounds, flip, tail))
+
+
 def average_interval(
     share: Floats, devices: int, rounds: int, flip: float, tail: float
 ) -> tuple[Floats, Floats]:
@@ -174,8 +180,7 @@ def average_interval(
     end is where it falls below what was seen. The mean is known to lie between γ and 1 - γ: an end beyond them
     is as far from what was seen as the nearest of the two allows, so that the width stays that of the noise.
     """
-    means = flip + (1 - 2 * flip) * np.sin(np.linspace(0, np.pi / 2, 4001)) ** 2
-    largest = np.maximum.accumulate(means + average_excess(means, devices, rounds, flip, tail))
+    means, largest = _upper_means(devices, rounds, flip, tail)
 
     def lowest(seen: Floats) -> Floats:
         beyond = seen - np.clip(seen, largest[0], largest[-1])

@@ -87,10 +87,7 @@ def _cut(number: Value) -> Value:
 
 
 def taken(metric: Metric, value: object) -> tuple[Value | None, Kind | None]:
-    """
-    What a metric takes for a value, and its fault, if any; None for no value, where the metric tells that
-    from 0.
-    """
+    """What a metric takes for a value, and its fault; None: no value, where the metric tells that from 0."""
     if metric.labels:
         known = isinstance(value, str) and value in metric.labels
         return (metric.labels.index(str(value)), None) if known else (None, "unknown-label")
@@ -99,11 +96,7 @@ def taken(metric: Metric, value: object) -> tuple[Value | None, Kind | None]:
 
 
 def in_range(plan: Plan, values: Mapping[str, object]) -> dict[str, Value | None]:
-    """
-    The value of each metric: clamped, then jointly within each group; None for no value.
-
-    Where the values of a group sum to more than its limit, each is scaled by max_total / sum, exactly.
-    """
+    """Each metric's value, clamped, then scaled by max_total / sum in a group above its limit; None: no value."""
     result: dict[str, Value | None] = {}
     for name, max_value in plan.max_values.items():
         value = values.get(name)

@@ -177,9 +177,8 @@ def covers(chosen: Choice, plan: Plan, epoch: int) -> bool:
 @contextmanager
 def sending(state: str) -> Iterator[bool]:
     """
-    Held by a sender from before its claim until its bytes are sent; False: not now, a choice is being made.
-
-    A lock of the operating system on a file beside the state file, so that it ends with its process.
+    Held by a sender from its claim until its bytes are sent, or its process ends; False: a choice is being
+    made.
     """
     try:
         lock = ProcessLock(f"{state}-sending")

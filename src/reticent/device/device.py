@@ -152,11 +152,7 @@ class Device(Hosted):
         self._record(metric, value, round, "set")
 
     def choose(self, metric: str, label: str, *, round: int | None = None) -> None:  # noqa: A002
-        """
-        Choose one label of a choice in a round, by default the current one.
-
-        Of several in a round the last counts, or the first where the plan says so.
-        """
+        """Choose a label in a round, by default the current one; of several, the plan's `pick` counts."""
         self._record(metric, label, round, "set")
 
     def _record(self, metric: str, amount: object, number: int | None, mode: Mode) -> None:

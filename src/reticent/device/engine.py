@@ -232,11 +232,7 @@ class Engine:
         return choice == "granted" or self._is_silent()
 
     def _is_silent(self) -> bool:
-        """
-        Whether nothing leaves any more, after a commit that says so.
-
-        In this order: a sender that begins after the commit sees it, one that began before is waited for.
-        """
+        """Whether nothing leaves any more: later senders see the commit, earlier ones are waited for."""
         return consent.wait_for_senders(self.state.path, LONGEST_SEND + 2.0)
 
     def look(self) -> Consent:

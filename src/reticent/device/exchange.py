@@ -68,12 +68,7 @@ def _connect(host: str, port: int | None, deadline: float, *, secure: bool) -> _
 
 
 class _Bounded(io.RawIOBase):
-    """
-    A connection with one limit for the whole attempt: of time, and of bytes read.
-
-    A socket's timeout is per read: a server that sends a byte now and then, or "100 Continue" forever, never
-    reaches it.
-    """
+    """One limit of time and bytes for the whole attempt: a socket's is per read, and a slow server never meets it."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._connection = connection

@@ -29,12 +29,7 @@ MOST_NAMES = 16  # names kept beside their kind, per process; later ones are cou
 
 
 class Faults:
-    """
-    Counts that are not in the file yet.
-
-    As a context manager it counts what is raised inside and suppresses it. Like values, faults may be noted in
-    a signal handler (`Backlog`).
-    """
+    """Counts that are not in the file yet. As a context manager it counts and suppresses what is raised inside."""
 
     def __init__(self) -> None:
         self._counts: Backlog[str, int] = Backlog(add)

@@ -183,11 +183,7 @@ class HeldPlans:
         self._newest = held[0][1] if held else None
 
     def consider(self, connection: sqlite3.Connection, plan: Plan) -> None:
-        """
-        Hold the plan from the next round on, unless it is refused.
-
-        A refused plan changes nothing: the version held goes on, if the policy allows that one.
-        """
+        """Hold the plan from the next round on. A refused one changes nothing: the version held goes on."""
         me, newest = device_row(connection), latest(connection)
         problems: list[str] = []
         if newest is None or plan.version > newest.version:

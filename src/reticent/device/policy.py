@@ -97,11 +97,7 @@ class Policy:
 
     @classmethod
     def unlimited(cls) -> Policy:
-        """
-        No limits, and no silence in CI and containers, for audits and tests; DO_NOT_TRACK holds.
-
-        The loss for life of such a device has no bound.
-        """
+        """No limits, so no bound on the loss for life; silent for DO_NOT_TRACK only. For audits and tests."""
         lifted = {name: False if name in RULES else None for name in vars(cls())}
         return cls(**{**lifted, "do_not_track": True})  # type: ignore[arg-type]
 

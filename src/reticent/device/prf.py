@@ -50,11 +50,7 @@ _WORDS_PER_BLOCK = 8
 
 
 class Draws(Protocol):
-    """
-    A source of draws, each uniform in {0, …, 2⁶⁴ - 1} and fixed for as long as its arguments are.
-
-    A device's source is `SecretDraws`; a simulator may bring another.
-    """
+    """A source of draws, each uniform in {0, …, 2⁶⁴ - 1} and fixed for its arguments; a device's is `SecretDraws`."""
 
     @property
     def window(self) -> int | None:
@@ -83,11 +79,7 @@ class Draws(Protocol):
 
 
 def checksum(secret: bytes, plan: str, round_seconds: int, epoch: int, held: float) -> bytes:
-    """
-    Sixteen bytes kept beside what decides every draw, and beside the loss that the policy limits.
-
-    A secret has no wrong values: without it, a bit that flipped on the disk would make another device.
-    """
+    """Sixteen bytes over what decides every draw and the loss held: a flipped bit would make another device."""
     numbers = (str(round_seconds), str(epoch), float(held).hex())
     content = encode(SCHEME, b"checksum", plan.encode(), *(number.encode() for number in numbers))
     return blake2b(content, key=secret, digest_size=16).digest()

@@ -337,11 +337,7 @@ def _absolute(state: str | os.PathLike[str]) -> str:
 
 
 def _tell_rules(state: str, clock: Callable[[], float], rules: tuple[str, ...]) -> None:
-    """
-    Enter the rules that silence the device: a round that overlaps one is never answered.
-
-    No state file is made, and one that cannot be used is left as it is.
-    """
+    """Enter the rules that silence the device, in a state file that exists and can be used."""
     from reticent.device.engine import Engine
 
     if os.path.exists(state):

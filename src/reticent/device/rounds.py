@@ -22,12 +22,7 @@ MOST_ROUNDS_AT_ONCE = 64  # how many missed rounds are answered at most, the lat
 
 
 class Rounds:
-    """
-    The rounds of one state file, as one process answers them.
-
-    Only the bits of a report depend on a value: which rounds are answered, and when, depends on times, plans,
-    pauses and limits.
-    """
+    """Rounds of one state file. Only bits depend on a value: which rounds are answered, and when, never does."""
 
     def __init__(
         self, held: HeldPlans, segment: Mapping[str, object], clock: Callable[[], float], faults: Faults
@@ -59,11 +54,7 @@ class Rounds:
         ]
 
     def next_report(self, connection: sqlite3.Connection, me: DeviceRow, now: float) -> Report | None:
-        """
-        The answer to the next unanswered round if nothing more were recorded in it; nothing is kept.
-
-        None where no round is picked any more in the current window, or no plan is held.
-        """
+        """The answer to the next unanswered round as it stands, not kept; None: none is picked, or no plan held."""
         from reticent.device.answers import answer
 
         current = floor(now / me.round_seconds)

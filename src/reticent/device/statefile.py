@@ -120,11 +120,7 @@ class StateFile:
     def transaction(
         self, *, durable: bool = False, patience: float = 0.25, committed: Callable[[], None] = lambda: None
     ) -> Iterator[sqlite3.Connection]:
-        """
-        All or nothing; with `durable`, on disk when the block is left.
-
-        `committed` is called once it is, before another thread can begin a transaction.
-        """
+        """All or nothing; `durable`: on disk when left. `committed` is called before any other transaction."""
         with self._hold(patience) as connection:
             connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
             # Before BEGIN: within a transaction SQLite does not change it.
@@ -159,12 +155,7 @@ class StateFile:
         return tuple(stamp)
 
     def wipe_log(self) -> None:
-        """
-        Copy the log into the file and truncate it, so that deleted values do not linger in it.
-
-        A reader in another process or a full disk can prevent this; it is then tried again before each
-        transaction.
-        """
+        """Truncate the log, so that deleted values do not linger; where that fails, before the next transaction."""
         self._log_to_wipe = True
         with suppress(Exception), self._hold(0.25):
             pass

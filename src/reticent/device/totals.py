@@ -39,11 +39,7 @@ def then(earlier: Change, later: Change) -> Change:
 
 
 def write(connection: sqlite3.Connection, changes: Changes) -> int:
-    """
-    Apply changes to the totals; returns how many came too late, for a round that is answered already.
-
-    Those of a round that a pause overlaps are dropped without a note: that was asked for.
-    """
+    """Apply changes; returns how many were for an answered round. Those of paused rounds are dropped unnoted."""
     late = 0
     for (round_number, metric), change in changes.items():
         if not 0 <= round_number < 2**53:  # by a clock that is very wrong; SQLite would not take the number

@@ -196,12 +196,7 @@ def average_interval(
 def difference_excess(
     later: float, later_devices: int, earlier: float, earlier_devices: int, tail: float
 ) -> float:
-    """
-    By how much a difference of two shares of ones exceeds its mean with chance `tail` at most.
-
-    The shares are those of independent coins, `later_devices` with chance `later` and `earlier_devices` with
-    chance `earlier`.
-    """
+    """How far a difference of two independent shares of ones exceeds its mean with chance `tail` at most."""
     one = sum_of(np.array([1 - later, later]), later_devices)
     other = sum_of(np.array([1 - earlier, earlier]), earlier_devices)
     first = Law(one.start, one.step / later_devices, one.chances)

@@ -222,11 +222,7 @@ def estimate(metric: Metric, counts: Counts, confidence: float = 0.95) -> Estima
 
 
 def counted(metric: Metric, rounds: Sequence[Counts]) -> tuple[Integers, Integers]:
-    """
-    The hits, and the reports they are among: [0, round] of a mean, [bucket, round] of a histogram.
-
-    Raises `ParameterError` for counts of another metric, and for those without reports.
-    """
+    """Hits and their reports, as [0 or bucket, round]; raises `ParameterError` for other or empty counts."""
     expected = _shape(zero(metric))
     for counts in rounds:
         if (given := _shape(counts)) != expected:

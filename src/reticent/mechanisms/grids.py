@@ -140,12 +140,7 @@ class Buckets:
 
 
 def place_among(points: tuple[int | Fraction, ...], value: int | Fraction) -> int:
-    """
-    How many of the sorted `points` are not above `value`.
-
-    A whole point is not above a value exactly when it is not above the value's whole part, and integers compare
-    much faster than fractions.
-    """
+    """How many of the sorted `points` are not above `value`; by its whole part first: integers compare faster."""
     if type(value) is int:
         return bisect_right(points, value)
     place = bisect_right(points, value.numerator // value.denominator)

@@ -134,11 +134,7 @@ class HadamardBit(Mechanism):
         return (1 + contrast * hadamard_sign(row, bucket + 1)) / 2
 
     def bucket_class(self, bucket: Any, cohort: Any) -> Any:
-        """
-        0 on the side of +1, 1 on the side of -1.
-
-        The row is the cohort modulo K, and bucket + 1 < K, so the common bits are those of the cohort itself.
-        """
+        """0 on the side of +1, 1 on that of -1; bucket + 1 < K, so the cohort's own bits are those of its row."""
         return _parity((bucket + 1) & cohort)
 
     def thresholds(self, memo_class: int, cohort: int = 0) -> tuple[int, ...]:

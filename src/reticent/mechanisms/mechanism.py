@@ -89,11 +89,7 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def parameters(self) -> list[object]:
-        """
-        All that a remembered answer depends on, in a fixed order: integers, and exact rationals as strings.
-
-        It starts with the name, so that no two mechanisms share remembered answers.
-        """
+        """All that a remembered answer depends on, exact and in a fixed order; the name first, so none is shared."""
 
     @property
     def exported(self) -> Mapping[str, object] | None:
@@ -230,11 +226,7 @@ class Mechanism(ABC):
         return 1 if self.buckets is None else len(self.buckets)
 
     def hits(self, reports: ArrayLike, ones: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """
-        Per interval, from the counts of all rows: the hits, and the reports they are among.
-
-        `reports[row]` and `ones[row]` are numbers, or arrays of the same size, such as the counts of rounds.
-        """
+        """Per interval: the hits, and the reports they are among, from the counts of all rows (numbers or arrays)."""
         import numpy as np
 
         return np.array(ones, dtype=np.int64), np.array(reports, dtype=np.int64)

@@ -15,11 +15,7 @@ FORMAT = "reticent-plan-1"
 
 
 def export_plan(plan: Plan) -> dict[str, object]:
-    """
-    Everything that a device needs to answer a plan, as plain data for JSON.
-
-    Raises `ParameterError` for a mechanism that is not one of reticent's own.
-    """
+    """All that a device needs to answer a plan, for JSON; raises `ParameterError` for a foreign mechanism."""
     answers: dict[str, object] = {"kind": "remembered"}
     if plan.answers.sampled:
         answers = {"kind": "sampled", "window": plan.answers.window, "metrics": plan.asked}

@@ -260,11 +260,7 @@ _DURATION = re.compile(r"([1-9][0-9]{0,8})(s|m|h|d)")
 
 
 class TomlTable:
-    """
-    One table of a plan, with its place, that remembers what has been read from it.
-
-    Every reading method returns `None` after noting a problem, so that one pass finds all of them.
-    """
+    """One table of a plan that notes problems instead of raising, so that one pass finds all of them."""
 
     def __init__(self, content: Mapping[str, object], place: str, problems: list[Problem]) -> None:
         self._content = content

@@ -1,7 +1,4 @@
-"""
-Losses over rounds: of a device that never changes, of a change, of any two histories; the five figures of a
-metric.
-"""
+"""Losses over rounds: of a constant device, of a change, of any two histories; the five figures of a metric."""
 
 from __future__ import annotations
 

@@ -95,23 +95,16 @@ class Preview:
 
         unsent = [f"Nothing is sent now: {reason}." for reason in self.unsent_because]
         not_asked = "Not asked in this report: 0 is sent whatever the value is."
-        entries = [
-            (
-                given.metric,
-                given.bits,
-                [given.question, *(f"{meaning}." for meaning in given.meanings), given.how]
-                if given.is_asked
-                else [given.question, not_asked],
+        owner = [f"Asked by {self.owner}."] if self.owner else []
+        entries = []
+        for given in self.answers:
+            how = (
+                [*(f"{meaning}." for meaning in given.meanings), given.how] if given.is_asked else [not_asked]
             )
-            for given in self.answers
-        ]
+            entries.append((given.metric, given.bits, [given.question, *how]))
         return document(
             f"What {self.plan} would send next",
-            [
-                f"Round {self.round}, {self.when}.",
-                *([f"Asked by {self.owner}."] if self.owner else []),
-                *unsent,
-            ],
+            [f"Round {self.round}, {self.when}.", *owner, *unsent],
             section("The bytes", paragraph(_INTRODUCTIONS[self.state]), literal(self.body.decode())),
             section("What the bits mean", cards(entries)),
             section("What is not hidden", paragraph(self._in_the_clear), paragraph(NOT_COVERED)),

@@ -8,7 +8,7 @@ import sys
 import time
 from _thread import start_new_thread
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from threading import Event, Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
@@ -343,7 +343,5 @@ def _tell_rules(state: str, clock: Callable[[], float], rules: tuple[str, ...]) 
     if os.path.exists(state):
         with suppress(Exception):
             engine = Engine(None, state, {}, None, clock, Faults())
-            try:
+            with closing(engine.state):
                 engine.keep_rules(rules)
-            finally:
-                engine.state.close()

@@ -113,19 +113,14 @@ class HttpTransport:
         if key is not None and not isinstance(key, str):
             raise ParameterError("key", "a text", type(key).__name__)
         if key is not None and not re.fullmatch(r"[!-~]{1,512}", key):
-            problem = next(
-                (
-                    name
-                    for name, wrong in (
-                        ("nothing", not key),
-                        ("a line break in it", "\n" in key or "\r" in key),
-                        ("a space in it", any(character.isspace() for character in key)),
-                        (f"{len(key)} characters", len(key) > 512),
-                    )
-                    if wrong
-                ),
-                "a character that is not printable ASCII",
-            )
+            problems = {
+                "nothing": not key,
+                "a line break in it": "\n" in key or "\r" in key,
+                "a space in it": any(map(str.isspace, key)),
+                f"{len(key)} characters": len(key) > 512,
+                "a character that is not printable ASCII": True,
+            }
+            problem = next(name for name, is_so in problems.items() if is_so)
             hint = "a file or a variable often ends with a line break: strip it"
             raise ParameterError("key", "1 to 512 printable ASCII characters without spaces", problem, hint)
         self._secure = parts.scheme == "https"

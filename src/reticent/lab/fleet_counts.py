@@ -86,7 +86,7 @@ class Tally:
     @property
     def variance(self) -> float:
         """The variance V of the values over these devices, as a population."""
-        return float(self.devices @ (self.values - self.mean) ** 2) / self.total
+        return float((self.devices * (self.values - self.mean) ** 2).sum()) / self.total
 
     def per_bucket(self, buckets: Buckets) -> Numbers:
         """How many devices are in each bucket."""
@@ -125,12 +125,12 @@ class SumOfBits:
     @property
     def mean(self) -> float:
         """Σ N_j P_j."""
-        return float(self.devices @ self.chances)
+        return float((self.devices * self.chances).sum())
 
     @property
     def variance(self) -> float:
         """σ² = Σ N_j P_j (1 - P_j)."""
-        return float(self.devices @ (self.chances * (1 - self.chances)))
+        return float((self.devices * self.chances * (1 - self.chances)).sum())
 
     def draw(self, repetitions: int, generator: np.random.Generator) -> Numbers:
         """Draw S so many times."""
@@ -183,7 +183,7 @@ class SumOfBits:
         with np.errstate(divide="ignore"):
             size = np.log1p(np.maximum(lost, -1.0)) / 2
         turn = np.arctan2(self.chances * np.sin(angle), 1 + self.chances * (np.cos(angle) - 1))
-        return complex(float(self.devices @ size), float(self.devices @ turn))
+        return complex(float((self.devices * size).sum()), float((self.devices * turn).sum()))
 
 
 def chances_of_one(mechanism: OneBitMean, flip: Flip, values: NDArray[Any]) -> NDArray[np.float64]:

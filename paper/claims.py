@@ -147,7 +147,7 @@ def judge_points(
     otherwise; then the condition names where it is not true, and by how much.
     """
     failing = [point for point in points if not point.passes]
-    measured = f"{what}: {_range(points)} over {len(points)} points"
+    measured = f"{what}: {_range(points)}"
     verdict = Finding(measured, not failing, partly=len(failing) < len(points)).verdict
     condition = f"not {_places(points, failing)}" if failing else ""
     return Claim(place, says, measured, verdict, condition, erratum, "measured", ours)
@@ -159,20 +159,13 @@ def _range(points: Sequence[Measured]) -> str:
 
 
 def _places(points: Sequence[Measured], failing: Sequence[Measured]) -> str:
-    """Where a claim is not true, panels with the same exceptions together, with the range measured there."""
-    per_panel: dict[str, list[Measured]] = {}
-    for point in failing:
-        per_panel.setdefault(point.where, []).append(point)
-    alike: dict[tuple[float, ...], list[str]] = {}
-    for where, own in per_panel.items():
-        alike.setdefault(tuple(point.epsilon for point in own), []).append(where)
-    everywhere = len({point.where for point in points})
-    parts = []
-    for epsilons, panels in alike.items():
-        measured = _range([point for where in panels for point in per_panel[where]])
-        places = "" if len(panels) == everywhere else f" for {', '.join(panels)}"
-        parts.append(f"at ε = {', '.join(f'{epsilon:g}' for epsilon in epsilons)}{places} ({measured})")
-    return "; ".join(parts)
+    """Where a claim is not true: the ε if they are the same in all panels, else also at how many points."""
+    if len(failing) == len(points):
+        return "at any point"
+    epsilons = sorted({point.epsilon for point in failing})
+    panels = len({point.where for point in points})
+    number = "" if len(failing) == len(epsilons) * panels else f"{len(failing)} of {len(points)} points, "
+    return f"at {number}ε = {', '.join(f'{epsilon:g}' for epsilon in epsilons)} ({_range(failing)})"
 
 
 @dataclass(frozen=True, slots=True)

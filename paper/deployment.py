@@ -313,12 +313,10 @@ def every_estimate(fleet: Deployment) -> Rows:
 
 @claim("§6")
 def mean_every_round(fleet: Deployment) -> Finding:
-    """Seconds spent in each app are estimated every 6 hours, with ε = 1, memoization and γ = 0.2."""
-    widths = [month.half_width for month in fleet.months]
+    """Seconds in each app are estimated every 6 hours."""
+    widest = max(month.half_width for month in fleet.months)
     return Finding(
-        f"{100 * fleet.covered:.1f} % of {len(fleet.months) * fleet.rounds:,} intervals at 95 % hold the "
-        f"truth, with half-widths of {min(widths):.3g} to {max(widths):.3g} s "
-        f"({100 * max(widths) / SIX_HOURS:.2g} % of the range) from {fleet.devices:,} devices.",
+        f"{100 * fleet.covered:.1f} % covered, ±{widest:.3g} s",
         fleet.covered >= COVERED,
         "intervals miss the truth too often",
     )
@@ -326,13 +324,12 @@ def mean_every_round(fleet: Deployment) -> Finding:
 
 @claim("§6", "E13")
 def minor_loss(table: Table) -> Finding:
-    """Collecting usage of several apps from one user only leads to a minor additional privacy loss."""
+    """Collecting usage of several apps leads to a minor additional privacy loss only."""
     single, (joint, separate, *_) = table.numbers("one app")[0], table.numbers("all apps")
     return Finding(
-        f"One round costs {single:.3f} for one app and {joint:.3f} for {len(APPS)}, {joint / single:.2f} "
-        f"times as much; without the joint limit it would be {separate:.1f}.",
+        f"{joint:.3f} for {len(APPS)} apps, {single:.3f} for one",
         joint <= MINOR * single,
-        "minor beside the sum over apps, not beside one app",
+        "minor beside the sum over apps",
         partly=joint < separate / 2,
     )
 
@@ -343,39 +340,32 @@ def any_number_of_apps(table: Table) -> Finding:
     joint, _, limit = table.numbers("all apps")[:3]
     two = privacy.joint_limit_loss([DEPLOYED] * 2, [FLIP] * 2, SIX_HOURS)
     return Finding(
-        f"Exactly {two:.3f} for two apps, {joint:.3f} for {len(APPS)} and {limit:.3f} at most.",
+        f"{two:.3f} for 2, {joint:.3f} for {len(APPS)} apps",
         abs(two - limit) < 1e-9,
-        "the bound is; the loss grows towards it with the number of apps",
+        "its bound is; the loss grows towards it",
         partly=joint <= limit,
     )
 
 
 @claim("§6", "E13")
 def bounded_total(fleet: Deployment) -> Finding:
-    """The seconds a user spends across apps in 6 hours are bounded by a constant."""
+    """The seconds a user spends across apps in 6 hours are bounded."""
     return Finding(
-        f"{100 * fleet.over:.2f} % of the device rounds, drawn app by app, sum to more than {SIX_HOURS:,} s; "
-        f"{'none does' if fleet.fits else 'some do'} after the joint clamp of the device.",
+        f"{100 * fleet.over:.2f} % of rounds are above",
         fleet.fits and not fleet.over,
-        "the limit is enforced on the device, not assumed" if fleet.over else "",
+        "the device enforces it" if fleet.fits else "the device does not enforce it",
         partly=fleet.fits,
     )
 
 
 @claim("§6", "E11")
 def long_period(fleet: Deployment, table: Table) -> Finding:
-    """The mechanisms have formal privacy guarantees even after being executed for a long time."""
-    steady, switched = table.numbers("all apps")[3], table.numbers("one app")[-1]
-    by_app = [100 * month.patterns.share_constant for month in fleet.months]
-    by_day = [100 * month.daily_constant for month in fleet.months]
+    """The mechanisms have formal privacy guarantees even after running for a long time."""
+    steady = table.numbers("all apps")[3]
     return Finding(
-        f"Between devices that keep their values all answers lose {steady:.3f} over {len(APPS)} apps. Over "
-        f"{fleet.rounds} rounds {100 * fleet.steady:.1f} % of the devices are like that in every app "
-        f"({min(by_app):.0f} to {max(by_app):.0f} % per app; with daily values "
-        f"{min(by_day):.0f} to {max(by_day):.0f} %); that another switched half-way can be "
-        f"told with a loss of {switched:.0f} in one app alone.",
+        f"loss {steady:.3f} between steady devices, {100 * fleet.steady:.1f} % of all",
         fleet.steady > 0.5,
-        "between devices whose rounded values repeat in the same pattern; most devices here change in some app",
+        "between devices of the same pattern",
         partly=True,
     )
 

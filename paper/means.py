@@ -37,8 +37,8 @@ from reticent.lab.fleet_counts import ones_of_mean, total_of_laplace
 from reticent.mechanisms import Flip, OneBitMean, RandomizedResponse
 from reticent.plan import Metric
 
-ON_USAGE = "§5, Mean estimation (Figure 4)"
-ON_SYNTHETIC = "§5, On different data distributions (Figure 6)"
+ON_USAGE = "§5, Figure 4"
+ON_SYNTHETIC = "§5, Figure 6"
 
 FLIPS = {
     "1BitRRPM": Flip(0),
@@ -166,28 +166,28 @@ def usage_claims(panels: Sequence[chart.Panel], max_value: int = DAY) -> tuple[C
     return (
         judged(
             "1BitRRPM is consistently better than Laplace, with smaller errors.",
-            "mean error of 1BitRRPM over that of Laplace",
+            "error over Laplace's",
             chart.ratios(panels, "1BitRRPM", "Laplace", chart.no_worse),
             "E22",
             chart.BETTER,
         ),
         judged(
             "1BitRRPM has narrower standard deviations than Laplace.",
-            "standard deviation of 1BitRRPM's error over that of Laplace's",
+            "deviation over Laplace's",
             chart.points(panels, deviations, chart.no_worse),
             "E22",
             chart.BETTER,
         ),
         judged(
-            "Even with a perturbation probability γ = 1/10 they are comparable in accuracy.",
-            "mean error of 1BitRRPM+OP(1/10) over that of Laplace",
+            "Even with γ = 1/10 they are comparable in accuracy.",
+            "error over Laplace's",
             chart.ratios(panels, "1BitRRPM+OP(1/10)", "Laplace", lambda ratio: ratio <= chart.COMPARABLE),
             ours=f"comparable: at most {chart.COMPARABLE:g} times Laplace's error",
         ),
         uniform_noise(panels, max_value),
         judged(
-            "1BitRRPM+OP(1/3) gives tolerable accuracy when the number of users is large.",
-            "mean error over the true mean",
+            "1BitRRPM+OP(1/3) gives tolerable accuracy with many users.",
+            "error over the mean",
             chart.points([largest], part_of_mean, lambda part: part <= TOLERABLE),
             ours=f"large: the largest fleet; tolerable: at most {TOLERABLE:.0%} of the mean",
         ),
@@ -197,7 +197,7 @@ def usage_claims(panels: Sequence[chart.Panel], max_value: int = DAY) -> tuple[C
 @claim(ON_USAGE, "E21", ours="equivalent: the error within a tenth")
 def uniform_noise(panels: Sequence[chart.Panel], max_value: int) -> Finding:
     """
-    With γ = 1/3 output perturbation is equivalent to adding uniform noise from [0, 24 hours] each day.
+    Flips with γ = 1/3 are equivalent to adding uniform noise from [0, 24 hours].
 
     Added to each value, such noise has variance m²/12 and the mean error would be √(e² + (2/π)·m²/(12 n)),
     with e that of 1BitRRPM. *Replacing* the value with probability 2/3 multiplies c = (e^ε + 1)/(e^ε - 1)
@@ -216,12 +216,9 @@ def uniform_noise(panels: Sequence[chart.Panel], max_value: int) -> Finding:
             replaced.append(measured / with_another)
     as_added, as_replaced = (all(0.9 <= ratio <= 1.1 for ratio in side) for side in (added, replaced))
     return Finding(
-        f"mean error over what adding would give: {min(added):.3g} to {max(added):.3g}; over what replacing "
-        f"the value with probability 2/3 would give: {min(replaced):.3g} to {max(replaced):.3g}",
+        f"error {min(added):.3g} to {max(added):.3g} times that",
         as_added,
-        "the value is replaced with probability 2/3, not added to"
-        if as_replaced
-        else "neither adding to the value nor replacing it explains the error",
+        "the value is replaced with probability 2/3" if as_replaced else "neither added nor replaced",
     )
 
 

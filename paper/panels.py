@@ -235,9 +235,7 @@ def bounded(
         for bound in [paper_bound(metric(mechanism, epsilon), panel.devices)]
         for ratio in [(spread.mean + spread.deviation) / bound]
     ]
-    return judge_points(
-        place, says, "mean error plus one deviation over the bound", over_bound, erratum, ours
-    )
+    return judge_points(place, says, "error over the bound", over_bound, erratum, ours)
 
 
 def almost_the_same(place: str, measured: Iterable[Panel], reference: Panel, names: Sequence[str]) -> Claim:
@@ -255,7 +253,7 @@ def almost_the_same(place: str, measured: Iterable[Panel], reference: Panel, nam
     answer = judge_points(
         place,
         "On synthetic data the errors are almost the same as on usage data.",
-        "mean error on synthetic data over that on usage data",
+        "error over that on usage data",
         found,
         "E22",
         f"almost the same: within {ALMOST_THE_SAME:g} times",
@@ -265,6 +263,5 @@ def almost_the_same(place: str, measured: Iterable[Panel], reference: Panel, nam
     least = min(point.epsilon for point in failing)
     return replace(
         answer,
-        condition=f"true for all below ε = {least:g}; above, not for {', '.join(off)} "
-        f"({min(point.value for point in failing):.2g} to {max(point.value for point in failing):.2g} times)",
+        condition=f"not from ε = {least:g} on, for {', '.join(off)}",
     )

@@ -203,91 +203,65 @@ def days_off(cases: Sequence[Case]) -> Rows:
             }
 
 
-def _listed(cases: Sequence[Case], field: str) -> str:
-    """The shares at every granularity, app by app."""
-    by_app: dict[str, list[str]] = {}
-    for case in cases:
-        by_app.setdefault(case.app, []).append(f"{100 * getattr(case, field):.1f} % (s = {case.step})")
-    return "; ".join(f"{app}: {', '.join(shares)}" for app, shares in by_app.items())
-
-
 @claim("§3.2.2, Figure 3")
 def majority(cases: Sequence[Case]) -> Finding:
-    """For each app and s there is one pattern that blends the majority of users (> 2 of 3 million)."""
+    """For each app and s one pattern blends the majority of users."""
     plain = [case for case in cases if not case.never]
     holding = [case for case in plain if case.largest_share > MAJORITY]
     needed = max(0.0, *((MAJORITY - case.constant) / (1 - case.constant + 1e-300) for case in plain))
     crowded = [case for case in cases if case.never == max(NEVER)]
     return Finding(
-        f"The largest pattern holds {_listed(plain, 'largest_share')}; two thirds are "
-        f"{MAJORITY * plain[0].devices:,.0f} users.",
+        f"{100 * min(case.largest_share for case in plain):.0f} % of users or more",
         len(holding) == len(plain),
-        f"in {len(holding)} of {len(plain)} cases as the data are; in all of them once at least "
-        f"{100 * needed:.0f} % of the users never open the app",
+        f"in {len(holding)} of {len(plain)} cases; in all with at least {100 * needed:.0f} % never-users",
         partly=bool(holding) or (bool(crowded) and min(case.largest_share for case in crowded) > MAJORITY),
     )
 
 
 @claim("§3.2.2, Figure 3")
 def always_constant(cases: Sequence[Case]) -> Finding:
-    """The most common pattern is the one with a single rounded value on all days."""
+    """The most common pattern has a single rounded value on all days."""
     right = sum(case.largest_is_constant for case in cases)
-    measured = f"It is in {right} of {len(cases)} cases (apps, s, shares of never-users)."
+    measured = f"in {right} of {len(cases)} cases"
     return Finding(measured, right == len(cases), "where enough users are steady", partly=right > 0)
 
 
 @claim("§3.2.2, Figure 3", ours="lonely in 1.0 to 5.0 %, as printed")
 def lonely_users(cases: Sequence[Case]) -> Finding:
-    """There always are some lonely users, 1 to 5 % depending on s, in patterns of support one or two."""
+    """There are 1 to 5 % lonely users, in patterns of support one or two."""
     low, high = LONELY_SHARE
     plain, others = ([case for case in cases if bool(case.never) is never] for never in (False, True))
     right, right_others = (
         [case for case in some if low <= round(case.lonely, 3) <= high] for some in (plain, others)
     )
-    measured = _listed(plain, "lonely")
-    where = ", ".join(f"{case.app} s = {case.step}" for case in right)
-    condition = f"in {len(right)} of {len(plain)} cases as the data are{f' ({where})' if where else ''}"
-    if others:
-        shares = [100 * case.lonely for case in others]
-        measured += f"; with never-users {min(shares):.1f} to {max(shares):.1f} %"
-        condition += f"; with never-users in {len(right_others)} of {len(others)}"
+    shares = [100 * case.lonely for case in plain]
     return Finding(
-        f"{measured}.",
+        f"{min(shares):.1f} to {max(shares):.1f} %",
         len(right) == len(plain),
-        condition,
+        f"in {len(right)} of {len(plain)} cases",
         partly=bool(right or right_others),
     )
 
 
 @claim("§3.2.2")
 def simple_is_common(cases: Sequence[Case]) -> Finding:
-    """Simpler patterns, which mostly stick to one rounded value, are shared by more users."""
+    """Simpler patterns, which mostly keep one rounded value, are shared by more users."""
     right = sum(none > one > more for none, one, more in (case.users_per_pattern for case in cases))
-    none, one, more = cases[0].users_per_pattern
     return Finding(
-        "Patterns with no day off the main value have more users each than those with one, and these more "
-        f"than others, in {right} of {len(cases)} cases ({cases[0].app}, s = {cases[0].step}: "
-        f"{none:,.0f}, {one:,.1f}, {more:,.2f}).",
-        right == len(cases),
-        "not for all apps and granularities",
-        partly=right > 0,
+        f"in {right} of {len(cases)} cases", right == len(cases), "not in all cases", partly=right > 0
     )
 
 
 @claim("§3.2.1", ours="blending: the share of users in the largest pattern")
 def larger_steps_blend(cases: Sequence[Case]) -> Finding:
-    """Setting s very large reduces the number of patterns and increases the number of users that blend."""
+    """A very large s reduces the patterns and increases the users that blend."""
     by_app: dict[str, list[Case]] = {}
     for case in cases:
         by_app.setdefault(case.app, []).append(case)
     pairs = [pair for own in by_app.values() for pair in pairwise(own)]
     right = sum(a.patterns < b.patterns and a.largest > b.largest for a, b in pairs)
-    listed = ", ".join(f"{case.patterns:,} (s = {case.step})" for case in next(iter(by_app.values())))
     return Finding(
-        f"Patterns of {cases[0].app}: {listed}; both are true for {right} of {len(pairs)} pairs of neighbouring s.",
-        right == len(pairs),
-        "not for all apps",
-        partly=right > 0,
+        f"for {right} of {len(pairs)} pairs of s", right == len(pairs), "not for all apps", partly=right > 0
     )
 
 
@@ -296,10 +270,9 @@ def width_limit(cases: Sequence[Case]) -> Finding:
     """For all users b(U) ≤ m/s + 1."""
     wider = sum(any(case.by_width[case.parts + 1 :]) for case in cases)
     return Finding(
-        f"There are wider ones in {wider} of {len(cases)} cases, {sum(case.patterns for case in cases):,} "
-        "patterns in all.",
+        f"wider in {wider} of {len(cases)} cases",
         False,
-        "the width of b(U): b(U) is a pattern, not a number" if not wider else "there are wider patterns",
+        "the width of b(U)" if not wider else "there are wider patterns",
         misprint=not wider,
     )
 

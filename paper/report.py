@@ -1,4 +1,4 @@
-"""The report of a run: a page for people (HTML and Markdown), and CSV, pictures and JSON beside it."""
+"""The report of a run: a page (HTML), the claims (Markdown), and CSV, pictures and JSON beside them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from paper.claims import Claim, Run, Table, Verdict
 from reticent.errors import ReticentError
 from reticent.plots import save
 
-PAGES = {"index.html": "report.html.j2", "report.md": "report.md.j2", "claims.md": "claims.md.j2"}
-"""What is written, and its template: the same content as HTML and as Markdown, the claims on a page of their own."""
+PAGES = {"index.html": "report.html.j2", "claims.md": "claims.md.j2"}
+"""What is written, and its template: everything as HTML, the claims as Markdown for the docs."""
 
 ERRATA = Path(__file__).parents[1] / "docs" / "explanation" / "errata.md"
 """The errata of the paper, with a heading each."""
@@ -36,13 +36,13 @@ HEADLINES = (
     "1BitMean preserves",
     "The accuracy with α-point rounding",
     "Two users of one pattern",
-    "If the counter value of a user remains",
-    "With ε = 1 and γ = 0.2",
+    "A user whose value stays",
+    "At ε = 1, γ = 0.2",
     "Collecting usage of several apps",
     "1BitRRPM is consistently better",
     "BinFlip (equivalently",
     "4BitFlipPM to 1BitFlipPM",
-    "For each app and s there is one pattern",
+    "For each app and s one pattern",
 )
 """How the ten claims begin that a report opens with: what the paper is cited for."""
 
@@ -162,7 +162,7 @@ def _plain(cell: object) -> object:
 
 
 def page(run: Run, name: str) -> str:
-    """The report as `index.html`, styles inline and nothing from elsewhere, or as `report.md`."""
+    """A page: `index.html`, styles inline and nothing from elsewhere, or `claims.md`."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=name.endswith(".html"),
@@ -171,7 +171,9 @@ def page(run: Run, name: str) -> str:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"shown": shown, "errata": errata, "tally": tally, "cell": markdown_cell}
+    environment.filters |= {
+        "shown": shown, "errata": errata, "tally": tally, "cell": markdown_cell, "found": found
+    }  # fmt: skip
     claims = [*run.of_the_paper, *run.of_reticent]
     headings = re.findall(r"^## (\d+)\. (.+)$", ERRATA.read_text(encoding="utf-8"), re.MULTILINE)
     titles = {f"E{number}": heading for number, heading in headings}
@@ -247,6 +249,12 @@ def shown(cell: object) -> str:
 def markdown_cell(text: str) -> str:
     """A cell of a Markdown table: neither a bar nor a line break ends it."""
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+def found(claim: Claim) -> str:
+    """The figure that decides a claim, its correction, and its erratum."""
+    corrected = "; ".join(filter(None, (claim.measured, claim.condition)))
+    return f"{corrected} ({claim.erratum})" if claim.erratum else corrected
 
 
 def errata(claims: Sequence[Claim]) -> list[str]:

@@ -101,7 +101,7 @@ def test_a_smaller_step_tells_more(result):
 
 def test_what_a_change_tells(claims):
     assert f"{exp(2):.2f} = e^(2ε)" in claims["A §3"].measured
-    assert f"{P**2 + Q**2:.1%}" in claims["Lonely §3.2.2"].measured
+    assert f"{100 * (P**2 + Q**2):.1f} %" in claims["Lonely §3.2.2"].measured
 
 
 def test_the_two_users_of_the_paper_by_hand():

@@ -67,4 +67,4 @@ def test_the_page_has_the_figures_of_the_command():
         if way in found["habit_guessed_in_a_year"]:
             assert year == round(100 * found["habit_guessed_in_a_year"][way])
         else:
-            assert year == pytest.approx(100 * habit_guessed(way, days=60), abs=0.6)
+            assert year == pytest.approx(100 * habit_guessed(way, days=30), abs=0.6)

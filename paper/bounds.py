@@ -19,16 +19,11 @@ from reticent.plan import Metric
 CONFIDENCE = 0.95
 FLEETS = (1_000, 10_000, 100_000, 1_000_000)
 LOOKED_AT = (0.1, 1.0, 5.0)
-PLACES = (0.01, 0.5)
-"""Means looked at, as parts of the range: near its end, and in its middle."""
-
+PLACES = (0.01, 0.5)  # Means looked at, as parts of the range: near its end, and in its middle
 BUCKETS = 32
-HISTOGRAM_RUNS = 300
-"""Simulated rounds per histogram, at most."""
-
+HISTOGRAM_RUNS = 300  # Simulated rounds per histogram, at most
 TINY_BUCKETS = 100
-TINY_MISS = 0.2
-"""k and δ of the counter-example to Theorem 2, with one device, d = 1 and ε = 2 ln 3."""
+TINY_MISS = 0.2  # k and δ of the counter-example to Theorem 2, with one device, d = 1 and ε = 2 ln 3
 
 
 def run(setting: Setting) -> Result:
@@ -52,11 +47,7 @@ def run(setting: Setting) -> Result:
 
 @table("theorem-1")
 def mean_bounds(setting: Setting) -> Rows:
-    """
-    Theorem 1: mean of seconds in a day, all devices at one value
-
-    Coverage and widths are exact, errors those of simulated rounds.
-    """
+    """Theorem 1: mean of seconds in a day, all devices at one value"""
     draw = generator(setting.seed, "tables", "means")
     for devices, epsilon, place in product(FLEETS, LOOKED_AT, PLACES):
         metric = Metric("seconds", OneBitMean(epsilon, DAY))
@@ -94,11 +85,7 @@ def coverages(metric: Metric, devices: int, place: float, bound: float) -> tuple
 
 @table("theorem-2")
 def histogram_bounds(setting: Setting) -> Rows:
-    """
-    Theorem 2: 32 buckets, dBitFlip as printed, largest error over all buckets
-
-    Errors are those of simulated rounds, for the paper's estimator and for the exact intervals.
-    """
+    """Theorem 2: 32 buckets, dBitFlip as printed, largest error over all buckets"""
     for devices, bits, epsilon in product((10_000, 300_000), (1, BUCKETS), (0.1, 1.0, 10.0)):
         draw = generator(setting.seed, "tables", "histograms", f"{devices} {bits} {epsilon}")
         mechanism = DBitFlip(epsilon, Buckets.even(DAY, BUCKETS), bits, "paper")
@@ -134,12 +121,7 @@ def heavy_first(devices: int) -> NDArray[np.int64]:
 def answers(
     mechanism: DBitFlip, in_buckets: NDArray[np.int64], runs: int, draw: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """
-    How many were asked about each bucket, and how many of them said 1: [runs, buckets] each.
-
-    Exact for d = 1, where each device is asked about one bucket, uniformly, and for d = k, where all are
-    asked about all; these are the ends of the paper's range.
-    """
+    """How many were asked about each bucket, and how many said 1: [runs, buckets], exact for d = 1 and d = k."""
     count = len(in_buckets)
     high, low = mechanism.response.high / SCALE, mechanism.response.low / SCALE
     if mechanism.width == count:
@@ -190,11 +172,7 @@ def order_of_magnitude() -> Rows:
 
 @table("chosen-values")
 def chosen_values(setting: Setting) -> Rows:
-    """
-    The error, in parts of the range, were values chosen after the coins (ε = 1)
-
-    Each device then takes the least value that answers 1.
-    """
+    """The error, in parts of the range, were values chosen after the coins (ε = 1)"""
     metric = Metric("part", OneBitMean(1, 1))
     channel = metric.channel
     for devices in FLEETS:

@@ -30,21 +30,14 @@ CONFIDENCE = 0.95
 COVERED = 0.9
 """Misses come in runs, since answers are remembered; so many intervals should hold the truth all the same."""
 
-MINOR = 1.5
-"""A loss is "minor additional" to another when both together are at most so many times the other."""
-
-EXAMPLE = Path(__file__).parents[1] / "examples" / "windows-deployment.toml"
-"""The plan of section 6."""
-
-SHOWN = ("browser", "mail", "photos", "racing_game")
-"""Apps whose estimates are drawn."""
-
+MINOR = 1.5  # A loss is "minor additional" to another when both together are at most so many times the other
+EXAMPLE = Path(__file__).parents[1] / "examples" / "windows-deployment.toml"  # The plan of section 6
+SHOWN = ("browser", "mail", "photos", "racing_game")  # Apps whose estimates are drawn
 SIX_HOURS = 21_600
 ROUNDS_PER_DAY = 4
 RHYTHM = (0.05, 0.25, 0.35, 0.35)
 """How likely use begins at night, in the morning, in the afternoon and in the evening."""
-PUNCTUALITY = 0.6
-"""Share of sittings in a device's own time of day."""
+PUNCTUALITY = 0.6  # Share of sittings in a device's own time of day
 DEVICES_PER_INDIVIDUAL = 75_000
 """Devices that share the values of an individual: 20,000 of them are 1.5 billion devices."""
 
@@ -106,12 +99,9 @@ class Month:
     app: App
     truth: NDArray[np.float64]
     estimates: tuple[Estimate, ...]
-    patterns: privacy.Supports
-    """Of 6-hour rounds."""
-    used: float
-    """Share of devices that used the app at all."""
-    daily_constant: float
-    """Share of devices that keep one rounded value, were days collected and not rounds."""
+    patterns: privacy.Supports  #: Of 6-hour rounds
+    used: float  #: Share of devices that used the app at all
+    daily_constant: float  #: Share of devices that keep one rounded value, were days collected and not rounds
 
     @property
     def covered(self) -> NDArray[np.bool_]:
@@ -133,10 +123,8 @@ class Deployment:
     individuals: int
     rounds: int
     months: tuple[Month, ...]
-    over: float
-    """Share of devices and rounds whose apps had to be scaled to the joint limit."""
-    fits: bool
-    """Whether no device's apps sum to more than the limit."""
+    over: float  #: Share of devices and rounds whose apps had to be scaled to the joint limit
+    fits: bool  #: Whether no device's apps sum to more than the limit
     moved: NDArray[np.int64]
     """Per individual, in how many apps the rounded value of one of its devices ever changed."""
 
@@ -221,7 +209,7 @@ def simulate(individuals: int, setting: Setting) -> Deployment:
     (drawn,) = Draws(plan, people, setting.seed).draw(1, watched.look)
     months = []
     for place, app in enumerate(APPS):
-        tally = drawn[()][app.metric]
+        tally = drawn[app.metric]
         months.append(
             Month(
                 app=app,

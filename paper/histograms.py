@@ -1,11 +1,8 @@
 """
 Figures 5 and 7: how far off estimated histograms are, as the largest error over 32 buckets.
 
-One *repetition* is one day, the days taken in turn: with 3,000 repetitions each of 31 days is drawn 96 or 97
-times, every time with new buckets, memos and noise for all devices. (The paper: "We repeat the experiment
-3000 times".) The error is max_v |ĥ(v) - h(v)| against that day's own histogram. Shown are its mean and its
-standard deviation over all repetitions. Counts are drawn with exactly the joint law over all buckets that
-device-by-device simulation has.
+A repetition is one day, the days taken in turn, with new buckets, memos and noise for all devices; counts are
+drawn with exactly the joint law of device-by-device simulation.
 """
 
 from __future__ import annotations
@@ -47,21 +44,11 @@ GOOD = 2.0
 SAME = 4.5
 """Mean errors are "the same" up to 4.5 standard errors of their difference (7e-6 per point by chance)."""
 
-FROZEN = 2
-"""Up to here the paper has BinFlip+ work."""
-
-WINDOWS = 1.1
-"""How far the errors of two ways to deal out buckets may be apart and still be "the same"."""
-
-HALF = 0.55
-"""What "half the error" may measure."""
-
-BUCKETS = 32
-"""k of the paper's experiments."""
-
-WIDTHS = (1, 2, 4)
-"""d of the paper's experiments."""
-
+FROZEN = 2  # Up to here the paper has BinFlip+ work
+WINDOWS = 1.1  # How far the errors of two ways to deal out buckets may be apart and still be "the same"
+HALF = 0.55  # What "half the error" may measure
+BUCKETS = 32  # k of the paper's experiments
+WIDTHS = (1, 2, 4)  # d of the paper's experiments
 A_ROW, A_WINDOW = 0, -1
 """In place of a number of buckets: a row of the Hadamard matrix, and 4 neighbours of the public shuffle."""
 
@@ -82,17 +69,10 @@ def ask(way: int, devices: Numbers, source: np.random.Generator) -> Asked:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fleet:
-    """
-    Devices per bucket in each repetition, and who of them is asked what, which is the same for every ε.
+    """Devices per bucket in each repetition, and who is asked what: drawn once, and the same for every ε."""
 
-    A repetition draws its devices' buckets and rows once and asks at every ε: errors at two ε go up and down
-    together a little, while each by itself has the right law.
-    """
-
-    devices: Numbers
-    """int64[repetitions, buckets]."""
-    asked: Mapping[int, Asked]
-    """By the number of buckets that a device is asked about, or `A_ROW`."""
+    devices: Numbers  #: int64[repetitions, buckets]
+    asked: Mapping[int, Asked]  #: By the number of buckets that a device is asked about, or `A_ROW`
 
     @classmethod
     def draw(cls, devices: Numbers, seed: int, name: str) -> Fleet:
@@ -119,15 +99,13 @@ class Method(ABC):
     """
     A mechanism with its estimator: bits about buckets, and the share of ones among them, debiased.
 
-    `lifetime` is the loss in units of ε when a device remembers its answers and visits every bucket, in the
-    sense of Theorem 4: devices of the same behaviour pattern, no flips. Infinite if nothing is remembered.
+    `lifetime` is the loss in units of ε when a device remembers its answers and visits every bucket (Theorem 4:
+    same pattern, no flips); infinite if nothing is remembered.
     """
 
-    name: str
-    """As in the legend."""
+    name: str  #: As in the legend
     lifetime: float
-    asks: int = BUCKETS
-    """About how many buckets, or `A_ROW`."""
+    asks: int = BUCKETS  #: About how many buckets, or `A_ROW`
 
     @abstractmethod
     def channel(self, epsilon: Number) -> Channel:
@@ -146,9 +124,11 @@ class Method(ABC):
 
 class BitFlip(Method):
     """
-    dBitFlipPM. With `ratio` the ones of a bucket are divided by the answers about it, as reticent does; without,
-    by the nd/k expected, as the paper prints (§2.2). `tight` is h = ε for d = 1 in place of h = ε/2. Devices
-    draw subsets of d buckets independently, as in the paper, or take `windows` of a public shuffle, as ours do.
+    dBitFlipPM: with `ratio` the ones of a bucket are divided by the answers about it, without by the nd/k
+    expected (§2.2).
+
+    `tight` is h = ε for d = 1 in place of h = ε/2; `windows` of a public shuffle take the place of independent
+    subsets.
     """
 
     def __init__(
@@ -205,10 +185,9 @@ class Accepted(Method):
     """
     BinFlip+: strings that devices accept, divided by their number, in one of three readings.
 
-    "best": c₀ = 1/(2 cosh(ε/2)), exactly ε-LDP for every ε. "frozen": the same, at ε = 2 beyond it, since the
-    paper has it that the protocol works up to there. "one constant": c₀ = 1/(2 cosh 1) for every ε, the largest
-    that is ε-LDP up to 2; beyond, chances of acceptance are cut at 1, a refusal tells the bit, and no loss
-    bounds it: it is shown, and decides nothing. Its estimates are debiased with the channel it then has.
+    "best": c₀ = 1/(2 cosh(ε/2)), exactly ε-LDP for every ε. "frozen": the same, at ε = 2 beyond it. "one
+    constant": c₀ = 1/(2 cosh 1) for every ε; beyond 2 a refusal reveals the bit, no loss bounds it, and it
+    decides nothing.
     """
 
     lifetime = float("inf")
@@ -272,11 +251,8 @@ READINGS = tuple(map(Accepted, ("frozen", "best", "one constant")))
 PAPER: tuple[Method, ...] = (*map(BitFlip, WIDTHS), EveryBucket(), OneName(), *READINGS)
 """What the paper plots, with its calibration and its estimators; BinFlip+ in three readings."""
 
-OURS: tuple[Method, ...] = (BitFlip(1, tight=True, ratio=True), Hadamard())
-"""What reticent adds."""
-
-SAME_AS_BIN_FLIP: Method = BitFlip(BUCKETS)
-"""d = k, which the paper says equals BinFlip."""
+OURS: tuple[Method, ...] = (BitFlip(1, tight=True, ratio=True), Hadamard())  # What reticent adds
+SAME_AS_BIN_FLIP: Method = BitFlip(BUCKETS)  # d = k, which the paper says equals BinFlip
 
 AT_EQUAL_EPSILON = (
     *PAPER,
@@ -299,17 +275,12 @@ OUR_LINES = (
     *(chart.Line(method.name, len(PAPER) + place, dashed=True) for place, method in enumerate(OURS)),
 )
 
-Pair = tuple[chart.Panel, chart.Panel]
-"""The same data at equal ε, and at equal same-pattern loss."""
+Pair = tuple[chart.Panel, chart.Panel]  # The same data at equal ε, and at equal same-pattern loss
 
 
 @lru_cache(maxsize=16)
 def measure(title: str, days: Days, max_value: int, setting: Setting, name: str) -> Pair:
-    """
-    The errors of each method at each ε and at each same-pattern loss.
-
-    Kept, since Figure 7 is compared with Figure 5.
-    """
+    """The errors of each method at each ε and at each same-pattern loss; kept for Figure 7."""
     edges = Buckets.even(max_value, BUCKETS)
     per_day = np.stack([day.per_bucket(edges) for day in days])
     fleet = Fleet.draw(per_day[np.arange(setting.repetitions) % len(days)], setting.seed, name)

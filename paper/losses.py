@@ -14,15 +14,9 @@ from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, OneBitMean
 DEPLOYED = OneBitMean(epsilon=1, max_value=21_600)
 """The counter of the deployment: seconds in an app out of six hours, on one step."""
 
-FLIP = Flip("0.2")
-"""Its output perturbation."""
-
-PRINTED_ROUND = 0.686
-"""ε' as printed in §6."""
-
-PRINTED_JOINT = 1.672
-"""ε'' as printed in §6."""
-
+FLIP = Flip("0.2")  # Its output perturbation
+PRINTED_ROUND = 0.686  # ε' as printed in §6
+PRINTED_JOINT = 1.672  # ε'' as printed in §6
 COUNTERS = (1, 2, 3, 5, 10, 20, 50, 100, 1000)
 ROUNDS = (1, 2, 3, 5, 10, 31, 124)
 SWITCHES = (2, 4, 10, 30, 124)

@@ -1,13 +1,9 @@
 """
 Figures 4 and 6: how far off estimated means are, with 1BitRRPM with and without flips, and with Laplace.
 
-One *repetition* gives every device a new alpha, memo and flips and runs all days; its error on a day is the
-absolute difference between that day's estimate and the mean of that day's values. What is shown is the
-average over days and repetitions, and the standard deviation of one day's error over both, which is what we
-take the paper's error bars to be. Both depend on the law of single days only. (The deviation of a
-repetition's *31-day average* is another quantity: remembered bits make the days of a repetition err together,
-see `reticent.lab.fleet_counts`.) So each day is drawn by itself, as counts, with exactly the law of
-device-by-device simulation.
+A repetition gives every device a new alpha, memo and flips. Shown are the mean and the standard deviation of one
+day's absolute error, over days and repetitions: both depend on the law of single days only, so each day is drawn
+by itself, as counts, with exactly the law of device-by-device simulation.
 """
 
 from __future__ import annotations
@@ -20,17 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paper import panels as chart
-from paper.claims import (
-    DAY,
-    EPSILONS,
-    Claim,
-    Finding,
-    Picture,
-    Result,
-    Setting,
-    claim,
-    judge_points,
-)
+from paper.claims import DAY, EPSILONS, Claim, Finding, Picture, Result, Setting, claim, judge_points
 from paper.values import Days, generator, in_parallel, stand_ins
 from reticent.lab.baselines import Laplace
 from reticent.lab.fleet_counts import ones_of_mean, total_of_laplace
@@ -40,17 +26,12 @@ from reticent.plan import Metric
 ON_USAGE = "§5, Figure 4"
 ON_SYNTHETIC = "§5, Figure 6"
 
-FLIPS = {
-    "1BitRRPM": Flip(0),
-    "1BitRRPM+OP(1/10)": Flip("1/10"),
-    "1BitRRPM+OP(1/3)": Flip("1/3"),
-}
+FLIPS = {"1BitRRPM": Flip(0), "1BitRRPM+OP(1/10)": Flip("1/10"), "1BitRRPM+OP(1/3)": Flip("1/3")}
 """The paper's own mechanisms, by the flip probability."""
 
 MECHANISMS = (*FLIPS, "Laplace")
 
-TOLERABLE = 0.1
-"""An error is "tolerable" up to a tenth of the mean that is estimated."""
+TOLERABLE = 0.1  # An error is "tolerable" up to a tenth of the mean that is estimated
 
 
 def figure_4(setting: Setting) -> Result:
@@ -114,11 +95,7 @@ def _result(
 
 @lru_cache(maxsize=16)
 def measure(title: str, days: Days, max_value: int, setting: Setting, name: str) -> chart.Panel:
-    """
-    The errors of each mechanism at each ε, over the days and `setting.repetitions`.
-
-    Kept, since Figure 6 is compared with Figure 4.
-    """
+    """The errors of each mechanism at each ε, over the days and `setting.repetitions`; kept for Figure 6."""
     truths = np.array([day.mean for day in days])
 
     def spread(task: tuple[str, float]) -> chart.Spread:
@@ -136,12 +113,7 @@ def measure(title: str, days: Days, max_value: int, setting: Setting, name: str)
 
 
 def estimated_means(
-    mechanism: str,
-    epsilon: float,
-    days: Days,
-    max_value: int,
-    repetitions: int,
-    source: np.random.Generator,
+    mechanism: str, epsilon: float, days: Days, max_value: int, repetitions: int, source: np.random.Generator
 ) -> NDArray[np.float64]:
     """The estimated means, float64[days, repetitions]."""
     if mechanism == "Laplace":
@@ -199,9 +171,8 @@ def uniform_noise(panels: Sequence[chart.Panel], max_value: int) -> Finding:
     """
     Flips with γ = 1/3 are equivalent to adding uniform noise from [0, 24 hours].
 
-    Added to each value, such noise has variance m²/12 and the mean error would be √(e² + (2/π)·m²/(12 n)),
-    with e that of 1BitRRPM. *Replacing* the value with probability 2/3 multiplies c = (e^ε + 1)/(e^ε - 1)
-    by 3 and gives √(e² + (2/π)·m²(9c² - c²)/(4 n)).
+    Added noise would give √(e² + (2/π)·m²/(12 n)), with e the error of 1BitRRPM; *replacing* the value with
+    probability 2/3 gives √(e² + (2/π)·m²(9c² - c²)/(4 n)), c = (e^ε + 1)/(e^ε - 1).
     """
     added, replaced = [], []
     for panel in panels:

@@ -1,7 +1,4 @@
-"""
-What remembering does: age in days, a counter that only grows, asked every day without flips (§3.3); how many
-buckets share a remembered response (§3.4); and BinFlip+ at any ε (§2.2).
-"""
+"""What remembering does: age in days (§3.3), shared responses (§3.4), and BinFlip+ at any ε (§2.2)."""
 
 from __future__ import annotations
 
@@ -19,19 +16,11 @@ from reticent.lab.fleet import AgeInDays
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric
 
-CENTURY = 36_525
-"""The range m: a hundred years, in days."""
-
-ROUNDS = 365
-"""A year of daily rounds."""
-
+CENTURY = 36_525  # The range m: a hundred years, in days
+ROUNDS = 365  # A year of daily rounds
 DEVICES = 100_000
-FLIP = 0.2
-"""To show what flips do to the form of the answers."""
-
-STRICT = 1 - 1e-6
-"""Confidence of the bound that no round should leave."""
-
+FLIP = 0.2  # To show what flips do to the form of the answers
+STRICT = 1 - 1e-6  # Confidence of the bound that no round should leave
 YEAR = 365.25
 
 BUCKETS = 32
@@ -43,18 +32,15 @@ class Year:
     """What a year of answers looked like."""
 
     devices: int
-    of_the_form: int
-    """Devices whose answers are z…z z̄…z̄ (or z…z)."""
-    rounded_up: int
-    """Devices whose rounded value changed within the year."""
+    of_the_form: int  #: Devices whose answers are z…z z̄…z̄ (or z…z)
+    rounded_up: int  #: Devices whose rounded value changed within the year
     shown: int
     """Devices whose answers changed with it; for the others both remembered bits are equal (t = T)."""
     of_the_form_with_flips: int
     truth: NDArray[np.float64]
     estimates: NDArray[np.float64]
     covered: NDArray[np.bool_]
-    bound: float
-    """Theorem 1's bound at confidence `STRICT`."""
+    bound: float  #: Theorem 1's bound at confidence `STRICT`
 
     @property
     def errors(self) -> NDArray[np.float64]:
@@ -116,21 +102,12 @@ def simulate(setting: Setting, devices: int) -> Year:
 
 
 def changes(answers: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """
-    How often each device's answers change: at most once is what z…z z̄…z̄ means.
-
-    >>> changes(np.array([[0, 0, 1], [1, 0, 0], [1, 0, 1]], dtype=bool)).tolist()
-    [1, 0, 2]
-    """
+    """How often each device's answers change: at most once is what z…z z̄…z̄ means."""
     return np.asarray((answers[1:] != answers[:-1]).sum(axis=0), dtype=np.int64)
 
 
 def every_offset(top: int = CENTURY, rounds: int = ROUNDS) -> tuple[bool, tuple[int, ...]]:
-    """
-    Whether, for several ages, every day of the year is the day of change for exactly one of the m alphas.
-
-    Then the day of change has one law, 1/m per day, whatever the age: it tells nothing about it.
-    """
+    """Whether, for several ages, every day of the year is the day of change for exactly one of the m alphas."""
     alphas = np.arange(top)
     looked_at = (0, top // 3, top // 2, top - rounds - 1)
     even = True
@@ -190,13 +167,7 @@ def expected_sharers(mechanism: DBitFlip) -> float:
     """
     How many of the k - d buckets that a device is not asked about share the likeliest response of one it is.
 
-    That response has a 1 for its own bucket and 0 for the d - 1 others; a bucket that is not asked about
-    draws it with probability q·p^(d-1), where p = e^h/(e^h + 1) and q = 1 - p. One response per bucket, as
-    printed.
-
-    >>> four = DBitFlip(1, Buckets.even(DAY, 32), 4, "paper")
-    >>> round(expected_sharers(four), 2)
-    2.55
+    An unasked bucket draws it with probability q·p^(d-1), where p = e^h/(e^h + 1) and q = 1 - p.
     """
     high = mechanism.response.high / SCALE
     unasked = len(mechanism.buckets) - mechanism.width

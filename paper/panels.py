@@ -33,12 +33,7 @@ ALMOST_THE_SAME = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """
-    The errors of one mechanism at one ε: their mean and one standard deviation.
-
-    >>> Spread.of(np.array([1.0, 3.0]))
-    Spread(mean=2.0, deviation=1.0, runs=2)
-    """
+    """The errors of one mechanism at one ε: their mean and one standard deviation."""
 
     mean: float
     deviation: float
@@ -62,8 +57,7 @@ class Panel:
     title: str
     devices: int
     lines: Mapping[str, Mapping[float, Spread]]
-    truth: float = 0.0
-    """The quantity estimated, averaged over days, where it is one number."""
+    truth: float = 0.0  #: The quantity estimated, averaged over days, where it is one number
 
     @property
     def abscissae(self) -> tuple[float, ...]:
@@ -134,19 +128,13 @@ class Line:
     """How a mechanism is drawn: the same wherever it appears."""
 
     mechanism: str
-    place: int
-    """Its number among all mechanisms, which gives colour and marker."""
+    place: int  #: Its number among all mechanisms, which gives colour and marker
     dashed: bool = False
 
 
 @drawing
 def draw_panels(rows: Sequence[tuple[Sequence[Panel], str]], lines: Sequence[Line], ordinate: str) -> Figure:
-    """
-    A row of panels for each of `rows`, given with the label of its abscissa.
-
-    Both axes are logarithmic, bars show one standard deviation, and lines are moved apart a little so that
-    their bars can be told from each other.
-    """
+    """A row of logarithmic panels for each of `rows`, with the label of its abscissa; bars are one deviation."""
     columns = len(rows[0][0])
     figure, axes = panels(columns, len(rows), width=3.5, height=3.1, sharey=True)
     for place, axis in enumerate(axes):
@@ -261,7 +249,4 @@ def almost_the_same(place: str, measured: Iterable[Panel], reference: Panel, nam
     if not failing:
         return answer
     least = min(point.epsilon for point in failing)
-    return replace(
-        answer,
-        condition=f"not from ε = {least:g} on, for {', '.join(off)}",
-    )
+    return replace(answer, condition=f"not from ε = {least:g} on, for {', '.join(off)}")

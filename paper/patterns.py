@@ -20,18 +20,12 @@ from reticent.privacy import Supports, supports
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PARTS = (1, 2, 3)
-"""m/s: the paper varies s from m to m/3."""
-
+PARTS = (1, 2, 3)  # m/s: the paper varies s from m to m/3
 NEVER = (0.0, 0.3, 0.6)
 """Shares of people who never open the app, to show what hangs on them; 0 is the stand-in as it is."""
 
-MAJORITY = 2 / 3
-"""The paper's "more than 2 million" of its 3 million."""
-
-LONELY_SHARE = 0.01, 0.05
-"""The paper's share of users in patterns of support one or two."""
-
+MAJORITY = 2 / 3  # The paper's "more than 2 million" of its 3 million
+LONELY_SHARE = 0.01, 0.05  # The paper's share of users in patterns of support one or two
 MOST_DAYS_OFF = 4
 """Patterns are told apart by days off the main value up to here; the last class is "so many or more"."""
 
@@ -55,10 +49,8 @@ class Case:
     largest_is_constant: bool
     constant: float
     lonely: float
-    by_width: tuple[float, ...]
-    """Share of users by width 1, 2, …"""
-    days_off: tuple[tuple[int, int], ...]
-    """(patterns, users) whose main value is left on 0, 1, 2, … days."""
+    by_width: tuple[float, ...]  #: Share of users by width 1, 2, …
+    days_off: tuple[tuple[int, int], ...]  #: (patterns, users) whose main value is left on 0, 1, 2, … days
     curve: tuple[NDArray[np.float64], NDArray[np.int64]]
     """Share of users in patterns of at least this support, and the supports: the paper's axes."""
 
@@ -151,12 +143,7 @@ def parts_of(app: Population) -> list[int]:
 
 
 def with_never_users(shared: Supports, never: int) -> Supports:
-    """
-    The supports after so many more devices joined that never leave 0: they have the constant pattern.
-
-    >>> with_never_users(supports([[0, 1], [0, 1], [1, 1]]), never=2).counts.tolist()
-    [3, 2]
-    """
+    """The supports after so many more devices joined that never leave 0: they have the constant pattern."""
     if not never:
         return shared
     steady = shared.widths == 1

@@ -26,9 +26,7 @@ ERRATA = Path(__file__).parents[1] / "docs" / "explanation" / "errata.md"
 WRITTEN_BY = "python -m paper"
 RESULTS = "results.json"
 
-MOST_ROWS = 60
-"""Rows of a table that a page shows; the CSV file has all of them."""
-
+MOST_ROWS = 60  # Rows of a table that a page shows; the CSV file has all of them
 MARKS = {Verdict.HOLDS: "✓", Verdict.CORRECTED: "~", Verdict.FAILS: "✗", Verdict.MISPRINT: "¶"}
 """Beside the word, for who sees no colours."""
 
@@ -79,11 +77,7 @@ def _earlier(folder: Path) -> list[str] | None:
 
 
 def write(run: Run, folder: Path) -> Path:
-    """
-    Write the report; returns the page to open.
-
-    Files of an earlier report in the folder are removed first, others are never touched: see `check_folder`.
-    """
+    """Write the report over an earlier one, whose files alone are removed; returns the page to open."""
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name in _earlier(folder) or []:
@@ -112,11 +106,7 @@ def write_csv(table: Table, file: Path) -> None:
 
 
 def to_dict(run: Run) -> dict[str, Any]:
-    """
-    Everything but the pictures, ready for JSON, which has no infinity.
-
-    What differs between two runs with one seed (duration and memory) is under "run" and nowhere else.
-    """
+    """Everything but the pictures, ready for JSON; only what is under "run" differs between two runs with one seed."""
     setting = run.setting
 
     def cells(row: Sequence[object]) -> list[object]:
@@ -258,23 +248,13 @@ def found(claim: Claim) -> str:
 
 
 def errata(claims: Sequence[Claim]) -> list[str]:
-    """
-    The errata that claims refer to, in order.
-
-    >>> errata([Claim("§1", "", "", Verdict.HOLDS, "", "E13, E2"), Claim("§2", "", "", Verdict.HOLDS)])
-    ['E2', 'E13']
-    """
+    """The errata that claims refer to, in order."""
     named = {name.strip() for claim in claims for name in claim.erratum.split(",")} - {""}
     return sorted(named, key=lambda name: int(name.removeprefix("E")))
 
 
 def tally(claims: Sequence[Claim]) -> str:
-    """
-    How many claims ended how.
-
-    >>> tally([Claim("§1", "", "", Verdict.HOLDS), Claim("§2", "", "", Verdict.FAILS)])
-    '2 claims: 1 holds, 0 needed correcting, 1 does not hold, 0 are misprints'
-    """
+    """How many claims ended how."""
     holds, corrected, fails, misprints = (sum(c.verdict is verdict for c in claims) for verdict in Verdict)
     return (
         f"{len(claims)} claim{'s' * (len(claims) != 1)}: {holds} hold{'s' * (holds == 1)}, "
@@ -284,10 +264,5 @@ def tally(claims: Sequence[Claim]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """
-    A length of time.
-
-    >>> duration(3.21), duration(204)
-    ('3.2 s', '3 min 24 s')
-    """
+    """A length of time."""
     return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {int(seconds % 60)} s"

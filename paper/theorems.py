@@ -23,11 +23,8 @@ BIT = OneBitMean(1, 1)
 P, Q = (Fraction(threshold, SCALE) for threshold in (BIT.response.high, BIT.response.low))
 """The chances of a 1 at the top and at the bottom of the range, at ε = 1."""
 
-Law = dict[tuple[int, ...], Fraction]
-"""The chance of each sequence of answers."""
-
-SENTENCES: list[Callable[[], Claim]] = []
-"""The claims below that are judged without a table."""
+Law = dict[tuple[int, ...], Fraction]  # The chance of each sequence of answers
+SENTENCES: list[Callable[[], Claim]] = []  # The claims below that are judged without a table
 
 
 def exactly(place: str, erratum: str = "", ours: str = "") -> Callable[[Callable[[], Finding]], object]:
@@ -72,11 +69,7 @@ def histories(values: Sequence[int], top: int) -> Law:
 
 @table("nearly-constant")
 def nearly_constant() -> Rows:
-    """
-    Devices whose values stay in a band of width η: the least δ of (ε, δ), over all pairs of histories (s = m = 24)
-
-    Every band, and every pair of three values in it, over three rounds.
-    """
+    """Values in a band of width η: the least δ of (ε, δ), over all pairs of histories (s = m = 24)"""
     top = 24
     for eta in (0, 1, 2, 4, 8):
         within = [
@@ -108,11 +101,7 @@ def approximately_consistent(table: Table) -> Finding:
 
 @table("auxiliary")
 def auxiliary(seed: int) -> Rows:
-    """
-    What one answer tells an attacker who knows a device's answer for every value, by step (ε = 1, uniform values)
-
-    The attacker has learned which values a device answers with 1, and sees the answer of another day.
-    """
+    """One answer against an attacker who knows a device's answer for every value (ε = 1, uniform values)"""
     draw, devices = generator(seed, "theorems", "auxiliary"), 20_000
     for parts in (1, 2, 3, 20):
         mechanism = OneBitMean(1, DAY, Fraction(DAY, parts))

@@ -1,7 +1,4 @@
-"""
-The values behind the experiments: drawn once per population, size and seed, counted per day, and rounded as
-devices round them.
-"""
+"""The values behind the experiments: drawn once, counted per day, and rounded as devices round them."""
 
 from __future__ import annotations
 
@@ -32,8 +29,7 @@ from reticent.mechanisms import Grid
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
-Days = tuple[Tally, ...]
-"""Per day, how many devices hold which value."""
+Days = tuple[Tally, ...]  # Per day, how many devices hold which value
 
 SYNTHETIC: tuple[tuple[str, Population], ...] = (
     ("constant 12 h", Constant(DAY)),
@@ -44,24 +40,14 @@ SYNTHETIC: tuple[tuple[str, Population], ...] = (
 
 
 def generator(seed: int, *names: str) -> np.random.Generator:
-    """
-    The random numbers that belong to a seed and a name: other names draw independently of them.
-
-    >>> int(generator(1, "fig3").integers(1000)) == int(generator(1, "fig3").integers(1000))
-    True
-    """
+    """The random numbers that belong to a seed and a name: other names draw independently of them."""
     digest = blake2b("\0".join(names).encode(), digest_size=16).digest()
     return np.random.default_rng([seed, int.from_bytes(digest, "big")])
 
 
 @lru_cache(maxsize=2)  # two apps of 3 million devices over 31 days are 0.7 GiB
 def daily_values(population: Population, devices: int, days: int, seed: int) -> NDArray[np.int32]:
-    """
-    The values of a population, int32[days, devices], read-only.
-
-    They depend on the population, its size and the seed, not on who asks: figures that share a population
-    share its values.
-    """
+    """The values of a population, int32[days, devices], read-only, and shared by figures."""
     values = population.values(devices, days, generator(seed, "values", population.name))
     values.flags.writeable = False
     return values
@@ -74,12 +60,7 @@ def stand_ins(setting: Setting) -> tuple[Population, ...]:
 
 @lru_cache(maxsize=8)
 def stand_in_days(population: Population, setting: Setting) -> tuple[Days, ...]:
-    """
-    The days of one counter in each fleet.
-
-    The values are drawn for the largest fleet; the smaller ones are random subsets of it, one within the
-    other, and keep their devices from day to day, as in §5 of the paper.
-    """
+    """The days of one counter in each fleet; smaller fleets are random subsets of the largest, as in §5."""
     most = max(setting.fleets)
     values = daily_values(population, most, setting.days, setting.seed)  # type: ignore[arg-type]
     order = generator(setting.seed, "subsets", population.name).permutation(most)
@@ -114,15 +95,8 @@ def rounded_cells(values: NDArray[Any], draws: NDArray[np.uint64], grid: Grid) -
     """
     The cell of each whole value for a device with each draw: `Grid.cell`, for arrays [rounds, devices].
 
-    With L ≤ x < R neighbours, R = L + s, and both x and s whole, `Grid.cell` goes up exactly when
-
-        draw · s ≥ (R - x) · 2⁶⁴    ⟺    ⌊draw · s / 2⁶⁴⌋ ≥ R - x    ⟺    x + α ≥ R,
-
-    and x + α < R + s, so the cell is ⌊(x + α) / s⌋. No floating point decides anything.
-
-    >>> grid = Grid.even(60, step=20)
-    >>> rounded_cells(np.array([0, 19, 20, 60]), np.full(4, 2**63, dtype=np.uint64), grid).tolist()
-    [0, 1, 1, 3]
+    With L ≤ x < R = L + s and x, s whole, `Grid.cell` goes up exactly when x + ⌊draw·s/2⁶⁴⌋ ≥ R: the cell is ⌊(x
+    + α)/s⌋.
     """
     step = grid.points[1]
     even = all(point == step * cell for cell, point in enumerate(grid.points))

@@ -72,7 +72,7 @@ def test_estimates_come_from_the_counts_of_all_devices(fleet, people, plan):
     total = np.sum([raw[app.metric] for app in deployment.APPS], axis=0, dtype=np.int64)
     for place in (0, 7):
         metric = deployment.APPS[place].metric
-        ones = int(drawn[()][metric].ones[0, 0])
+        ones = int(drawn[metric].ones[0, 0])
         expected = 21_600 * (ones / fleet.devices - seen) / (0.6 * (1 - 2 * low))
         assert fleet.months[place].estimates[0].value == pytest.approx(expected, rel=1e-9)
         scaled = raw[metric] * np.minimum(1, 21_600 / np.maximum(total, 1))

@@ -121,8 +121,7 @@ def test_larger_steps_blend_more(cases):
 
 
 @pytest.mark.parametrize(
-    ("shares", "verdict"),
-    [((0.01, 0.03, 0.05), HOLDS), ((0.01, 0.06), CORRECTED), ((0.2, 0.001), FAILS)],
+    ("shares", "verdict"), [((0.01, 0.03, 0.05), HOLDS), ((0.01, 0.06), CORRECTED), ((0.2, 0.001), FAILS)]
 )
 def test_lonely_users_follow_from_the_figures(cases, shares, verdict):
     doctored = [replace(cases[0], never=0.0, lonely=share) for share in shares]

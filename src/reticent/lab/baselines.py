@@ -1,12 +1,8 @@
 """
-Mechanisms of other authors, to compare with: what the paper's section 5 measures reticent's own against.
+Mechanisms of other authors, to compare with (section 5 of the paper); no plan can name them.
 
-They are laws, defined by the same exact rationals, and draw nothing: `reticent.lab.fleet_counts` draws what
-whole fleets answer, with floating point, which is good enough for a simulation and never for a device
-(Mironov 2012). Nothing in a plan can name them, and nothing in `device/` imports them.
-
-Each has `loss` (ε of one round) and `variance` (n·Var of the estimate, given the data: divide by the number of
-devices). Those that estimate frequencies also have `channel` and `estimate`.
+Each has `loss` (ε of one round) and `variance` (n·Var of the estimate). `reticent.lab.fleet_counts` draws whole
+fleets.
 """
 
 from __future__ import annotations
@@ -22,7 +18,6 @@ __all__ = ["BinFlip", "BinFlipPlus", "Frequencies", "KFlip", "Laplace", "NaiveMe
 
 
 def _epsilon(epsilon: Number) -> Fraction:
-    """The ε of a baseline, checked once: the range in which `RandomizedResponse` is defined."""
     parameter = exact(epsilon, "epsilon")
     if not 0 < parameter <= 40:
         raise ParameterError("epsilon", "a number > 0 and <= 40", epsilon)
@@ -73,8 +68,7 @@ class Frequencies:
     """
 
     channel: Channel
-    loss: float
-    """ε of one round."""
+    loss: float  #: ε of one round
 
     def __init__(self, epsilon: Number, buckets: int) -> None:
         self.epsilon = _epsilon(epsilon)

@@ -139,10 +139,7 @@ LONG = "individual,day,value\n" + "".join(f"a,{day},1\n" for day in range(5000))
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "",
-            r"some.csv: expected the columns individual, day, value; missing: individual, day, value",
-        ),
+        ("", r"some.csv: expected the columns individual, day, value; missing: individual, day, value"),
         ("individual,day\na,1\n", r"some.csv: .*missing: value; found: individual, day\."),
         (
             "individual,day,value\n",

@@ -44,8 +44,7 @@ from reticent.privacy import CLAIMS, printed
 OTHER_FLIPS = tuple(Fraction(flip) for flip in ("0", "0.05", "0.1", "0.2", "0.3", "0.4"))
 """The flips that a design's own is compared with."""
 
-MOST_BITS = 4
-"""Bits of the dBitFlips that are shown beside a chosen one of another kind."""
+MOST_BITS = 4  # Bits of the dBitFlips that are shown beside a chosen one of another kind
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,6 @@ def neighbours(choice: Choice) -> tuple[Neighbour, ...]:
 
 
 def _other_parameters(goal: Goal, chosen: Design) -> Iterator[Neighbour]:
-    """The chosen mechanism with another epsilon, and another flip or window."""
     for label, epsilon in (("epsilon / 2", chosen.epsilon / 2), ("epsilon × 2", chosen.epsilon * 2)):
         if LEAST_EPSILON <= epsilon <= MOST_EPSILON:
             yield Neighbour(label, make(goal, chosen.candidate, epsilon, chosen.flip))
@@ -188,12 +186,7 @@ Number = TypeVar("Number", int, Fraction)
 
 @dataclass(frozen=True, slots=True)
 class WayOut:
-    """
-    One part of a goal, and what it would have to be instead for the rest to be met.
-
-    `instead` is the nearest number of three significant digits that will do (of rounds, for a window); None
-    when none will.
-    """
+    """One part of a goal, and the nearest number of three digits that meets the rest; None when none does."""
 
     part: Part
     wanted: Fraction | int

@@ -147,12 +147,10 @@ def run(setting: Setting) -> Result:
         "deployment",
         "Deployment: 20 apps, every 6 hours",
         f"{fleet.devices:,} devices answer examples/windows-deployment.toml for {fleet.rounds} rounds of 6 hours: "
-        f"ε = 1, γ = 0.2, s = m, {len(APPS)} apps that share a limit of 6 hours. Their counts are drawn with the law "
-        f"of the SDK's answers, all rounds jointly; {fleet.individuals:,} individuals have values of their own, which "
-        "their devices share. Their use of apps is invented, as no such data are public (and --values, which are "
-        "daily and of one app, are not used here): what depends on it is how many devices are steady, not the "
-        "losses nor the errors. Steady devices and patterns are counted over one device per individual.",
-        (per_app(fleet), apps_changed(fleet), losses, every_estimate(fleet)),
+        f"ε = 1, γ = 0.2, s = m, {len(APPS)} apps that share a limit of 6 hours. Counts are drawn with the law of the "
+        f"SDK's answers; {fleet.individuals:,} individuals have values that their devices share. The use of apps is "
+        "invented: it decides how many devices are steady, not the losses nor the errors.",
+        (per_app(fleet), losses),
         (estimates_of_last_week(fleet), steady_devices(fleet)),
         (
             mean_every_round(fleet),
@@ -267,36 +265,6 @@ def per_app(fleet: Deployment) -> Rows:
             "steady, days": month.daily_constant,
             "lonely": month.patterns.share_lonely,
         }
-
-
-def apps_changed(fleet: Deployment) -> Table:
-    """In how many apps a device's rounded value ever changed."""
-    return Table(
-        "apps-changed",
-        f"In how many of {len(APPS)} apps a device's rounded value changed, over {fleet.rounds} rounds",
-        ("apps that changed", "individuals", "share"),
-        tuple(
-            (apps, int(count), float(count / fleet.individuals))
-            for apps, count in enumerate(np.bincount(fleet.moved))
-        ),
-    )
-
-
-@table("estimates")
-def every_estimate(fleet: Deployment) -> Rows:
-    """Every estimate"""
-    for month in fleet.months:
-        of_rounds = zip(month.truth, month.estimates, month.covered, strict=True)
-        for number, (truth, of_round, covered) in enumerate(of_rounds):
-            yield {
-                "app": month.app.name,
-                "round": number,
-                "truth (s)": float(truth),
-                "estimate (s)": of_round.value,
-                "lower (s)": of_round.lower,
-                "upper (s)": of_round.upper,
-                "covered": bool(covered),
-            }
 
 
 @claim("§6")

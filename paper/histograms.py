@@ -56,15 +56,8 @@ EDGES = Buckets.even(BUCKETS, BUCKETS)
 """Any edges will do: only the number of buckets matters once devices are counted per bucket."""
 
 Numbers = NDArray[np.int64]
+Answers = tuple[Numbers, Numbers]  # Per repetition and row, how many answered and how many of them said 1
 Shares = NDArray[np.float64]
-
-
-def ask(way: int, devices: Numbers, source: np.random.Generator) -> Asked:
-    """Draw who is asked about so many buckets, or about a row; `devices` per repetition and bucket."""
-    if way in (A_ROW, A_WINDOW):
-        mechanism = HadamardBit(1, EDGES) if way == A_ROW else DBitFlip(1, EDGES, WIDTHS[-1], "paper")
-        return by_cohort(mechanism, devices, len(devices), source)
-    return subsets(devices, way, len(devices), source)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,22 +70,21 @@ class Fleet:
     @classmethod
     def draw(cls, devices: Numbers, seed: int, name: str) -> Fleet:
         """Draw who is asked what, for all methods."""
+
+        def ask(way: int) -> Asked:
+            source, repetitions = generator(seed, name, f"asked {way}"), len(devices)
+            if way in (A_ROW, A_WINDOW):
+                mechanism = HadamardBit(1, EDGES) if way == A_ROW else DBitFlip(1, EDGES, WIDTHS[-1], "paper")
+                return by_cohort(mechanism, devices, repetitions, source)
+            return subsets(devices, way, repetitions, source)
+
         ways = (A_ROW, A_WINDOW, *reversed(WIDTHS), BUCKETS)
-        asked = in_parallel(lambda way: ask(way, devices, generator(seed, name, f"asked {way}")), ways)
-        return cls(devices, dict(zip(ways, asked, strict=True)))
+        return cls(devices, dict(zip(ways, in_parallel(ask, ways), strict=True)))
 
     @property
     def total(self) -> int:
         """The number of devices, n."""
         return int(self.devices[0].sum())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answers:
-    """Per repetition and row, how many answered and how many of them said 1."""
-
-    reports: Numbers
-    ones: Numbers
 
 
 class Method(ABC):
@@ -114,12 +106,13 @@ class Method(ABC):
     def answers(self, epsilon: Number, fleet: Fleet, source: np.random.Generator) -> Answers:
         """Draw what the collector counts."""
         asked = fleet.asked[self.asks]
-        return Answers(asked.reports, ones_of(asked, self.channel(epsilon), source))
+        return asked.reports, ones_of(asked, self.channel(epsilon), source)
 
     def estimate(self, epsilon: Number, devices: int, answers: Answers) -> Shares:
         """The estimated shares, float64[repetitions, buckets]; 1/2 where nobody was asked."""
-        share = self.channel(epsilon).truth(answers.ones / np.maximum(answers.reports, 1))
-        return np.asarray(np.where(answers.reports > 0, share, 0.5))
+        reports, ones = answers
+        share = self.channel(epsilon).truth(ones / np.maximum(reports, 1))
+        return np.asarray(np.where(reports > 0, share, 0.5))
 
 
 class BitFlip(Method):
@@ -149,8 +142,8 @@ class BitFlip(Method):
         """The paper's estimator, or the ratio estimator."""
         if self.ratio:
             return super().estimate(epsilon, devices, answers)
-        channel = self.channel(epsilon)
-        surplus = answers.ones - float(channel.low) * answers.reports
+        channel, (reports, ones) = self.channel(epsilon), answers
+        surplus = ones - float(channel.low) * reports
         return np.asarray(BUCKETS / (devices * self.width) * surplus / float(channel.contrast))
 
 
@@ -178,7 +171,7 @@ class OneName(Method):
     def answers(self, epsilon: Number, fleet: Fleet, source: np.random.Generator) -> Answers:
         """How often each bucket is named."""
         ones = named(KFlip(epsilon, BUCKETS), fleet.devices, len(fleet.devices), source)
-        return Answers(np.full_like(ones, fleet.total), ones)
+        return np.full_like(ones, fleet.total), ones
 
 
 class Accepted(Method):
@@ -224,7 +217,7 @@ class Accepted(Method):
         yes, no = self._chances(epsilon)
         accepting = source.binomial(fleet.devices, low * yes + (1 - low) * no)
         asked = everyone(accepting, len(accepting))
-        return Answers(asked.reports, ones_of(asked, self.channel(epsilon), source))
+        return asked.reports, ones_of(asked, self.channel(epsilon), source)
 
 
 class Hadamard(Method):
@@ -240,10 +233,10 @@ class Hadamard(Method):
 
     def estimate(self, epsilon: Number, devices: int, answers: Answers) -> Shares:
         """Σ_r H[r, v+1]·(2·ones_r - reports_r) / (n·contrast)."""
-        size = answers.ones.shape[-1]
-        columns = hadamard_sign(np.arange(size)[:, None], np.arange(BUCKETS) + 1)
+        reports, ones = answers
+        columns = hadamard_sign(np.arange(ones.shape[-1])[:, None], np.arange(BUCKETS) + 1)
         contrast = float(self.channel(epsilon).contrast)
-        return np.asarray((2 * answers.ones - answers.reports) @ columns / (devices * contrast))
+        return np.asarray((2 * ones - reports) @ columns / (devices * contrast))
 
 
 READINGS = tuple(map(Accepted, ("frozen", "best", "one constant")))
@@ -312,10 +305,9 @@ def figure_5(setting: Setting) -> Result:
         f"Largest error over {BUCKETS} buckets of one day's histogram: {setting.repetitions:,} repetitions, "
         f"the {setting.days} days in turn; values of {stand_ins(setting)[0].name} in place of the paper's "
         "unpublished data set. The paper's mechanisms have the paper's calibration and estimator (bits about "
-        "a bucket divided by the nd/k expected); BinFlip+ is shown frozen at ε = 2, at its "
-        "best, and with one constant for every ε, which is not private beyond 2; "
-        '"ratio" and reticent\'s own divide by the bits received. Same-pattern loss is over all rounds, '
-        "between devices that remember their answers and visit every bucket.",
+        "a bucket divided by the nd/k expected); BinFlip+ is frozen at ε = 2, at its best, and with one constant "
+        "for every ε, which is not private beyond 2. Same-pattern loss is over all rounds, between devices that "
+        "remember their answers and visit every bucket.",
         pairs,
         usage_claims([at_epsilon for at_epsilon, _ in pairs]) + our_claims(pairs),
     )
@@ -363,9 +355,8 @@ def _result(name: str, data: str, summary: str, pairs: Sequence[Pair], claims: t
                 f"{name}-reticent",
                 f"{title}: tight 1BitFlipPM and the Hadamard bit",
                 "Above: at equal ε per round. Below: at equal loss over all rounds between devices of the same "
-                "pattern that visit every bucket, which is where one bit pays: BinFlip loses 32ε, "
-                "4BitFlipPM 4ε, the tight 1BitFlipPM and the Hadamard bit 2ε, the paper's 1BitFlipPM ε. "
-                "There the tight 1BitFlipPM is the paper's with another estimator.",
+                "pattern that visit every bucket: BinFlip loses 32ε, 4BitFlipPM 4ε, the tight 1BitFlipPM and the "
+                "Hadamard bit 2ε, the paper's 1BitFlipPM ε.",
                 lambda: chart.draw_panels([above, below], OUR_LINES, ordinate),
             ),
         ),

@@ -19,7 +19,6 @@ PRINTED_ROUND = 0.686  # ε' as printed in §6
 PRINTED_JOINT = 1.672  # ε'' as printed in §6
 COUNTERS = (1, 2, 3, 5, 10, 20, 50, 100, 1000)
 ROUNDS = (1, 2, 3, 5, 10, 31, 124)
-SWITCHES = (2, 4, 10, 30, 124)
 MOVES = (1, 2, 3, 7)
 WIDTHS = {1: (1, 2), 2: (1, 2, 3), 3: (1, 2, 3, 4), 20: (1, 2, 3, 5, 10, 21)}
 """Widths looked at, by the number of steps m/s."""
@@ -33,7 +32,7 @@ def run() -> Result:
         "losses",
         "Losses",
         "ε spent, computed from the equations and exactly, beside the figures the paper prints.",
-        tables=(one, several, over_rounds, by_width, switches(), moved),
+        tables=(one, several, over_rounds, by_width, moved),
         claims=(
             printed_round(one),
             flips_up_to_one_half(),
@@ -110,18 +109,6 @@ def widths() -> Rows:
         for width in (width for width in some if width <= asked.classes):
             loss, bound = privacy.loss_by_width(asked, width), float(width * asked.epsilon)
             yield {"mechanism": name, "grid": grid, "width": width, "exact loss": loss, "paper's w·ε": bound}
-
-
-@table("switch")
-def switches() -> Rows:
-    """A device that switched once, half-way, against one that never did (ε = 1, γ = 0.2)"""
-    for total in SWITCHES:
-        loss = privacy.loss_of_switch(DEPLOYED, FLIP, total // 2, total - total // 2)
-        yield {
-            "rounds": total,
-            "that it switched": loss.switched_over_constant,
-            "that it stayed": loss.constant_over_switched,
-        }
 
 
 @table("moved-change")

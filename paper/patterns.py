@@ -111,7 +111,7 @@ def run(setting: Setting) -> Result:
         "rounded to s = m, m/2 and m/3 by each user's own α with the integer rule that devices use. "
         + (STAND_IN if not setting.populations else "The values are those given with --values.")
         + " The same figures with 30 % and 60 % of never-users show what hangs on them.",
-        (patterns_and_supports(cases), days_off(plain)),
+        (patterns_and_supports(cases),),
         (distribution(cases),),
         (
             majority(cases),
@@ -173,21 +173,6 @@ def patterns_and_supports(cases: Sequence[Case]) -> Rows:
             "constant": case.constant,
             "lonely": case.lonely,
         } | {f"width {width}": share for width, share in enumerate(widths, start=1)}
-
-
-@table("days-off")
-def days_off(cases: Sequence[Case]) -> Rows:
-    """Patterns by the days on which the main value is left"""
-    for case in cases:
-        for off, (patterns, users) in enumerate(case.days_off):
-            yield {
-                "app": case.app,
-                "s": case.step,
-                "days off": f"{off}{' or more' * (off == MOST_DAYS_OFF)}",
-                "patterns": patterns,
-                "users": users,
-                "users per pattern": users / patterns if patterns else 0.0,
-            }
 
 
 @claim("§3.2.2, Figure 3")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 from math import cosh, exp, log, sqrt, tanh
 
 import mpmath
@@ -133,26 +132,6 @@ def test_widths_are_those_of_the_notes(named):
     assert exact["1BitRRPM", "m/s = 3", 4] == pytest.approx(2.62, abs=6e-3)
     assert exact["dBitFlipPM, paper", "d = 4, k = 32", 5] == 4
     assert exact["dBitFlipPM, paper", "d = 1, k = 32", 5] == 1
-
-
-def test_a_switch_by_enumeration(named):
-    """T = 4: all 16 sequences of answers, all pairs of cells, ε = 1 and γ = 0.2."""
-    q = 1 / (exp(1) + 1)
-
-    def chance(ones: float, seen: tuple[int, ...]) -> float:
-        return sum(
-            weight * np.prod([0.8 if bit == answer else 0.2 for answer in seen])
-            for bit, weight in ((1, ones), (0, 1 - ones))
-        )
-
-    up = down = 0.0
-    for seen in product((0, 1), repeat=4):
-        for first, still in product((q, 1 - q), repeat=2):
-            switched = chance(first, seen[:2]) * chance(1 - first, seen[2:])
-            ratio = switched / chance(still, seen)
-            up, down = max(up, log(ratio)), max(down, -log(ratio))
-    row = next(row for row in named["switch"].rows if row[0] == 4)
-    assert row[1:] == (pytest.approx(up, rel=1e-9), pytest.approx(down, rel=1e-9))
 
 
 def test_one_half_is_refused_and_less_is_not():

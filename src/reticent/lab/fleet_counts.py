@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.fft import next_fast_len
 
 from reticent.errors import ParameterError
-from reticent.lab.baselines import BinFlipPlus, KFlip, Laplace
+from reticent.lab.baselines import KFlip, Laplace
 from reticent.mechanisms import COHORTS, Buckets, Channel, Flip, Mechanism, OneBitMean
 
 Numbers = NDArray[np.int64]
@@ -267,14 +267,6 @@ def by_cohort(
         reports += per_row
         yes += per_row * truth[:, bucket]
     return Asked(reports, yes)
-
-
-def accepted(
-    mechanism: BinFlipPlus, devices: ArrayLike, repetitions: int, generator: np.random.Generator
-) -> Asked:
-    """BinFlip+: the devices that accept their public string, which then answers about every bucket."""
-    accepting = generator.binomial(_per_repetition(devices, repetitions), mechanism.acceptance)
-    return everyone(accepting, repetitions)
 
 
 def ones_of(asked: Asked, channel: Channel, generator: np.random.Generator) -> Numbers:

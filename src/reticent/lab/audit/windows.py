@@ -25,7 +25,9 @@ from reticent.privacy import compose
 from reticent.reports import to_json
 
 History = tuple[Values, ...]  # What is recorded in each round
-Law = dict[tuple[bytes, ...], Fraction]  # The chance of all that is sent: the bytes of each round, or none
+Law = dict[tuple[bytes, ...], Fraction]
+"""The chance of all that is sent: the bytes of each round, or none."""
+
 Outputs = Sequence[tuple[int, bytes]]  # The outputs that an input of the hash may have, each with its weight
 _LATE = 10**6  # A round with this number or a later one is in a window, whatever the plan
 

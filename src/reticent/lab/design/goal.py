@@ -14,7 +14,9 @@ from reticent.plan import Answers
 from reticent.plan.linter import LARGE_EPSILON
 from reticent.plan.parse import MAX_NUMBER, MIN_NUMBER
 
-LEAST_EPSILON, MOST_EPSILON = Fraction(1, 1000), Fraction(20)  # What a plan takes for epsilon
+LEAST_EPSILON, MOST_EPSILON = Fraction(1, 1000), Fraction(20)
+"""What a plan takes for epsilon."""
+
 MOST_FLIP = Fraction(499, 1000)  # What a plan takes for flip, at most
 USUAL_FLIP = Fraction(1, 5)  # What Windows uses (§5 of the paper)
 LEAST_CHANGE = Fraction("0.00401")  # Λ of the largest flip, in three digits

@@ -141,7 +141,8 @@ _BY_NAME: dict[str, Callable[[int, int], Population]] = {
     **{usage.name: usage.scaled for usage in (EDITOR, FORZA_HORIZON_4, GRAN_TURISMO_SPORT, THE_CREW_2)},
 }
 
-POPULATIONS = tuple(sorted(_BY_NAME))  # The names that `population` knows
+POPULATIONS = tuple(sorted(_BY_NAME))
+"""The names that `population` knows."""
 
 
 def taken_by(metric: Metric, usage: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paper.claims import DAY, EPSILONS, Finding, Result, Rows, Setting, Table, claim, table
-from paper.values import generator, rounded_cells
+from paper.values import generator
 from reticent.counts import MeanCounts
 from reticent.estimates import estimate, paper_bound
 from reticent.lab.baselines import BinFlipPlus, NaiveMemo
-from reticent.lab.fleet import AgeInDays
-from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
-from reticent.plan import Metric
+from reticent.lab.fleet import AgeInDays, VectorisedFleet
+from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, OneBitMean
+from reticent.plan import Metric, Plan
 
 CENTURY = 36_525  # The range m: a hundred years, in days
 ROUNDS = 365  # A year of daily rounds
@@ -75,23 +75,23 @@ def answers_of_a_year(year: Year) -> Rows:
 
 
 def simulate(setting: Setting, devices: int) -> Year:
-    """The answers of all devices, with the thresholds and the rounding of the SDK."""
+    """The answers of all devices, bit for bit as the SDK answers, with and without flips."""
+    metric = Metric("age", OneBitMean(1, CENTURY), unit="day")
+    metrics = metric, replace(metric, name="flipped", flip=Flip(FLIP))
+    fleet = VectorisedFleet(Plan("ages", 1, DAY, DAY, metrics), devices, setting.seed)
     draw = generator(setting.seed, "tables", "age-in-days")
-    mechanism = OneBitMean(1, CENTURY)
-    metric = Metric("age", mechanism, unit="day")
     values = AgeInDays(CENTURY).values(devices, ROUNDS, draw)
-    alphas, low, high = (draw.integers(0, 2**64, devices, dtype=np.uint64) for _ in range(3))
-    cells = rounded_cells(values, alphas, mechanism.grid)
-    thresholds = [np.uint64(threshold) for threshold in mechanism.cell_thresholds]
-    answers = np.where(cells == 1, high < thresholds[1], low < thresholds[0])
+    answers, flipped = (
+        np.stack([fleet.bits(own.name, day, today)[:, 0] for day, today in enumerate(values)])
+        for own in metrics
+    )
     estimates = [estimate(metric, MeanCounts(devices, int(ones))) for ones in answers.sum(axis=1)]
     lower, upper = np.array([(of_round.lower, of_round.upper) for of_round in estimates]).T
     truth = values.mean(axis=1)
-    flipped = answers ^ (draw.random(answers.shape, dtype=np.float32) < FLIP)
     return Year(
         devices=devices,
         of_the_form=int((changes(answers) <= 1).sum()),
-        rounded_up=int((cells[0] != cells[-1]).sum()),
+        rounded_up=int((fleet.cells("age", values[0]) != fleet.cells("age", values[-1])).sum()),
         shown=int((changes(answers) == 1).sum()),
         of_the_form_with_flips=int((changes(flipped) <= 1).sum()),
         truth=truth,
@@ -101,7 +101,7 @@ def simulate(setting: Setting, devices: int) -> Year:
     )
 
 
-def changes(answers: NDArray[np.bool_]) -> NDArray[np.int64]:
+def changes(answers: NDArray[np.uint8]) -> NDArray[np.int64]:
     """How often each device's answers change: at most once is what z…z z̄…z̄ means."""
     return np.asarray((answers[1:] != answers[:-1]).sum(axis=0), dtype=np.int64)
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from paper.claims import Finding, Result, Rows, Setting, claim, picture, table
-from paper.values import daily_values, generator, rounded_cells, stand_ins
-from reticent.lab.fleet import Population
-from reticent.mechanisms import Grid
+from paper.claims import DAY, Finding, Result, Rows, Setting, claim, picture, table
+from paper.values import daily_values, stand_ins
+from reticent.lab.fleet import Population, VectorisedFleet
+from reticent.mechanisms import OneBitMean
+from reticent.plan import Metric, Plan
 from reticent.plots import COLOURS, panels
 from reticent.privacy import Supports, supports
 
@@ -128,13 +129,19 @@ def cases_of(app: Population, setting: Setting) -> Iterator[Case]:
     """The cases of one app in the largest fleet: by granularity, and by share of never-users."""
     devices = setting.fleets[-1]
     values = daily_values(app, devices, setting.days, setting.seed)  # type: ignore[arg-type]
-    draws = generator(setting.seed, "fig3", app.name).integers(0, 2**64, devices, dtype=np.uint64)
     for parts in parts_of(app):
-        cells = rounded_cells(values, draws, Grid.even(app.max_value, app.max_value // parts)).T
+        fleet = VectorisedFleet(plan_of(app, parts), devices, setting.seed)
+        cells = np.stack([fleet.cells("seconds", day) for day in values]).T
         for share in NEVER:
             never = round(share * devices)
             shared = with_never_users(supports(cells[: devices - never]), never)
             yield Case.of(app.name, parts, share, shared)
+
+
+def plan_of(app: Population, parts: int) -> Plan:
+    """A plan that rounds the app's seconds to m/parts."""
+    mechanism = OneBitMean(1, app.max_value, app.max_value // parts)
+    return Plan(f"fig3-{app.name}", 1, DAY, DAY, (Metric("seconds", mechanism),))
 
 
 def parts_of(app: Population) -> list[int]:

@@ -1,4 +1,4 @@
-"""The values behind the experiments: drawn once, counted per day, and rounded as devices round them."""
+"""The values behind the experiments: drawn once, and counted per day."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paper.claims import DAY, Setting
-from reticent.errors import ParameterError
 from reticent.lab.fleet import (
     FORZA_HORIZON_4,
     GRAN_TURISMO_SPORT,
@@ -22,10 +21,8 @@ from reticent.lab.fleet import (
     Population,
     TruncatedNormal,
     Uniform,
-    high_word,
 )
 from reticent.lab.fleet_counts import Tally
-from reticent.mechanisms import Grid
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -89,25 +86,3 @@ def in_parallel(work: Callable[[Task], Answer], tasks: Iterable[Task]) -> list[A
     """The answers to all tasks, in order, from a thread per core: NumPy leaves the lock while it works."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return list(pool.map(work, tasks))
-
-
-def rounded_cells(values: NDArray[Any], draws: NDArray[np.uint64], grid: Grid) -> NDArray[np.uint8]:
-    """
-    The cell of each whole value for a device with each draw: `Grid.cell`, for arrays [rounds, devices].
-
-    With L ≤ x < R = L + s and x, s whole, `Grid.cell` goes up exactly when x + ⌊draw·s/2⁶⁴⌋ ≥ R: the cell is ⌊(x
-    + α)/s⌋.
-    """
-    step = grid.points[1]
-    even = all(point == step * cell for cell, point in enumerate(grid.points))
-    # Below 2³¹ a value and an offset add up within 32 bits without a sign.
-    if not even or not isinstance(step, int) or grid.max_value >= 1 << 31:
-        raise ParameterError("grid", "even steps of whole numbers below 2^31", list(map(str, grid.points)))
-    if grid.steps > 255:
-        raise ParameterError("grid", "at most 255 steps", grid.steps)
-    offsets = high_word(draws, step).astype(np.uint32)  # the paper's α in {0, …, s - 1}: ⌊draw · s / 2⁶⁴⌋
-    cells = np.empty(values.shape, dtype=np.uint8)
-    for place, row in enumerate(np.atleast_2d(values)):
-        reached = row.astype(np.uint32) + offsets
-        np.atleast_2d(cells)[place] = reached >= step if grid.steps == 1 else reached // np.uint32(step)
-    return cells

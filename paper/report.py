@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,9 +18,6 @@ from reticent.plots import save
 
 PAGES = {"index.html": "report.html.j2", "claims.md": "claims.md.j2"}
 """What is written, and its template: everything as HTML, the claims as Markdown for the docs."""
-
-ERRATA = Path(__file__).parents[1] / "docs" / "explanation" / "errata.md"
-"""The errata of the paper, with a heading each."""
 
 WRITTEN_BY = "python -m paper"
 RESULTS = "results.json"
@@ -161,18 +157,10 @@ def page(run: Run, name: str) -> str:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {
-        "shown": shown, "errata": errata, "tally": tally, "cell": markdown_cell, "found": found
-    }  # fmt: skip
-    claims = [*run.of_the_paper, *run.of_reticent]
-    headings = re.findall(r"^## (\d+)\. (.+)$", ERRATA.read_text(encoding="utf-8"), re.MULTILINE)
-    titles = {f"E{number}": heading for number, heading in headings}
+    environment.filters |= {"shown": shown, "tally": tally, "cell": markdown_cell, "found": found}
     return environment.get_template(PAGES[name]).render(
         run=run,
         facts=facts(run),
-        errata={erratum: titles[erratum] for erratum in errata(claims)},
-        classes={verdict: verdict.name.lower() for verdict in Verdict},
-        verdicts=list(Verdict),
         headlines=[
             claim for words in HEADLINES for claim in run.of_the_paper if claim.says.startswith(words)
         ],
@@ -245,12 +233,6 @@ def found(claim: Claim) -> str:
     """The figure that decides a claim, its correction, and its erratum."""
     corrected = "; ".join(filter(None, (claim.measured, claim.condition)))
     return f"{corrected} ({claim.erratum})" if claim.erratum else corrected
-
-
-def errata(claims: Sequence[Claim]) -> list[str]:
-    """The errata that claims refer to, in order."""
-    named = {name.strip() for claim in claims for name in claim.erratum.split(",")} - {""}
-    return sorted(named, key=lambda name: int(name.removeprefix("E")))
 
 
 def tally(claims: Sequence[Claim]) -> str:

@@ -120,7 +120,7 @@ class Demo:
         self._thread.start()
         while not self._listening.wait(0.1):
             if not self._thread.is_alive():
-                raise ReticentError("the collector could not start; is the port taken? Try --port 0")
+                raise ReticentError("the collector could not start: the port may be in use. Try --port 0")
         for number in range(self.sdk_devices):
             self._devices.append(
                 Device(

@@ -33,7 +33,9 @@ def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Compari
         for here, there in ((first, second), (second, first)):
             rounds = min(here.silent.shape[1], there.silent.shape[1])
             silent, other = (np.asarray(sample.silent[:, :rounds].any(axis=1)) for sample in (here, there))
-            yield compare("report", "silence", *NONE, silent, other, fault=Fault("is silent by its value"))
+            yield compare(
+                "report", "silence", *NONE, silent, other, fault=Fault("is silent depending on its value")
+            )
             shown: list[tuple[str, NDArray[Any], NDArray[Any]]] = [
                 ("size of a report", here.sizes[:, 0], there.sizes[:, 0])
             ]
@@ -50,7 +52,7 @@ def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Compari
                     if np.mean(learn == outcome) > np.mean(other_learn == outcome)
                 ]
                 judged, other_judged = np.isin(judge, commoner), np.isin(other_judge, commoner)
-                fault = Fault(f"chooses the {what} by its value")
+                fault = Fault(f"chooses the {what} depending on its value")
                 yield compare("report", what, *NONE, judged, other_judged, fault=fault)
             (learn, judge), (other_learn, other_judge) = (
                 _split(np.unpackbits(sample.ids, axis=1)) for sample in (here, there)
@@ -59,7 +61,7 @@ def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Compari
             place = int(np.argmax(np.abs(gaps)))
             wanted = gaps[place] > 0
             judged, other_judged = judge[:, place] == wanted, other_judge[:, place] == wanted
-            fault = Fault("chooses a bit of the id by its value")
+            fault = Fault("chooses a bit of the id depending on its value")
             yield compare("report", "bits of the id", *NONE, judged, other_judged, fault=fault)
 
 

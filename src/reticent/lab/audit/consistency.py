@@ -19,9 +19,9 @@ PATH = (0, 0, 1, 0)
 REPEATS = "a round asked again gives the same bytes"
 RESTARTS = "a restart gives the same bytes"
 COPIES = "a copy of the state gives the same bytes"
-ALIKE = "other values change nothing but the bits"
-WELL_FORMED = "reports are of this plan, round and size"
-UNCHANGED = "remembered bits without flips stay and return"
+ALIKE = "other values change only the bits"
+WELL_FORMED = "reports match the plan, the round and its size"
+UNCHANGED = "without flips, remembered bits stay the same"
 ELSEWHERE = "another process gives the same bytes"
 AS_CORE = "bytes are those the SDK core computes"
 

@@ -60,7 +60,7 @@ def check_structure(plan: Plan) -> list[Check]:
         checks += [
             Check(
                 name,
-                "every threshold lies on the private side",
+                "every threshold is within its privacy bound",
                 private,
                 f"{len(used)} thresholds from {low}",
             ),
@@ -72,7 +72,7 @@ def check_structure(plan: Plan) -> list[Check]:
             checks.append(Check(name, "thresholds rise from cell to cell", rise, f"{len(cells)} cells"))
         else:
             kinds = len(row_sets(mechanism))
-            checks.append(Check(name, "every cohort is asked alike", kinds == 1, f"{kinds} kind(s)"))
+            checks.append(Check(name, "every cohort is asked equally", kinds == 1, f"{kinds} kind(s)"))
     return checks
 
 

@@ -244,16 +244,16 @@ class Goal:
             raise ParameterError("promise", "constant or any-history", self.promise)
         if self.sampled:
             others: tuple[str, ...] = ("lifetime", "change_time")
-            hint = "they belong to remembered answers"
+            hint = "only remembered answers have them"
             if self.flip:
                 raise ParameterError(
                     "flip",
                     "no flip with promise any-history",
                     f"{float(self.flip):g}",
-                    "fresh draws need none",
+                    "fresh draws need no flips",
                 )
         else:
-            others, hint = ("year", "window", "asked"), "they belong to promise any-history"
+            others, hint = ("year", "window", "asked"), "only promise any-history has them"
         for name in others:
             if getattr(self, name) is not None:
                 raise ParameterError(
@@ -262,10 +262,10 @@ class Goal:
         for name in ("lifetime", "year"):
             if self.epsilon is not None and getattr(self, name) is not None:
                 raise ParameterError(
-                    "epsilon", f"either epsilon or {name}", "both", "the one gives the other"
+                    "epsilon", f"either epsilon or {name}", "both", "one determines the other"
                 )
         if self.flip is not None and self.change_time is not None:
-            raise ParameterError("flip", "either flip or change_time", "both", "the one gives the other")
+            raise ParameterError("flip", "either flip or change_time", "both", "one determines the other")
         self._check_bounds()
 
     def _check_bounds(self) -> None:

@@ -107,7 +107,7 @@ def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -
     if len(again):
         row = int(by_place[again + 1].min())
         raise ValuesError(
-            f"{_place(file, row, rows.form)}: expected each individual and day once, got a pair again."
+            f"{_place(file, row, rows.form)}: expected each pair of individual and day once, got a duplicate."
         )
     if top is None:
         top = max(1, int(rows.values.max()))
@@ -303,7 +303,7 @@ def _parquet(file: Path) -> _Rows:
     for name in COLUMNS:
         if table[name].null_count:
             row = table[name].is_null().to_numpy().argmax()
-            raise ValuesError(f"{_place(file, int(row))}: {name}: expected something, got nothing.")
+            raise ValuesError(f"{_place(file, int(row))}: {name}: expected a value, got null.")
     if not len(table):
         return _Rows([], _NONE, [], _NONE, _NONE)
     values = table["value"].to_numpy()

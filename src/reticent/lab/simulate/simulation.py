@@ -272,7 +272,7 @@ def simulate(
             counts = tallies[name].counts
             if not all(of_round.devices for of_round in counts):
                 expected = f"enough for a report about {name} in every round"
-                hint = "a round that nobody answers has no estimate"
+                hint = "a round without answers has no estimate"
                 raise ParameterError("devices", expected, crowd.devices, hint)
             metrics[name].put(repetition, [estimate(law.metric, each, confidence) for each in counts])
             if spans:

@@ -51,11 +51,9 @@ class Crowd:
     """
     Individuals, and how many devices share the values of each: as evenly as whole numbers allow.
 
-    `values(part)` gives the values of some of the individuals, `{metric: int[rounds, individuals]}`, and the same
-    ones each time it is asked for that part.
+    `values(part)` gives `{metric: int[rounds, individuals]}` of some individuals, the same each time.
 
-    >>> crowd = Crowd.of({"minutes": np.array([[0, 30, 60]])}, devices=7)
-    >>> crowd.copies(slice(0, 3)).tolist()
+    >>> Crowd.of({"minutes": np.array([[0, 30, 60]])}, devices=7).copies(slice(0, 3)).tolist()
     [2, 2, 3]
     """
 
@@ -153,8 +151,8 @@ class Draws:
     """
     Draws what a collector counts when a plan is asked of a crowd, over all its rounds jointly.
 
-    `draw(repetitions)` gives one result per repetition: each time other devices' chance, the same values.
-    Where answers are sampled, the first round is the first of a window.
+    `draw(repetitions)` has other chance and the same values in each repetition. Sampled answers begin with a
+    window.
 
     >>> from reticent.mechanisms import OneBitMean
     >>> plan = Plan("demo", 1, 3600, 3600, (Metric("minutes", OneBitMean(1, 60)),))

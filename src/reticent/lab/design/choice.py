@@ -99,8 +99,6 @@ class Candidate:
         """
         The largest epsilon whose loss behind the promise is within a limit; None when the least is too much.
 
-        Losses are floats rounded up, and so is the limit they are compared with: 2 · 0.3 is within 0.6.
-
         >>> goal = Goal(max_value=24, devices=1000, lifetime=1, buckets=32)
         >>> Candidate("d-bit-flip", bits=4).most_epsilon(goal, goal.limit)
         Fraction(1, 4)

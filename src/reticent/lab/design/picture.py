@@ -27,10 +27,7 @@ REACH = 8  # The picture shows from an eighth to eight times the loss of the des
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """
-    Half-widths of one candidate by its loss, as epsilon grows: that of the same pattern, or of any two
-    histories over a year where answers are sampled.
-    """
+    """Half-widths of one candidate by the loss behind the promise (of a year, if sampled), as epsilon grows."""
 
     label: str
     losses: tuple[float, ...]

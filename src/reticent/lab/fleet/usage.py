@@ -28,29 +28,21 @@ class AppUsage(InBlocks):
     Seconds that each device spends in an app.
 
     Device *i* has a chance of use qᵢ ~ Beta(a, b) and is either engaged or dormant. On its first day it is
-    engaged with probability e₀; from one day to the next an engaged device falls dormant with probability
-    d·(1 - qᵢ)ᶜ and a dormant one comes back with probability r. On an engaged day the app is used with
-    probability
+    engaged with probability e₀; from one day to the next an engaged device falls dormant with probability d·(1 -
+    qᵢ)ᶜ and a dormant one comes back with probability r. On an engaged day the app is used with probability
 
         qᵢ · weekday factor · (1 + λ if it was used the day before),
 
-    for a time ~ Gamma(shape κ, mean Mᵢ · weekday factor), where log Mᵢ ~ Normal(μ, σ²) has the rank
-    correlation ρ with qᵢ (a Gaussian copula, Pearson 2·sin(πρ/6)). Times are rounded up to whole seconds and
-    end with the day.
+    for a time ~ Gamma(shape κ, mean Mᵢ · weekday factor), where log Mᵢ ~ Normal(μ, σ²) has the rank correlation ρ
+    with qᵢ (a Gaussian copula, Pearson 2·sin(πρ/6)). Times are rounded up to whole seconds and end with the day.
 
-    A recording holds nobody who was never seen in it, and numbers fitted to it are about the others. With
-    `seen_within` above 0, a device that does not use the app in so many days is drawn again, and ρ and the
-    law of Mᵢ are among those seen. A share `never_users` of all devices then never uses the app.
+    A recording holds only people who were seen in it: with `seen_within` above 0, a device that does not use the
+    app in so many days is drawn again, and ρ and the law of Mᵢ are among those seen. A share `never_users` never
+    uses the app.
 
-    With `rounds_per_day` above 1 a round has `max_value` seconds and a day that many rounds. The day's use is
-    then one sitting: it begins at a random moment of a round that is chosen with the weights `rhythm` (all
-    equal when left out), earlier if it would outlast the day, and runs on into the rounds that follow. With
-    `punctuality` above 0 a device has a round of the day of its own, drawn with the same weights and kept, in
-    which that share of its sittings begins.
-
-    >>> usage = replace(GRAN_TURISMO_SPORT, never_users=0.5)
-    >>> usage.values(devices=4, rounds=31, generator=np.random.default_rng(1)).shape
-    (31, 4)
+    With `rounds_per_day` above 1 a day's use is one sitting: it begins at a random moment of a round that is
+    chosen with the weights `rhythm` (equal if left out), or, for a share `punctuality` of sittings, of the
+    device's own round of the day; earlier if it would outlast the day. It runs on into the rounds that follow.
     """
 
     name: str

@@ -230,13 +230,11 @@ def simulate(
     memory: int = MEMORY,
 ) -> Simulation:
     """
-    Run a plan on `values`, `repetitions` times: each time other devices' chance, the same values.
+    Run a plan on `values` (a table with one device per individual, or a `Crowd`), `repetitions` times.
 
-    `values` is a table, in which each individual is one device, or a `Crowd`. Counts are drawn with the law of
-    the SDK's reports (`Draws`), all rounds jointly: they share their memo as real ones do. Where answers are
-    sampled, the first round is the first of a window, and the rounds of each window are estimated together as
-    well (`Simulation.windows`). There must be enough devices that every round has a report about every metric.
-    `progress` is told how many of all steps are done. A run that would need more than `memory` bytes is refused.
+    Counts are drawn with the law of the SDK's reports (`Draws`), all rounds jointly. With sampled answers the
+    first round is the first of a window, and each window is estimated as well. There must be enough devices that
+    every round has a report about every metric. A run that would need more than `memory` bytes is refused.
     """
     crowd = values if isinstance(values, Crowd) else Crowd.of({**values})
     if repetitions < 1:
@@ -336,12 +334,7 @@ def _check_memory(plan: Plan, draws: Draws, repetitions: int, memory: int) -> No
 
 
 def true_values(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Floats]:
-    """
-    Per metric, the numbers that a round's estimate aims at: the mean, or the share of devices per bucket.
-
-    They are those of the values as a device takes them: cut to the range, and scaled to joint limits. What
-    was cut off is lost to every estimate; `Simulation.kept` tells how much that is.
-    """
+    """Per metric, what a round's estimate aims at, of the values as a device takes them: the mean, or shares."""
     inside = in_range(plan, values)
     ones = np.ones(len(next(iter(inside.values()))), dtype=np.int64)
     return {

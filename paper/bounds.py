@@ -13,6 +13,7 @@ from scipy.stats import binom
 from paper.claims import DAY, EPSILONS, Finding, Result, Rows, Setting, Table, claim, table
 from paper.values import generator
 from reticent.estimates import clopper_pearson, expected_half_width, paper_bound
+from reticent.lab.fleet_counts import ones_of, subsets
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
 from reticent.plan import Metric
 
@@ -91,11 +92,12 @@ def histogram_bounds(setting: Setting) -> Rows:
         mechanism = DBitFlip(epsilon, Buckets.even(DAY, BUCKETS), bits, "paper")
         metric = Metric("seconds", mechanism)
         channel, in_buckets = metric.channel, heavy_first(devices)
-        asked, ones = answers(mechanism, in_buckets, min(setting.repetitions, HISTOGRAM_RUNS), draw)
+        asked = subsets(in_buckets, bits, min(setting.repetitions, HISTOGRAM_RUNS), draw)
+        ones = ones_of(asked, channel, draw)
         truth, expected = in_buckets / devices, devices * bits / BUCKETS
-        shares = (ones - asked * float(channel.low)) / float(channel.contrast) / expected
+        shares = (ones - asked.reports * float(channel.low)) / float(channel.contrast) / expected
         worst = np.abs(shares - truth).max(axis=1)
-        ends = clopper_pearson(ones, asked, CONFIDENCE, together=BUCKETS)
+        ends = clopper_pearson(ones, asked.reports, CONFIDENCE, together=BUCKETS)
         lower, upper = (channel.truth(end) for end in ends)
         bound = paper_bound(metric, devices, CONFIDENCE)
         yield {
@@ -116,21 +118,6 @@ def heavy_first(devices: int) -> NDArray[np.int64]:
     in_buckets = [devices >> (bucket + 1) for bucket in range(BUCKETS)]
     in_buckets[0] += devices - sum(in_buckets)
     return np.array(in_buckets)
-
-
-def answers(
-    mechanism: DBitFlip, in_buckets: NDArray[np.int64], runs: int, draw: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many were asked about each bucket, and how many said 1: [runs, buckets], exact for d = 1 and d = k."""
-    count = len(in_buckets)
-    high, low = mechanism.response.high / SCALE, mechanism.response.low / SCALE
-    if mechanism.width == count:
-        asked = np.full((runs, count), in_buckets.sum())
-        own = np.broadcast_to(in_buckets, asked.shape)
-    else:
-        parts = np.stack([draw.multinomial(devices, [1 / count] * count, runs) for devices in in_buckets])
-        asked, own = parts.sum(axis=0), np.diagonal(parts, axis1=0, axis2=2)
-    return asked, draw.binomial(own, high) + draw.binomial(asked - own, low)
 
 
 @table("theorem-2-tiny")

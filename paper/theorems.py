@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import product
 from math import comb, exp, inf, log
@@ -10,11 +10,13 @@ from math import comb, exp, inf, log
 import numpy as np
 from scipy.stats import binom
 
+from paper.bounds import CONFIDENCE, coverages
 from paper.claims import DAY, EPSILONS, Claim, Finding, Result, Rows, Setting, Table, claim, table
 from paper.losses import DEPLOYED, FLIP
 from paper.values import generator
 from reticent import privacy
 from reticent.estimates import paper_bound
+from reticent.lab.audit import loss_of_constant
 from reticent.lab.baselines import BinFlip, BinFlipPlus, KFlip, Laplace
 from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, OneBitMean
 from reticent.plan import Metric
@@ -147,19 +149,10 @@ def fresh_noise() -> Finding:
     return Finding(f"loss {rounds * one:.0f} in {rounds} rounds", one <= 1)
 
 
-def worst_ratio(shares: Iterable[Fraction]) -> float:
-    """The largest log-ratio of the chances of one answer among these chances of a 1."""
-    chances = sorted(shares)
-    return log(max(chances[-1] / chances[0], (1 - chances[0]) / (1 - chances[-1])))
-
-
 @exactly("§2.1, Theorem 1 and Lemma 1")
 def one_bit_is_private() -> Finding:
     """1BitMean preserves ε-LDP of every user."""
-    over = max(
-        worst_ratio(Fraction(cell, SCALE) for cell in OneBitMean(e, 100, 1).cell_thresholds) - e
-        for e in EPSILONS
-    )
+    over = max(float(loss_of_constant(OneBitMean(e, 100, 1), 0, 1).logarithm) - e for e in EPSILONS)
     return Finding(f"loss at most ε + {over:.0e}", over <= 1e-12)
 
 
@@ -188,26 +181,14 @@ def lost_factor() -> Finding:
     return Finding(f"allows {printed:.2f} where 1 occurs", miss <= printed, "2·e^(-2t²/n)", misprint=True)
 
 
-def d_bit_loss(bits: int, epsilon: float) -> float:
-    """The largest log-ratio over all answers about d of 6 buckets, by enumeration."""
-    response = DBitFlip(epsilon, Buckets.even(6, 6), bits, "paper").response
-    high, low = Fraction(response.high, SCALE), Fraction(response.low, SCALE)
-
-    def chance(bucket: int, seen: tuple[int, ...]) -> Fraction:
-        answer = Fraction(1)
-        for place, bit in enumerate(seen):
-            one = high if place == bucket else low
-            answer *= one if bit else 1 - one
-        return answer
-
-    laws = [[chance(bucket, seen) for seen in product((0, 1), repeat=bits)] for bucket in range(6)]
-    return max(log(a / b) for one in laws for other in laws for a, b in zip(one, other, strict=True))
-
-
 @exactly("§2.2, Theorem 2", "E8")
 def d_bits_are_private() -> Finding:
     """The mechanism dBitFlip preserves ε-LDP for each user."""
-    losses = {bits: d_bit_loss(bits, 1) for bits in (1, 2, 4, 6)}
+    buckets = Buckets.even(6, 6)
+    losses = {
+        bits: float(loss_of_constant(DBitFlip(1, buckets, bits, "paper"), 0, 1).logarithm)
+        for bits in (1, 2, 4, 6)
+    }
     return Finding(f"loss {losses[1]:.2f}ε for d = 1, else ε", max(losses.values()) <= 1 + 1e-12)
 
 
@@ -441,13 +422,9 @@ def error_with_flips() -> Finding:
     """With flips the error is within Theorem 1's bound over 1 - 2γ."""
     covers = []
     for devices, epsilon, gamma, place in product((1000, 100_000), (0.1, 1, 5), ("0.1", "1/3"), (0, 0.5)):
-        metric = Metric("part", OneBitMean(epsilon, 1), Flip(gamma))
-        channel = metric.channel
-        share = float(channel.share(place))
-        reach = paper_bound(metric, devices, 0.95) * float(channel.contrast)
-        low, high = (np.ceil(devices * (share - reach)), np.floor(devices * (share + reach)))
-        covers.append(float(binom.cdf(high, devices, share) - binom.cdf(low - 1, devices, share)))
-    return Finding(f"covered {100 * min(covers):.2f} % or more, at 95 %", min(covers) >= 0.95)
+        metric = Metric("seconds", OneBitMean(epsilon, DAY), Flip(gamma))
+        covers.append(coverages(metric, devices, place, paper_bound(metric, devices, CONFIDENCE))[0])
+    return Finding(f"covered {100 * min(covers):.2f} % or more, at 95 %", min(covers) >= CONFIDENCE)
 
 
 @exactly("§5")

@@ -163,24 +163,6 @@ def test_measured_errors_are_those_of_the_variance():
             assert error == pytest.approx(sqrt(2 / np.pi) * deviation, rel=0.08)
 
 
-@pytest.mark.parametrize("width", [1, 32])
-def test_histogram_answers_have_the_law_of_d_bit_flip(width):
-    """Means over 4,000 runs, within 6 standard errors; the ones of a heavy bucket would betray a wrong p."""
-    mechanism = DBitFlip(2, Buckets.even(86_400, 32), width, "paper")
-    held = bounds.heavy_first(1_000)
-    assert held.sum() == 1_000
-    asked, ones = bounds.answers(mechanism, held, 4_000, np.random.default_rng(5))
-    p = exp(1) / (exp(1) + 1)
-    share = width / 32
-    mean = share * (held * p + (1_000 - held) * (1 - p))
-    error = 6 * np.sqrt(mean / 4_000)
-    assert np.all(np.abs(asked.mean(axis=0) - 1_000 * share) <= 6 * np.sqrt(1_000 * share / 4_000) + 1e-12)
-    assert np.all(np.abs(ones.mean(axis=0) - mean) <= error)
-    wrong = share * (held * (p + 0.05) + (1_000 - held) * (1 - p))
-    assert not np.all(np.abs(ones.mean(axis=0) - wrong) <= error)
-    assert (asked.sum(axis=1) == 1_000 * width).all()
-
-
 def test_the_tiny_fleet_by_hand(named):
     """A 1 about any bucket but the own: ĥ = 100·(3/4)/(1/2) = 150 and h = 0; about the own: h = 1."""
     ((devices, bound, worst, allowed, misses, enough),) = named["theorem-2-tiny"].rows

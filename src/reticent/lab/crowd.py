@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,9 @@ class Draws:
         self._laws = {metric.name: law_of(metric) for metric in plan.metrics}
         width = sum(metric.bits for metric in plan.metrics) * crowd.rounds
         self.block = max(16, min(_BLOCK // width, 1 << 14))
+        self._stream = (
+            prod(len(segment.tags) for segment in plan.segments) - 1
+        )  # fixed: what is drawn depends on it
 
     @property
     def parts(self) -> list[slice]:
@@ -236,7 +240,7 @@ class Draws:
         return part, values, inside, tallies
 
     def _generator(self, start: int, repetition: int, place: int) -> np.random.Generator:
-        return np.random.default_rng([self.seed, start, 0, repetition, place])
+        return np.random.default_rng([self.seed, start, self._stream, repetition, place])
 
     def _asked(self, copies: Numbers, generator: np.random.Generator) -> Iterator[Numbers]:
         """
@@ -265,7 +269,7 @@ class Draws:
 
     def _flipped(self, repetition: int, tallies: Mapping[str, Numbers]) -> dict[str, Tallies]:
         drawn = {}
-        generator = self._generator(self.crowd.individuals, repetition, 0)
+        generator = np.random.default_rng([self.seed, self.crowd.individuals, 0, repetition, 0])
         for metric in self.plan.metrics:
             reports, ones = tallies[metric.name][:, repetition]
             if metric.flip.threshold:

@@ -1,17 +1,6 @@
 """
 The evaluation and deployment of "Collecting Telemetry Data Privately" (Ding, Kulkarni, Yekhanin, NIPS 2017) at
 full scale: one module per experiment, from the question to the verdict on each claim of the paper.
-
-    claims          what an experiment is given and hands back; a claim and its verdict
-    values, panels  what several experiments share: the values of devices, and errors against ε
-    patterns        Figure 3
-    means           Figures 4 and 6
-    histograms      Figures 5 and 7
-    theorems        sentences that are computed, not measured
-    losses, bounds, memos    the tables
-    after           what came after 2017, at equal loss
-    deployment      section 6
-    report          the pages, from templates
 """
 
 from __future__ import annotations
@@ -74,12 +63,7 @@ def tables(setting: Setting) -> Result:
 
 
 def chosen(names: Iterable[str]) -> list[Experiment]:
-    """
-    The experiments of some names, each once and in order; "all" is all of them.
-
-    >>> [experiment.name for experiment in chosen(["tables", "fig3", "fig3"])]
-    ['fig3', 'tables']
-    """
+    """The experiments of some names, each once and in order; "all" is all of them."""
     wanted, known = set(names), [experiment.name for experiment in EXPERIMENTS]
     unknown = sorted(wanted - {ALL, *known})
     if unknown:

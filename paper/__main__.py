@@ -64,7 +64,7 @@ def reproduce(
     each of its claims by the figures. NAME is fig3, fig4, fig5, fig6, fig7, theorems (sentences that
     are computed), tables, after (what came after 2017), deployment or all.
 
-    Writes a page (DIR/index.html, and report.md), a CSV file per table, PNG and SVG per picture, and
+    Writes a page (DIR/index.html), the claims (claims.md), a CSV file per table, PNG and SVG per picture, and
     results.json. The paper's data set is not public, so three fitted counters stand in for it; --values takes
     real data instead (repeat it for several counters), of which larger fleets are drawn with replacement.
 

@@ -1,9 +1,7 @@
 """
-What came after 2017, by number and at equal loss: n·Var from the formulas of each scheme (MATHS 9 is the table that
-tests hold it against), for docs/explanation/after-2017.md.
+What came after 2017, at equal loss: n·Var from the formulas of each scheme, for docs/explanation/after-2017.md.
 
-Losses over many rounds are those between devices whose rounded values repeat in the same pattern, for schemes that
-remember, and those between any two histories for the others. The titles say which.
+Losses are between devices of the same pattern for schemes that remember, between any two histories for the others.
 """
 
 from __future__ import annotations
@@ -65,11 +63,10 @@ def equal_loss() -> Rows:
 
 def annulus_gap(changes: int, epsilon: float) -> float:
     """
-    The gap P(right) - P(wrong) of one bit of FutureRand's composed randomizer (Ohrimenko, Wirth, Wu 2022), at its best.
+    The largest gap P(right) - P(wrong) of one bit of FutureRand's composed randomizer (Ohrimenko, Wirth, Wu 2022).
 
-    Each of c bits is flipped independently; if the number of flips is outside a band, a sequence outside the band is
-    drawn uniformly instead. The noise of a bit and the band are those with the largest gap that are ε-LDP, by search:
-    at least as good as the published choice, whose constants are made for proofs.
+    Each of c bits is flipped independently; if the number of flips is outside a band, a sequence outside the band
+    is drawn uniformly instead. Noise and band are the best ε-LDP ones, by search.
     """
     flips = np.arange(changes + 1)
     ways = np.array([float(comb(changes, number)) for number in flips])

@@ -17,15 +17,10 @@ if TYPE_CHECKING:
 
     from reticent.lab.fleet import Population
 
-DAY = 86_400
-"""Seconds in a day: the range *m* of the paper's experiments."""
-
-EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""The abscissae of Figures 4 to 7."""
-
+DAY = 86_400  # Seconds in a day: the range *m* of the paper's experiments
+EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # The abscissae of Figures 4 to 7
 Given = ParamSpec("Given")
-Rows = Iterator[dict[str, object]]
-"""The rows of a table, by the names of the columns, all in the same order."""
+Rows = Iterator[dict[str, object]]  # The rows of a table, by the names of the columns, all in the same order
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +28,7 @@ class Setting:
     """
     The size of a run; the defaults are the paper's.
 
-    `populations` are the counters in place of the data set that the paper does not publish; if there are none,
-    generators fitted to three published recordings.
-    Every random number of an experiment comes from `seed` and the experiment's own name.
+    `populations` are the counters in place of the unpublished data set; by default three fitted generators.
     """
 
     seed: int = 2017
@@ -58,15 +51,11 @@ class Verdict(StrEnum):
 class Claim:
     """A sentence of the paper, what was found, and the verdict, which follows from the finding."""
 
-    place: str
-    """Where it stands, such as "§5, Figure 4"."""
-    says: str
-    """The claim, in our words."""
-    measured: str
-    """The numbers that decide it."""
+    place: str  #: Where it stands, such as "§5, Figure 4"
+    says: str  #: The claim, in our words
+    measured: str  #: The numbers that decide it
     verdict: Verdict
-    condition: str = ""
-    """The correction, or why it does not hold; empty if it simply holds."""
+    condition: str = ""  #: The correction, or why it does not hold; empty if it simply holds
     erratum: str = ""
     """The row of docs/explanation/errata.md, such as "E22"; several are separated by commas."""
     check: str = "exact"
@@ -81,8 +70,7 @@ class Finding:
 
     measured: str
     holds: bool
-    otherwise: str = ""
-    """The correction, or why it does not hold."""
+    otherwise: str = ""  #: The correction, or why it does not hold
     partly: bool = False
     misprint: bool = False
 
@@ -97,16 +85,7 @@ class Finding:
 def claim(
     place: str, erratum: str = "", check: str = "measured", ours: str = ""
 ) -> Callable[[Callable[Given, Finding]], Callable[Given, Claim]]:
-    """
-    A claim of the paper: a function that judges it, whose docstring begins with what the paper says.
-
-    >>> @claim("§1", "E26", ours="enough: a hundred")
-    ... def enough(devices: int) -> Finding:
-    ...     "A few devices are enough."
-    ...     return Finding(f"{devices} were needed", devices <= 100, "with more", partly=devices < 1000)
-    >>> enough(300).verdict.value, enough(300).condition
-    ('needed correcting', 'with more')
-    """
+    """A claim of the paper: a function that judges it, whose docstring begins with what the paper says."""
 
     def decorate(judge: Callable[Given, Finding]) -> Callable[Given, Claim]:
         @wraps(judge)
@@ -140,14 +119,9 @@ class Measured:
 def judge_points(
     place: str, says: str, what: str, points: Sequence[Measured], erratum: str = "", ours: str = ""
 ) -> Claim:
-    """
-    A claim that is judged by all its points.
-
-    It holds if it is true at each of them, does not hold if it is true at none, and needed correcting
-    otherwise; then the condition names where it is not true, and by how much.
-    """
+    """A claim that is judged by all its points: it holds, needed correcting, or does not hold at any."""
     failing = [point for point in points if not point.passes]
-    measured = f"{what}: {_range(points)} over {len(points)} points"
+    measured = f"{what}: {_range(points)}"
     verdict = Finding(measured, not failing, partly=len(failing) < len(points)).verdict
     condition = f"not {_places(points, failing)}" if failing else ""
     return Claim(place, says, measured, verdict, condition, erratum, "measured", ours)
@@ -159,20 +133,13 @@ def _range(points: Sequence[Measured]) -> str:
 
 
 def _places(points: Sequence[Measured], failing: Sequence[Measured]) -> str:
-    """Where a claim is not true, panels with the same exceptions together, with the range measured there."""
-    per_panel: dict[str, list[Measured]] = {}
-    for point in failing:
-        per_panel.setdefault(point.where, []).append(point)
-    alike: dict[tuple[float, ...], list[str]] = {}
-    for where, own in per_panel.items():
-        alike.setdefault(tuple(point.epsilon for point in own), []).append(where)
-    everywhere = len({point.where for point in points})
-    parts = []
-    for epsilons, panels in alike.items():
-        measured = _range([point for where in panels for point in per_panel[where]])
-        places = "" if len(panels) == everywhere else f" for {', '.join(panels)}"
-        parts.append(f"at ε = {', '.join(f'{epsilon:g}' for epsilon in epsilons)}{places} ({measured})")
-    return "; ".join(parts)
+    """Where a claim is not true: the ε if they are the same in all panels, else also at how many points."""
+    if len(failing) == len(points):
+        return "at any point"
+    epsilons = sorted({point.epsilon for point in failing})
+    panels = len({point.where for point in points})
+    number = "" if len(failing) == len(epsilons) * panels else f"{len(failing)} of {len(points)} points, "
+    return f"at {number}ε = {', '.join(f'{epsilon:g}' for epsilon in epsilons)} ({_range(failing)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +152,7 @@ class Table:
     rows: tuple[tuple[object, ...], ...]
 
     def numbers(self, column: str) -> tuple[float, ...]:
-        """
-        A column of numbers, for what is computed from them; empty cells are left out.
-
-        >>> Table("t", "T", ("word", "number"), (("a", 1), ("b", ""), ("c", 2.5))).numbers("number")
-        (1.0, 2.5)
-        """
+        """A column of numbers; empty cells are left out."""
         place = self.columns.index(column)
         return tuple(float(str(row[place])) for row in self.rows if row[place] != "")
 
@@ -211,17 +173,7 @@ class Picture:
 
 
 def table(name: str) -> Callable[[Callable[Given, Rows]], Callable[Given, Table]]:
-    """
-    A table: a function that yields its rows, which name their cells, and whose docstring is its title.
-
-    >>> @table("squares")
-    ... def squares(most: int) -> Rows:
-    ...     "Numbers and their squares"
-    ...     for number in range(most):
-    ...         yield {"n": number, "n²": number * number}
-    >>> squares(3).columns, squares(3).rows
-    (('n', 'n²'), ((0, 0), (1, 1), (2, 4)))
-    """
+    """A table: a function that yields its rows, which name their cells, and whose docstring is its title."""
 
     def decorate(work: Callable[Given, Rows]) -> Callable[Given, Table]:
         @wraps(work)
@@ -251,8 +203,7 @@ def picture(name: str, title: str) -> Callable[[Callable[Given, Figure]], Callab
 class Result:
     """What one experiment found."""
 
-    name: str
-    """The word on the command line: "fig4"."""
+    name: str  #: The word on the command line: "fig4"
     title: str
     summary: str
     tables: tuple[Table, ...] = ()
@@ -260,12 +211,7 @@ class Result:
     claims: tuple[Claim, ...] = ()
 
     def stem(self, part: Table | Picture) -> str:
-        """
-        The file name of a table or picture, without its ending: that of its experiment comes first.
-
-        >>> Result("fig3", "", "").stem(Table("supports", "", (), ()))
-        'fig3-supports'
-        """
+        """The file name of a table or picture, without its ending: that of its experiment comes first."""
         return part.name if part.name.startswith(self.name) else f"{self.name}-{part.name}"
 
 
@@ -275,10 +221,8 @@ class Run:
 
     setting: Setting
     results: tuple[Result, ...]
-    seconds: tuple[float, ...]
-    """Per result."""
-    peak_bytes: int
-    """The most memory that the process ever held; 0 where the system does not tell."""
+    seconds: tuple[float, ...]  #: Per result
+    peak_bytes: int  #: The most memory that the process ever held; 0 where the system does not tell
     versions: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -30,21 +30,14 @@ CONFIDENCE = 0.95
 COVERED = 0.9
 """Misses come in runs, since answers are remembered; so many intervals should hold the truth all the same."""
 
-MINOR = 1.5
-"""A loss is "minor additional" to another when both together are at most so many times the other."""
-
-EXAMPLE = Path(__file__).parents[1] / "examples" / "windows-deployment.toml"
-"""The plan of section 6."""
-
-SHOWN = ("browser", "mail", "photos", "racing_game")
-"""Apps whose estimates are drawn."""
-
+MINOR = 1.5  # A loss is "minor additional" to another when both together are at most so many times the other
+EXAMPLE = Path(__file__).parents[1] / "examples" / "windows-deployment.toml"  # The plan of section 6
+SHOWN = ("browser", "mail", "photos", "racing_game")  # Apps whose estimates are drawn
 SIX_HOURS = 21_600
 ROUNDS_PER_DAY = 4
 RHYTHM = (0.05, 0.25, 0.35, 0.35)
 """How likely use begins at night, in the morning, in the afternoon and in the evening."""
-PUNCTUALITY = 0.6
-"""Share of sittings in a device's own time of day."""
+PUNCTUALITY = 0.6  # Share of sittings in a device's own time of day
 DEVICES_PER_INDIVIDUAL = 75_000
 """Devices that share the values of an individual: 20,000 of them are 1.5 billion devices."""
 
@@ -106,12 +99,9 @@ class Month:
     app: App
     truth: NDArray[np.float64]
     estimates: tuple[Estimate, ...]
-    patterns: privacy.Supports
-    """Of 6-hour rounds."""
-    used: float
-    """Share of devices that used the app at all."""
-    daily_constant: float
-    """Share of devices that keep one rounded value, were days collected and not rounds."""
+    patterns: privacy.Supports  #: Of 6-hour rounds
+    used: float  #: Share of devices that used the app at all
+    daily_constant: float  #: Share of devices that keep one rounded value, were days collected and not rounds
 
     @property
     def covered(self) -> NDArray[np.bool_]:
@@ -133,10 +123,8 @@ class Deployment:
     individuals: int
     rounds: int
     months: tuple[Month, ...]
-    over: float
-    """Share of devices and rounds whose apps had to be scaled to the joint limit."""
-    fits: bool
-    """Whether no device's apps sum to more than the limit."""
+    over: float  #: Share of devices and rounds whose apps had to be scaled to the joint limit
+    fits: bool  #: Whether no device's apps sum to more than the limit
     moved: NDArray[np.int64]
     """Per individual, in how many apps the rounded value of one of its devices ever changed."""
 
@@ -159,12 +147,10 @@ def run(setting: Setting) -> Result:
         "deployment",
         "Deployment: 20 apps, every 6 hours",
         f"{fleet.devices:,} devices answer examples/windows-deployment.toml for {fleet.rounds} rounds of 6 hours: "
-        f"ε = 1, γ = 0.2, s = m, {len(APPS)} apps that share a limit of 6 hours. Their counts are drawn with the law "
-        f"of the SDK's answers, all rounds jointly; {fleet.individuals:,} individuals have values of their own, which "
-        "their devices share. Their use of apps is invented, as no such data are public (and --values, which are "
-        "daily and of one app, are not used here): what depends on it is how many devices are steady, not the "
-        "losses nor the errors. Steady devices and patterns are counted over one device per individual.",
-        (per_app(fleet), apps_changed(fleet), losses, every_estimate(fleet)),
+        f"ε = 1, γ = 0.2, s = m, {len(APPS)} apps that share a limit of 6 hours. Counts are drawn with the law of the "
+        f"SDK's answers; {fleet.individuals:,} individuals have values that their devices share. The use of apps is "
+        "invented: it decides how many devices are steady, not the losses nor the errors.",
+        (per_app(fleet), losses),
         (estimates_of_last_week(fleet), steady_devices(fleet)),
         (
             mean_every_round(fleet),
@@ -221,7 +207,7 @@ def simulate(individuals: int, setting: Setting) -> Deployment:
     (drawn,) = Draws(plan, people, setting.seed).draw(1, watched.look)
     months = []
     for place, app in enumerate(APPS):
-        tally = drawn[()][app.metric]
+        tally = drawn[app.metric]
         months.append(
             Month(
                 app=app,
@@ -281,44 +267,12 @@ def per_app(fleet: Deployment) -> Rows:
         }
 
 
-def apps_changed(fleet: Deployment) -> Table:
-    """In how many apps a device's rounded value ever changed."""
-    return Table(
-        "apps-changed",
-        f"In how many of {len(APPS)} apps a device's rounded value changed, over {fleet.rounds} rounds",
-        ("apps that changed", "individuals", "share"),
-        tuple(
-            (apps, int(count), float(count / fleet.individuals))
-            for apps, count in enumerate(np.bincount(fleet.moved))
-        ),
-    )
-
-
-@table("estimates")
-def every_estimate(fleet: Deployment) -> Rows:
-    """Every estimate"""
-    for month in fleet.months:
-        of_rounds = zip(month.truth, month.estimates, month.covered, strict=True)
-        for number, (truth, of_round, covered) in enumerate(of_rounds):
-            yield {
-                "app": month.app.name,
-                "round": number,
-                "truth (s)": float(truth),
-                "estimate (s)": of_round.value,
-                "lower (s)": of_round.lower,
-                "upper (s)": of_round.upper,
-                "covered": bool(covered),
-            }
-
-
 @claim("§6")
 def mean_every_round(fleet: Deployment) -> Finding:
-    """Seconds spent in each app are estimated every 6 hours, with ε = 1, memoization and γ = 0.2."""
-    widths = [month.half_width for month in fleet.months]
+    """Seconds in each app are estimated every 6 hours."""
+    widest = max(month.half_width for month in fleet.months)
     return Finding(
-        f"{100 * fleet.covered:.1f} % of {len(fleet.months) * fleet.rounds:,} intervals at 95 % hold the "
-        f"truth, with half-widths of {min(widths):.3g} to {max(widths):.3g} s "
-        f"({100 * max(widths) / SIX_HOURS:.2g} % of the range) from {fleet.devices:,} devices.",
+        f"{100 * fleet.covered:.1f} % covered, ±{widest:.3g} s",
         fleet.covered >= COVERED,
         "intervals miss the truth too often",
     )
@@ -326,13 +280,12 @@ def mean_every_round(fleet: Deployment) -> Finding:
 
 @claim("§6", "E13")
 def minor_loss(table: Table) -> Finding:
-    """Collecting usage of several apps from one user only leads to a minor additional privacy loss."""
+    """Collecting usage of several apps leads to a minor additional privacy loss only."""
     single, (joint, separate, *_) = table.numbers("one app")[0], table.numbers("all apps")
     return Finding(
-        f"One round costs {single:.3f} for one app and {joint:.3f} for {len(APPS)}, {joint / single:.2f} "
-        f"times as much; without the joint limit it would be {separate:.1f}.",
+        f"{joint:.3f} for {len(APPS)} apps, {single:.3f} for one",
         joint <= MINOR * single,
-        "minor beside the sum over apps, not beside one app",
+        "minor beside the sum over apps",
         partly=joint < separate / 2,
     )
 
@@ -343,39 +296,32 @@ def any_number_of_apps(table: Table) -> Finding:
     joint, _, limit = table.numbers("all apps")[:3]
     two = privacy.joint_limit_loss([DEPLOYED] * 2, [FLIP] * 2, SIX_HOURS)
     return Finding(
-        f"Exactly {two:.3f} for two apps, {joint:.3f} for {len(APPS)} and {limit:.3f} at most.",
+        f"{two:.3f} for 2, {joint:.3f} for {len(APPS)} apps",
         abs(two - limit) < 1e-9,
-        "the bound is; the loss grows towards it with the number of apps",
+        "its bound is; the loss grows towards it",
         partly=joint <= limit,
     )
 
 
 @claim("§6", "E13")
 def bounded_total(fleet: Deployment) -> Finding:
-    """The seconds a user spends across apps in 6 hours are bounded by a constant."""
+    """The seconds a user spends across apps in 6 hours are bounded."""
     return Finding(
-        f"{100 * fleet.over:.2f} % of the device rounds, drawn app by app, sum to more than {SIX_HOURS:,} s; "
-        f"{'none does' if fleet.fits else 'some do'} after the joint clamp of the device.",
+        f"{100 * fleet.over:.2f} % of rounds are above",
         fleet.fits and not fleet.over,
-        "the limit is enforced on the device, not assumed" if fleet.over else "",
+        "the device enforces it" if fleet.fits else "the device does not enforce it",
         partly=fleet.fits,
     )
 
 
 @claim("§6", "E11")
 def long_period(fleet: Deployment, table: Table) -> Finding:
-    """The mechanisms have formal privacy guarantees even after being executed for a long time."""
-    steady, switched = table.numbers("all apps")[3], table.numbers("one app")[-1]
-    by_app = [100 * month.patterns.share_constant for month in fleet.months]
-    by_day = [100 * month.daily_constant for month in fleet.months]
+    """The mechanisms have formal privacy guarantees even after running for a long time."""
+    steady = table.numbers("all apps")[3]
     return Finding(
-        f"Between devices that keep their values all answers lose {steady:.3f} over {len(APPS)} apps. Over "
-        f"{fleet.rounds} rounds {100 * fleet.steady:.1f} % of the devices are like that in every app "
-        f"({min(by_app):.0f} to {max(by_app):.0f} % per app; with daily values "
-        f"{min(by_day):.0f} to {max(by_day):.0f} %); that another switched half-way can be "
-        f"told with a loss of {switched:.0f} in one app alone.",
+        f"loss {steady:.3f} between steady devices, {100 * fleet.steady:.1f} % of all",
         fleet.steady > 0.5,
-        "between devices whose rounded values repeat in the same pattern; most devices here change in some app",
+        "between devices of the same pattern",
         partly=True,
     )
 

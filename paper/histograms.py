@@ -1,11 +1,8 @@
 """
 Figures 5 and 7: how far off estimated histograms are, as the largest error over 32 buckets.
 
-One *repetition* is one day, the days taken in turn: with 3,000 repetitions each of 31 days is drawn 96 or 97
-times, every time with new buckets, memos and noise for all devices. (The paper: "We repeat the experiment
-3000 times".) The error is max_v |ĥ(v) - h(v)| against that day's own histogram. Shown are its mean and its
-standard deviation over all repetitions. Counts are drawn with exactly the joint law over all buckets that
-device-by-device simulation has.
+A repetition is one day, the days taken in turn, with new buckets, memos and noise for all devices; counts are
+drawn with exactly the joint law of device-by-device simulation.
 """
 
 from __future__ import annotations
@@ -37,8 +34,8 @@ from reticent.mechanisms import (
 )
 from reticent.plan import Metric
 
-ON_USAGE = "§5, Histogram estimation (Figure 5)"
-ON_SYNTHETIC = "§5, On different data distributions (Figure 7)"
+ON_USAGE = "§5, Figure 5"
+ON_SYNTHETIC = "§5, Figure 7"
 RETICENT = "reticent, beside Figure 5"
 
 GOOD = 2.0
@@ -47,21 +44,11 @@ GOOD = 2.0
 SAME = 4.5
 """Mean errors are "the same" up to 4.5 standard errors of their difference (7e-6 per point by chance)."""
 
-FROZEN = 2
-"""Up to here the paper has BinFlip+ work."""
-
-WINDOWS = 1.1
-"""How far the errors of two ways to deal out buckets may be apart and still be "the same"."""
-
-HALF = 0.55
-"""What "half the error" may measure."""
-
-BUCKETS = 32
-"""k of the paper's experiments."""
-
-WIDTHS = (1, 2, 4)
-"""d of the paper's experiments."""
-
+FROZEN = 2  # Up to here the paper has BinFlip+ work
+WINDOWS = 1.1  # How far the errors of two ways to deal out buckets may be apart and still be "the same"
+HALF = 0.55  # What "half the error" may measure
+BUCKETS = 32  # k of the paper's experiments
+WIDTHS = (1, 2, 4)  # d of the paper's experiments
 A_ROW, A_WINDOW = 0, -1
 """In place of a number of buckets: a row of the Hadamard matrix, and 4 neighbours of the public shuffle."""
 
@@ -69,37 +56,30 @@ EDGES = Buckets.even(BUCKETS, BUCKETS)
 """Any edges will do: only the number of buckets matters once devices are counted per bucket."""
 
 Numbers = NDArray[np.int64]
+Answers = tuple[Numbers, Numbers]  # Per repetition and row, how many answered and how many of them said 1
 Shares = NDArray[np.float64]
-
-
-def ask(way: int, devices: Numbers, source: np.random.Generator) -> Asked:
-    """Draw who is asked about so many buckets, or about a row; `devices` per repetition and bucket."""
-    if way in (A_ROW, A_WINDOW):
-        mechanism = HadamardBit(1, EDGES) if way == A_ROW else DBitFlip(1, EDGES, WIDTHS[-1], "paper")
-        return by_cohort(mechanism, devices, len(devices), source)
-    return subsets(devices, way, len(devices), source)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fleet:
-    """
-    Devices per bucket in each repetition, and who of them is asked what, which is the same for every ε.
+    """Devices per bucket in each repetition, and who is asked what: drawn once, and the same for every ε."""
 
-    A repetition draws its devices' buckets and rows once and asks at every ε: errors at two ε go up and down
-    together a little, while each by itself has the right law.
-    """
-
-    devices: Numbers
-    """int64[repetitions, buckets]."""
-    asked: Mapping[int, Asked]
-    """By the number of buckets that a device is asked about, or `A_ROW`."""
+    devices: Numbers  #: int64[repetitions, buckets]
+    asked: Mapping[int, Asked]  #: By the number of buckets that a device is asked about, or `A_ROW`
 
     @classmethod
     def draw(cls, devices: Numbers, seed: int, name: str) -> Fleet:
         """Draw who is asked what, for all methods."""
+
+        def ask(way: int) -> Asked:
+            source, repetitions = generator(seed, name, f"asked {way}"), len(devices)
+            if way in (A_ROW, A_WINDOW):
+                mechanism = HadamardBit(1, EDGES) if way == A_ROW else DBitFlip(1, EDGES, WIDTHS[-1], "paper")
+                return by_cohort(mechanism, devices, repetitions, source)
+            return subsets(devices, way, repetitions, source)
+
         ways = (A_ROW, A_WINDOW, *reversed(WIDTHS), BUCKETS)
-        asked = in_parallel(lambda way: ask(way, devices, generator(seed, name, f"asked {way}")), ways)
-        return cls(devices, dict(zip(ways, asked, strict=True)))
+        return cls(devices, dict(zip(ways, in_parallel(ask, ways), strict=True)))
 
     @property
     def total(self) -> int:
@@ -107,27 +87,17 @@ class Fleet:
         return int(self.devices[0].sum())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Answers:
-    """Per repetition and row, how many answered and how many of them said 1."""
-
-    reports: Numbers
-    ones: Numbers
-
-
 class Method(ABC):
     """
     A mechanism with its estimator: bits about buckets, and the share of ones among them, debiased.
 
-    `lifetime` is the loss in units of ε when a device remembers its answers and visits every bucket, in the
-    sense of Theorem 4: devices of the same behaviour pattern, no flips. Infinite if nothing is remembered.
+    `lifetime` is the loss in units of ε when a device remembers its answers and visits every bucket (Theorem 4:
+    same pattern, no flips); infinite if nothing is remembered.
     """
 
-    name: str
-    """As in the legend."""
+    name: str  #: As in the legend
     lifetime: float
-    asks: int = BUCKETS
-    """About how many buckets, or `A_ROW`."""
+    asks: int = BUCKETS  #: About how many buckets, or `A_ROW`
 
     @abstractmethod
     def channel(self, epsilon: Number) -> Channel:
@@ -136,19 +106,22 @@ class Method(ABC):
     def answers(self, epsilon: Number, fleet: Fleet, source: np.random.Generator) -> Answers:
         """Draw what the collector counts."""
         asked = fleet.asked[self.asks]
-        return Answers(asked.reports, ones_of(asked, self.channel(epsilon), source))
+        return asked.reports, ones_of(asked, self.channel(epsilon), source)
 
     def estimate(self, epsilon: Number, devices: int, answers: Answers) -> Shares:
         """The estimated shares, float64[repetitions, buckets]; 1/2 where nobody was asked."""
-        share = self.channel(epsilon).truth(answers.ones / np.maximum(answers.reports, 1))
-        return np.asarray(np.where(answers.reports > 0, share, 0.5))
+        reports, ones = answers
+        share = self.channel(epsilon).truth(ones / np.maximum(reports, 1))
+        return np.asarray(np.where(reports > 0, share, 0.5))
 
 
 class BitFlip(Method):
     """
-    dBitFlipPM. With `ratio` the ones of a bucket are divided by the answers about it, as reticent does; without,
-    by the nd/k expected, as the paper prints (§2.2). `tight` is h = ε for d = 1 in place of h = ε/2. Devices
-    draw subsets of d buckets independently, as in the paper, or take `windows` of a public shuffle, as ours do.
+    dBitFlipPM: with `ratio` the ones of a bucket are divided by the answers about it, without by the nd/k
+    expected (§2.2).
+
+    `tight` is h = ε for d = 1 in place of h = ε/2; `windows` of a public shuffle take the place of independent
+    subsets.
     """
 
     def __init__(
@@ -169,8 +142,8 @@ class BitFlip(Method):
         """The paper's estimator, or the ratio estimator."""
         if self.ratio:
             return super().estimate(epsilon, devices, answers)
-        channel = self.channel(epsilon)
-        surplus = answers.ones - float(channel.low) * answers.reports
+        channel, (reports, ones) = self.channel(epsilon), answers
+        surplus = ones - float(channel.low) * reports
         return np.asarray(BUCKETS / (devices * self.width) * surplus / float(channel.contrast))
 
 
@@ -198,17 +171,16 @@ class OneName(Method):
     def answers(self, epsilon: Number, fleet: Fleet, source: np.random.Generator) -> Answers:
         """How often each bucket is named."""
         ones = named(KFlip(epsilon, BUCKETS), fleet.devices, len(fleet.devices), source)
-        return Answers(np.full_like(ones, fleet.total), ones)
+        return np.full_like(ones, fleet.total), ones
 
 
 class Accepted(Method):
     """
     BinFlip+: strings that devices accept, divided by their number, in one of three readings.
 
-    "best": c₀ = 1/(2 cosh(ε/2)), exactly ε-LDP for every ε. "frozen": the same, at ε = 2 beyond it, since the
-    paper has it that the protocol works up to there. "one constant": c₀ = 1/(2 cosh 1) for every ε, the largest
-    that is ε-LDP up to 2; beyond, chances of acceptance are cut at 1, a refusal tells the bit, and no loss
-    bounds it: it is shown, and decides nothing. Its estimates are debiased with the channel it then has.
+    "best": c₀ = 1/(2 cosh(ε/2)), exactly ε-LDP for every ε. "frozen": the same, at ε = 2 beyond it. "one
+    constant": c₀ = 1/(2 cosh 1) for every ε; beyond 2 a refusal reveals the bit, no loss bounds it, and it
+    decides nothing.
     """
 
     lifetime = float("inf")
@@ -245,7 +217,7 @@ class Accepted(Method):
         yes, no = self._chances(epsilon)
         accepting = source.binomial(fleet.devices, low * yes + (1 - low) * no)
         asked = everyone(accepting, len(accepting))
-        return Answers(asked.reports, ones_of(asked, self.channel(epsilon), source))
+        return asked.reports, ones_of(asked, self.channel(epsilon), source)
 
 
 class Hadamard(Method):
@@ -261,10 +233,10 @@ class Hadamard(Method):
 
     def estimate(self, epsilon: Number, devices: int, answers: Answers) -> Shares:
         """Σ_r H[r, v+1]·(2·ones_r - reports_r) / (n·contrast)."""
-        size = answers.ones.shape[-1]
-        columns = hadamard_sign(np.arange(size)[:, None], np.arange(BUCKETS) + 1)
+        reports, ones = answers
+        columns = hadamard_sign(np.arange(ones.shape[-1])[:, None], np.arange(BUCKETS) + 1)
         contrast = float(self.channel(epsilon).contrast)
-        return np.asarray((2 * answers.ones - answers.reports) @ columns / (devices * contrast))
+        return np.asarray((2 * ones - reports) @ columns / (devices * contrast))
 
 
 READINGS = tuple(map(Accepted, ("frozen", "best", "one constant")))
@@ -272,11 +244,8 @@ READINGS = tuple(map(Accepted, ("frozen", "best", "one constant")))
 PAPER: tuple[Method, ...] = (*map(BitFlip, WIDTHS), EveryBucket(), OneName(), *READINGS)
 """What the paper plots, with its calibration and its estimators; BinFlip+ in three readings."""
 
-OURS: tuple[Method, ...] = (BitFlip(1, tight=True, ratio=True), Hadamard())
-"""What reticent adds."""
-
-SAME_AS_BIN_FLIP: Method = BitFlip(BUCKETS)
-"""d = k, which the paper says equals BinFlip."""
+OURS: tuple[Method, ...] = (BitFlip(1, tight=True, ratio=True), Hadamard())  # What reticent adds
+SAME_AS_BIN_FLIP: Method = BitFlip(BUCKETS)  # d = k, which the paper says equals BinFlip
 
 AT_EQUAL_EPSILON = (
     *PAPER,
@@ -299,17 +268,12 @@ OUR_LINES = (
     *(chart.Line(method.name, len(PAPER) + place, dashed=True) for place, method in enumerate(OURS)),
 )
 
-Pair = tuple[chart.Panel, chart.Panel]
-"""The same data at equal ε, and at equal same-pattern loss."""
+Pair = tuple[chart.Panel, chart.Panel]  # The same data at equal ε, and at equal same-pattern loss
 
 
 @lru_cache(maxsize=16)
 def measure(title: str, days: Days, max_value: int, setting: Setting, name: str) -> Pair:
-    """
-    The errors of each method at each ε and at each same-pattern loss.
-
-    Kept, since Figure 7 is compared with Figure 5.
-    """
+    """The errors of each method at each ε and at each same-pattern loss; kept for Figure 7."""
     edges = Buckets.even(max_value, BUCKETS)
     per_day = np.stack([day.per_bucket(edges) for day in days])
     fleet = Fleet.draw(per_day[np.arange(setting.repetitions) % len(days)], setting.seed, name)
@@ -341,10 +305,9 @@ def figure_5(setting: Setting) -> Result:
         f"Largest error over {BUCKETS} buckets of one day's histogram: {setting.repetitions:,} repetitions, "
         f"the {setting.days} days in turn; values of {stand_ins(setting)[0].name} in place of the paper's "
         "unpublished data set. The paper's mechanisms have the paper's calibration and estimator (bits about "
-        "a bucket divided by the nd/k expected); BinFlip+ is shown frozen at ε = 2, at its "
-        "best, and with one constant for every ε, which is not private beyond 2; "
-        '"ratio" and reticent\'s own divide by the bits received. Same-pattern loss is over all rounds, '
-        "between devices that remember their answers and visit every bucket.",
+        "a bucket divided by the nd/k expected); BinFlip+ is frozen at ε = 2, at its best, and with one constant "
+        "for every ε, which is not private beyond 2. Same-pattern loss is over all rounds, between devices that "
+        "remember their answers and visit every bucket.",
         pairs,
         usage_claims([at_epsilon for at_epsilon, _ in pairs]) + our_claims(pairs),
     )
@@ -392,9 +355,8 @@ def _result(name: str, data: str, summary: str, pairs: Sequence[Pair], claims: t
                 f"{name}-reticent",
                 f"{title}: tight 1BitFlipPM and the Hadamard bit",
                 "Above: at equal ε per round. Below: at equal loss over all rounds between devices of the same "
-                "pattern that visit every bucket, which is where one bit pays: BinFlip loses 32ε, "
-                "4BitFlipPM 4ε, the tight 1BitFlipPM and the Hadamard bit 2ε, the paper's 1BitFlipPM ε. "
-                "There the tight 1BitFlipPM is the paper's with another estimator.",
+                "pattern that visit every bucket: BinFlip loses 32ε, 4BitFlipPM 4ε, the tight 1BitFlipPM and the "
+                "Hadamard bit 2ε, the paper's 1BitFlipPM ε.",
                 lambda: chart.draw_panels([above, below], OUR_LINES, ordinate),
             ),
         ),
@@ -429,9 +391,8 @@ def usage_claims(panels: Sequence[chart.Panel]) -> tuple[Claim, ...]:
         }
         best = [point.value for point in by_reading["best"]]
         answer = judged(
-            "4BitFlipPM to 1BitFlipPM are better than BinFlip+ when ε is large (5 to 10).",
-            f"against BinFlip+ at its best {min(best):.3g} to {max(best):.3g} times its mean error, against "
-            "the frozen one, which decides",
+            "4BitFlipPM to 1BitFlipPM are better than BinFlip+ for ε = 5 to 10.",
+            "error over that of BinFlip+, frozen",
             by_reading["frozen"],
             "E24",
             f"{chart.BETTER}; BinFlip+ is frozen at ε = 2, the limit the paper gives it",
@@ -445,26 +406,26 @@ def usage_claims(panels: Sequence[chart.Panel]) -> tuple[Claim, ...]:
     return (
         judged(
             "When d = k, dBitFlipPM has the same accuracy as BinFlip.",
-            "difference of their mean errors in standard errors",
+            "difference in standard errors",
             chart.points(panels, difference, lambda errors: abs(errors) <= SAME),
             ours=f"the same: within {SAME:g} standard errors",
         ),
         judged(
             "KFlip is sub-optimal for small ε.",
-            "mean error of KFlip over that of BinFlip",
+            "error over BinFlip's",
             chart.ratios(panels, "KFlip", "BinFlip", lambda ratio: ratio > 1, (0.1, 0.2, 0.5, 1.0)),
             ours="small: ε ≤ 1; sub-optimal: worse than BinFlip",
         ),
         judged(
             "KFlip has better performance when ε is Ω(ln k).",
-            "mean error of KFlip over that of BinFlip",
+            "error over BinFlip's",
             chart.ratios(panels, "KFlip", "BinFlip", chart.no_worse, large),
             "E23",
             f"ε ≥ ln 32 = {log(BUCKETS):.2f}; {chart.BETTER}",
         ),
         judged(
             "BinFlip+ has good performance when ε ≤ 2.",
-            "mean error of BinFlip+ over that of BinFlip",
+            "error over BinFlip's",
             chart.ratios(
                 panels, "BinFlip+, best", "BinFlip", lambda ratio: ratio <= GOOD, (0.1, 0.2, 0.5, 1.0, 2.0)
             ),
@@ -473,22 +434,22 @@ def usage_claims(panels: Sequence[chart.Panel]) -> tuple[Claim, ...]:
         ),
         judged(
             "BinFlip (equivalently 32BitFlipPM) has the best accuracy overall.",
-            "mean error of BinFlip over that of the best other mechanism in the figure",
+            "error over the best other",
             chart.points(panels, over_the_best, chart.no_worse),
             "E23",
             f"overall: at every ε; {chart.BETTER}",
         ),
         judged(
-            "4BitFlipPM is comparable to the one-time KFlip when ε is small (0.1 to 0.5).",
-            "mean error of 4BitFlipPM over that of KFlip",
+            "4BitFlipPM is comparable to the one-time KFlip for ε = 0.1 to 0.5.",
+            "error over KFlip's",
             chart.ratios(panels, "4BitFlipPM", "KFlip", chart.within(chart.COMPARABLE), (0.1, 0.2, 0.5)),
             ours=f"comparable: within {chart.COMPARABLE:g} times",
         ),
         beats_bin_flip_plus(),
         judge_points(
             "§0 (abstract)",
-            "Repeated collection has comparable or even the same accuracy as single-round mechanisms.",
-            "the same for means (Theorem 3); mean error of dBitFlipPM, d = k and d = 4, over that of BinFlip",
+            "Repeated collection has comparable or the same accuracy as single-round mechanisms.",
+            "error over BinFlip's",
             [
                 replace(point, where=f"{name}, {point.where}")
                 for name in (SAME_AS_BIN_FLIP.name, "4BitFlipPM")
@@ -512,26 +473,26 @@ def our_claims(pairs: Sequence[Pair]) -> tuple[Claim, ...]:
     return (
         judged(
             "At equal ε the tight 1BitFlipPM has half the error of the paper's.",
-            "mean error of the tight 1BitFlipPM over that of the paper's",
+            "error over the paper's",
             chart.ratios(at_epsilon, "1BitFlipPM, tight", "1BitFlipPM", lambda ratio: ratio <= HALF),
             "E8",
             f"half: at most {HALF:g} times",
         ),
         judged(
             "For ε ≤ 1 the one Hadamard bit is comparable to BinFlip's 32.",
-            "mean error of the Hadamard bit over that of BinFlip",
+            "error over BinFlip's",
             chart.ratios(at_epsilon, "Hadamard bit", "BinFlip", chart.within(chart.COMPARABLE), small),
             ours=f"comparable: within {chart.COMPARABLE:g} times",
         ),
         judged(
-            "At an equal same-pattern loss of up to 2 the Hadamard bit has half the error of the best dBitFlipPM.",
-            "mean error of the Hadamard bit over that of the best other",
+            "At equal same-pattern loss ≤ 2 the Hadamard bit has half dBitFlipPM's error.",
+            "error over the best other",
             chart.points(at_lifetime, over_the_best, lambda ratio: ratio <= HALF, (*small, 2.0)),
             ours=f"half: at most {HALF:g} times",
         ),
         judged(
-            "Windows of a public shuffle have the error of d buckets drawn independently (the paper's).",
-            "mean error of 4BitFlipPM with windows over that with subsets, both with the ratio estimator",
+            "Windows of a public shuffle have the error of d independent buckets.",
+            "error over that of subsets",
             chart.ratios(at_epsilon, "4BitFlipPM, windows", "4BitFlipPM, ratio", chart.within(WINDOWS)),
             ours=f"the same: within {WINDOWS:g} times",
         ),
@@ -544,7 +505,7 @@ def synthetic_claims(panels: Sequence[chart.Panel], reference: chart.Panel) -> t
     return (
         chart.bounded(
             ON_SYNTHETIC,
-            "Errors of the histogram are bounded in terms of ε, n, k and d, whatever the data.",
+            "Histogram errors are bounded in terms of ε, n, k, d, whatever the data.",
             panels,
             widths,
             lambda name, epsilon: Metric("day", DBitFlip(epsilon, EDGES, widths[name], "paper")),

@@ -1,13 +1,9 @@
 """
 Figures 4 and 6: how far off estimated means are, with 1BitRRPM with and without flips, and with Laplace.
 
-One *repetition* gives every device a new alpha, memo and flips and runs all days; its error on a day is the
-absolute difference between that day's estimate and the mean of that day's values. What is shown is the
-average over days and repetitions, and the standard deviation of one day's error over both, which is what we
-take the paper's error bars to be. Both depend on the law of single days only. (The deviation of a
-repetition's *31-day average* is another quantity: remembered bits make the days of a repetition err together,
-see `reticent.lab.fleet_counts`.) So each day is drawn by itself, as counts, with exactly the law of
-device-by-device simulation.
+A repetition gives every device a new alpha, memo and flips. Shown are the mean and the standard deviation of one
+day's absolute error, over days and repetitions: both depend on the law of single days only, so each day is drawn
+by itself, as counts, with exactly the law of device-by-device simulation.
 """
 
 from __future__ import annotations
@@ -20,37 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paper import panels as chart
-from paper.claims import (
-    DAY,
-    EPSILONS,
-    Claim,
-    Finding,
-    Picture,
-    Result,
-    Setting,
-    claim,
-    judge_points,
-)
+from paper.claims import DAY, EPSILONS, Claim, Finding, Picture, Result, Setting, claim, judge_points
 from paper.values import Days, generator, in_parallel, stand_ins
 from reticent.lab.baselines import Laplace
 from reticent.lab.fleet_counts import ones_of_mean, total_of_laplace
 from reticent.mechanisms import Flip, OneBitMean, RandomizedResponse
 from reticent.plan import Metric
 
-ON_USAGE = "§5, Mean estimation (Figure 4)"
-ON_SYNTHETIC = "§5, On different data distributions (Figure 6)"
+ON_USAGE = "§5, Figure 4"
+ON_SYNTHETIC = "§5, Figure 6"
 
-FLIPS = {
-    "1BitRRPM": Flip(0),
-    "1BitRRPM+OP(1/10)": Flip("1/10"),
-    "1BitRRPM+OP(1/3)": Flip("1/3"),
-}
+FLIPS = {"1BitRRPM": Flip(0), "1BitRRPM+OP(1/10)": Flip("1/10"), "1BitRRPM+OP(1/3)": Flip("1/3")}
 """The paper's own mechanisms, by the flip probability."""
 
 MECHANISMS = (*FLIPS, "Laplace")
 
-TOLERABLE = 0.1
-"""An error is "tolerable" up to a tenth of the mean that is estimated."""
+TOLERABLE = 0.1  # An error is "tolerable" up to a tenth of the mean that is estimated
 
 
 def figure_4(setting: Setting) -> Result:
@@ -114,11 +95,7 @@ def _result(
 
 @lru_cache(maxsize=16)
 def measure(title: str, days: Days, max_value: int, setting: Setting, name: str) -> chart.Panel:
-    """
-    The errors of each mechanism at each ε, over the days and `setting.repetitions`.
-
-    Kept, since Figure 6 is compared with Figure 4.
-    """
+    """The errors of each mechanism at each ε, over the days and `setting.repetitions`; kept for Figure 6."""
     truths = np.array([day.mean for day in days])
 
     def spread(task: tuple[str, float]) -> chart.Spread:
@@ -136,12 +113,7 @@ def measure(title: str, days: Days, max_value: int, setting: Setting, name: str)
 
 
 def estimated_means(
-    mechanism: str,
-    epsilon: float,
-    days: Days,
-    max_value: int,
-    repetitions: int,
-    source: np.random.Generator,
+    mechanism: str, epsilon: float, days: Days, max_value: int, repetitions: int, source: np.random.Generator
 ) -> NDArray[np.float64]:
     """The estimated means, float64[days, repetitions]."""
     if mechanism == "Laplace":
@@ -166,28 +138,28 @@ def usage_claims(panels: Sequence[chart.Panel], max_value: int = DAY) -> tuple[C
     return (
         judged(
             "1BitRRPM is consistently better than Laplace, with smaller errors.",
-            "mean error of 1BitRRPM over that of Laplace",
+            "error over Laplace's",
             chart.ratios(panels, "1BitRRPM", "Laplace", chart.no_worse),
             "E22",
             chart.BETTER,
         ),
         judged(
             "1BitRRPM has narrower standard deviations than Laplace.",
-            "standard deviation of 1BitRRPM's error over that of Laplace's",
+            "deviation over Laplace's",
             chart.points(panels, deviations, chart.no_worse),
             "E22",
             chart.BETTER,
         ),
         judged(
-            "Even with a perturbation probability γ = 1/10 they are comparable in accuracy.",
-            "mean error of 1BitRRPM+OP(1/10) over that of Laplace",
+            "Even with γ = 1/10 they are comparable in accuracy.",
+            "error over Laplace's",
             chart.ratios(panels, "1BitRRPM+OP(1/10)", "Laplace", lambda ratio: ratio <= chart.COMPARABLE),
             ours=f"comparable: at most {chart.COMPARABLE:g} times Laplace's error",
         ),
         uniform_noise(panels, max_value),
         judged(
-            "1BitRRPM+OP(1/3) gives tolerable accuracy when the number of users is large.",
-            "mean error over the true mean",
+            "1BitRRPM+OP(1/3) gives tolerable accuracy with many users.",
+            "error over the mean",
             chart.points([largest], part_of_mean, lambda part: part <= TOLERABLE),
             ours=f"large: the largest fleet; tolerable: at most {TOLERABLE:.0%} of the mean",
         ),
@@ -197,11 +169,10 @@ def usage_claims(panels: Sequence[chart.Panel], max_value: int = DAY) -> tuple[C
 @claim(ON_USAGE, "E21", ours="equivalent: the error within a tenth")
 def uniform_noise(panels: Sequence[chart.Panel], max_value: int) -> Finding:
     """
-    With γ = 1/3 output perturbation is equivalent to adding uniform noise from [0, 24 hours] each day.
+    Flips with γ = 1/3 are equivalent to adding uniform noise from [0, 24 hours].
 
-    Added to each value, such noise has variance m²/12 and the mean error would be √(e² + (2/π)·m²/(12 n)),
-    with e that of 1BitRRPM. *Replacing* the value with probability 2/3 multiplies c = (e^ε + 1)/(e^ε - 1)
-    by 3 and gives √(e² + (2/π)·m²(9c² - c²)/(4 n)).
+    Added noise would give √(e² + (2/π)·m²/(12 n)), with e the error of 1BitRRPM; *replacing* the value with
+    probability 2/3 gives √(e² + (2/π)·m²(9c² - c²)/(4 n)), c = (e^ε + 1)/(e^ε - 1).
     """
     added, replaced = [], []
     for panel in panels:
@@ -216,12 +187,9 @@ def uniform_noise(panels: Sequence[chart.Panel], max_value: int) -> Finding:
             replaced.append(measured / with_another)
     as_added, as_replaced = (all(0.9 <= ratio <= 1.1 for ratio in side) for side in (added, replaced))
     return Finding(
-        f"mean error over what adding would give: {min(added):.3g} to {max(added):.3g}; over what replacing "
-        f"the value with probability 2/3 would give: {min(replaced):.3g} to {max(replaced):.3g}",
+        f"error {min(added):.3g} to {max(added):.3g} times that",
         as_added,
-        "the value is replaced with probability 2/3, not added to"
-        if as_replaced
-        else "neither adding to the value nor replacing it explains the error",
+        "the value is replaced with probability 2/3" if as_replaced else "neither added nor replaced",
     )
 
 

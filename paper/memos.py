@@ -1,37 +1,26 @@
-"""
-What remembering does: age in days, a counter that only grows, asked every day without flips (§3.3); how many
-buckets share a remembered response (§3.4); and BinFlip+ at any ε (§2.2).
-"""
+"""What remembering does: age in days (§3.3), shared responses (§3.4), and BinFlip+ at any ε (§2.2)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paper.claims import DAY, EPSILONS, Finding, Result, Rows, Setting, Table, claim, table
-from paper.values import generator, rounded_cells
+from paper.values import generator
 from reticent.counts import MeanCounts
 from reticent.estimates import estimate, paper_bound
 from reticent.lab.baselines import BinFlipPlus, NaiveMemo
-from reticent.lab.fleet import AgeInDays
-from reticent.mechanisms import SCALE, Buckets, DBitFlip, OneBitMean
-from reticent.plan import Metric
+from reticent.lab.fleet import AgeInDays, VectorisedFleet
+from reticent.mechanisms import SCALE, Buckets, DBitFlip, Flip, OneBitMean
+from reticent.plan import Metric, Plan
 
-CENTURY = 36_525
-"""The range m: a hundred years, in days."""
-
-ROUNDS = 365
-"""A year of daily rounds."""
-
+CENTURY = 36_525  # The range m: a hundred years, in days
+ROUNDS = 365  # A year of daily rounds
 DEVICES = 100_000
-FLIP = 0.2
-"""To show what flips do to the form of the answers."""
-
-STRICT = 1 - 1e-6
-"""Confidence of the bound that no round should leave."""
-
+FLIP = 0.2  # To show what flips do to the form of the answers
+STRICT = 1 - 1e-6  # Confidence of the bound that no round should leave
 YEAR = 365.25
 
 BUCKETS = 32
@@ -43,18 +32,15 @@ class Year:
     """What a year of answers looked like."""
 
     devices: int
-    of_the_form: int
-    """Devices whose answers are z…z z̄…z̄ (or z…z)."""
-    rounded_up: int
-    """Devices whose rounded value changed within the year."""
+    of_the_form: int  #: Devices whose answers are z…z z̄…z̄ (or z…z)
+    rounded_up: int  #: Devices whose rounded value changed within the year
     shown: int
     """Devices whose answers changed with it; for the others both remembered bits are equal (t = T)."""
     of_the_form_with_flips: int
     truth: NDArray[np.float64]
     estimates: NDArray[np.float64]
     covered: NDArray[np.bool_]
-    bound: float
-    """Theorem 1's bound at confidence `STRICT`."""
+    bound: float  #: Theorem 1's bound at confidence `STRICT`
 
     @property
     def errors(self) -> NDArray[np.float64]:
@@ -89,23 +75,23 @@ def answers_of_a_year(year: Year) -> Rows:
 
 
 def simulate(setting: Setting, devices: int) -> Year:
-    """The answers of all devices, with the thresholds and the rounding of the SDK."""
+    """The answers of all devices, bit for bit as the SDK answers, with and without flips."""
+    metric = Metric("age", OneBitMean(1, CENTURY), unit="day")
+    metrics = metric, replace(metric, name="flipped", flip=Flip(FLIP))
+    fleet = VectorisedFleet(Plan("ages", 1, DAY, DAY, metrics), devices, setting.seed)
     draw = generator(setting.seed, "tables", "age-in-days")
-    mechanism = OneBitMean(1, CENTURY)
-    metric = Metric("age", mechanism, unit="day")
     values = AgeInDays(CENTURY).values(devices, ROUNDS, draw)
-    alphas, low, high = (draw.integers(0, 2**64, devices, dtype=np.uint64) for _ in range(3))
-    cells = rounded_cells(values, alphas, mechanism.grid)
-    thresholds = [np.uint64(threshold) for threshold in mechanism.cell_thresholds]
-    answers = np.where(cells == 1, high < thresholds[1], low < thresholds[0])
+    answers, flipped = (
+        np.stack([fleet.bits(own.name, day, today)[:, 0] for day, today in enumerate(values)])
+        for own in metrics
+    )
     estimates = [estimate(metric, MeanCounts(devices, int(ones))) for ones in answers.sum(axis=1)]
     lower, upper = np.array([(of_round.lower, of_round.upper) for of_round in estimates]).T
     truth = values.mean(axis=1)
-    flipped = answers ^ (draw.random(answers.shape, dtype=np.float32) < FLIP)
     return Year(
         devices=devices,
         of_the_form=int((changes(answers) <= 1).sum()),
-        rounded_up=int((cells[0] != cells[-1]).sum()),
+        rounded_up=int((fleet.cells("age", values[0]) != fleet.cells("age", values[-1])).sum()),
         shown=int((changes(answers) == 1).sum()),
         of_the_form_with_flips=int((changes(flipped) <= 1).sum()),
         truth=truth,
@@ -115,22 +101,13 @@ def simulate(setting: Setting, devices: int) -> Year:
     )
 
 
-def changes(answers: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """
-    How often each device's answers change: at most once is what z…z z̄…z̄ means.
-
-    >>> changes(np.array([[0, 0, 1], [1, 0, 0], [1, 0, 1]], dtype=bool)).tolist()
-    [1, 0, 2]
-    """
+def changes(answers: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """How often each device's answers change: at most once is what z…z z̄…z̄ means."""
     return np.asarray((answers[1:] != answers[:-1]).sum(axis=0), dtype=np.int64)
 
 
 def every_offset(top: int = CENTURY, rounds: int = ROUNDS) -> tuple[bool, tuple[int, ...]]:
-    """
-    Whether, for several ages, every day of the year is the day of change for exactly one of the m alphas.
-
-    Then the day of change has one law, 1/m per day, whatever the age: it tells nothing about it.
-    """
+    """Whether, for several ages, every day of the year is the day of change for exactly one of the m alphas."""
     alphas = np.arange(top)
     looked_at = (0, top // 3, top // 2, top - rounds - 1)
     even = True
@@ -143,12 +120,9 @@ def every_offset(top: int = CENTURY, rounds: int = ROUNDS) -> tuple[bool, tuple[
 
 @claim("§3.3")
 def form(year: Year) -> Finding:
-    """Collecting age in days with s = m, each user answers with a sequence z^t z̄^(T-t)."""
+    """Collecting age in days with s = m, each user answers z^t z̄^(T-t)."""
     return Finding(
-        f"{year.of_the_form:,} of {year.devices:,} devices do, over {ROUNDS} rounds. {year.rounded_up:,} "
-        f"of them passed m - α, and {year.shown:,} of those show it; for the others both remembered bits "
-        f"are equal and t = T. With flips of γ = {FLIP:g} the form is gone: "
-        f"{year.of_the_form_with_flips:,} devices have it.",
+        f"{year.of_the_form:,} of {year.devices:,} devices",
         year.of_the_form == year.devices,
         "some device's rounded value falls back",
     )
@@ -159,10 +133,7 @@ def accuracy(year: Year) -> Finding:
     """The mean of such a counter is collected for T rounds with high accuracy."""
     worst = float(year.errors.max())
     return Finding(
-        f"The largest error of {ROUNDS} rounds with {year.devices:,} devices is {worst / YEAR:.2f} years "
-        f"of {CENTURY / YEAR:.0f}; Theorem 1's bound at δ = 1e-6 is {year.bound / YEAR:.2f}. "
-        f"{year.covered.sum()} rounds are inside their 95 % intervals: remembered bits make errors last, "
-        "so these are not independent.",
+        f"error {worst / YEAR:.2f} of {CENTURY / YEAR:.0f} years",
         worst <= year.bound,
         "the error leaves the bound",
     )
@@ -170,14 +141,9 @@ def accuracy(year: Year) -> Finding:
 
 @claim("§3.3", "", "exact")
 def transition(even: bool, looked_at: tuple[int, ...]) -> Finding:
-    """The collector learns only the day on which age passes m - α, which is safe as α is uniform."""
-    return Finding(
-        f"For each of the ages {', '.join(f'{age / YEAR:.0f}' for age in looked_at)} years, every day of the "
-        f"year is the day of change for {'exactly one' if even else 'not exactly one'} of the {CENTURY:,} "
-        "alphas: the day has the same law for all ages.",
-        even,
-        "the day of change depends on the age",
-    )
+    """The collector learns only the day when age passes m - α, which is safe."""
+    measured = f"the same law at {len(looked_at)} ages" if even else "laws differ"
+    return Finding(measured, even, "the day of change depends on the age")
 
 
 def histograms() -> Result:
@@ -201,13 +167,7 @@ def expected_sharers(mechanism: DBitFlip) -> float:
     """
     How many of the k - d buckets that a device is not asked about share the likeliest response of one it is.
 
-    That response has a 1 for its own bucket and 0 for the d - 1 others; a bucket that is not asked about
-    draws it with probability q·p^(d-1), where p = e^h/(e^h + 1) and q = 1 - p. One response per bucket, as
-    printed.
-
-    >>> four = DBitFlip(1, Buckets.even(DAY, 32), 4, "paper")
-    >>> round(expected_sharers(four), 2)
-    2.55
+    An unasked bucket draws it with probability q·p^(d-1), where p = e^h/(e^h + 1) and q = 1 - p.
     """
     high = mechanism.response.high / SCALE
     unasked = len(mechanism.buckets) - mechanism.width
@@ -256,17 +216,15 @@ def bin_flip_plus() -> Rows:
 
 @claim("§3.4", "E20", "exact", "Ω(k/2^d): at least half of it")
 def several_share(table: Table) -> Finding:
-    """Ω(k/2^d) buckets are mapped to the same response, which protects against one known day."""
+    """Ω(k/2^d) buckets are mapped to the same response."""
     columns = (table.numbers(name) for name in ("ε", "d", "k/2^d", "expected, one memo per bucket"))
     rows = list(zip(*columns, strict=True))
     enough = [row for row in rows if row[3] >= row[2] / 2]
     kept = sorted({row[0] for row in rows} - {row[0] for row in rows if row not in enough})
-    least = min(rows, key=lambda row: row[3] / row[2])
     return Finding(
-        f"At least half of k/2^d are expected in {len(enough)} of {len(rows)} settings; at ε = "
-        f"{least[0]:g} and d = {least[1]:.0f} it is {least[3]:.2g} where k/2^d = {least[2]:g}.",
+        f"in {len(enough)} of {len(rows)} settings",
         len(enough) == len(rows),
-        f"ε = O(1): for all d up to ε = {max(kept, default=0):g}",
+        f"for ε = O(1): up to {max(kept, default=0):g}",
         partly=bool(enough),
     )
 
@@ -280,23 +238,19 @@ def strongest_with_one_bit(table: Table) -> Finding:
         best[epsilon] = max(best.get(epsilon, (-1.0, 0.0)), (sharers, -bits))
     right = [epsilon for epsilon, (_, bits) in best.items() if bits == -1]
     return Finding(
-        f"Most buckets share with d = 1 at {len(right)} of {len(best)} values of ε.",
+        f"at {len(right)} of {len(best)} values of ε",
         len(right) == len(best),
-        f"at ε = {', '.join(f'{epsilon:g}' for epsilon in right)}",
+        "not at every ε",
         partly=bool(right),
     )
 
 
 @claim("§3.4", "", "exact", "almost 100 %: above 99 %")
 def naive_leaks(table: Table) -> Finding:
-    """Remembering k bits per bucket, a response seen once with its bucket betrays it with almost 100 %."""
+    """With k remembered bits a response seen once betrays its bucket with almost 100 %."""
     chances = table.numbers("chance that a response betrays its bucket")
     return Finding(
-        f"{100 * min(chances):.6f} % to {100 * max(chances):.6f} % for ε = {EPSILONS[0]:g} to "
-        f"{EPSILONS[-1]:g}.",
-        min(chances) > 0.99,
-        "depends on ε",
-        partly=max(chances) > 0.99,
+        f"{100 * min(chances):.2f} % or more", min(chances) > 0.99, "depends on ε", partly=max(chances) > 0.99
     )
 
 
@@ -304,13 +258,9 @@ def naive_leaks(table: Table) -> Finding:
 def only_small_epsilon(table: Table) -> Finding:
     """The generic one-bit protocol on BinFlip only works for ε ≤ 2."""
     epsilons, losses = table.numbers("ε"), table.numbers("exact loss")
-    private = [
-        epsilon for epsilon, loss in zip(epsilons, losses, strict=True) if loss <= epsilon * (1 + 1e-9)
-    ]
-    beyond = ", ".join(f"{epsilon:g}" for epsilon in private if epsilon > 2)
+    private = [own for own, loss in zip(epsilons, losses, strict=True) if loss <= own * (1 + 1e-9)]
     return Finding(
-        f"With the acceptance constant 1/(2 cosh(ε/2)) its exact loss is at most ε at {len(private)} of "
-        f"{len(epsilons)} values, among them ε = {beyond or 'none above 2'}.",
-        not beyond,
-        "the constant can be chosen so that it works for every ε",
+        f"loss ≤ ε up to ε = {max(private, default=0):g}",
+        not any(epsilon > 2 for epsilon in private),
+        "a fitting constant exists for every ε",
     )

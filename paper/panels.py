@@ -33,12 +33,7 @@ ALMOST_THE_SAME = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """
-    The errors of one mechanism at one ε: their mean and one standard deviation.
-
-    >>> Spread.of(np.array([1.0, 3.0]))
-    Spread(mean=2.0, deviation=1.0, runs=2)
-    """
+    """The errors of one mechanism at one ε: their mean and one standard deviation."""
 
     mean: float
     deviation: float
@@ -62,8 +57,7 @@ class Panel:
     title: str
     devices: int
     lines: Mapping[str, Mapping[float, Spread]]
-    truth: float = 0.0
-    """The quantity estimated, averaged over days, where it is one number."""
+    truth: float = 0.0  #: The quantity estimated, averaged over days, where it is one number
 
     @property
     def abscissae(self) -> tuple[float, ...]:
@@ -134,19 +128,13 @@ class Line:
     """How a mechanism is drawn: the same wherever it appears."""
 
     mechanism: str
-    place: int
-    """Its number among all mechanisms, which gives colour and marker."""
+    place: int  #: Its number among all mechanisms, which gives colour and marker
     dashed: bool = False
 
 
 @drawing
 def draw_panels(rows: Sequence[tuple[Sequence[Panel], str]], lines: Sequence[Line], ordinate: str) -> Figure:
-    """
-    A row of panels for each of `rows`, given with the label of its abscissa.
-
-    Both axes are logarithmic, bars show one standard deviation, and lines are moved apart a little so that
-    their bars can be told from each other.
-    """
+    """A row of logarithmic panels for each of `rows`, with the label of its abscissa; bars are one deviation."""
     columns = len(rows[0][0])
     figure, axes = panels(columns, len(rows), width=3.5, height=3.1, sharey=True)
     for place, axis in enumerate(axes):
@@ -235,9 +223,7 @@ def bounded(
         for bound in [paper_bound(metric(mechanism, epsilon), panel.devices)]
         for ratio in [(spread.mean + spread.deviation) / bound]
     ]
-    return judge_points(
-        place, says, "mean error plus one deviation over the bound", over_bound, erratum, ours
-    )
+    return judge_points(place, says, "error over the bound", over_bound, erratum, ours)
 
 
 def almost_the_same(place: str, measured: Iterable[Panel], reference: Panel, names: Sequence[str]) -> Claim:
@@ -255,7 +241,7 @@ def almost_the_same(place: str, measured: Iterable[Panel], reference: Panel, nam
     answer = judge_points(
         place,
         "On synthetic data the errors are almost the same as on usage data.",
-        "mean error on synthetic data over that on usage data",
+        "error over that on usage data",
         found,
         "E22",
         f"almost the same: within {ALMOST_THE_SAME:g} times",
@@ -263,8 +249,4 @@ def almost_the_same(place: str, measured: Iterable[Panel], reference: Panel, nam
     if not failing:
         return answer
     least = min(point.epsilon for point in failing)
-    return replace(
-        answer,
-        condition=f"true for all below ε = {least:g}; above, not for {', '.join(off)} "
-        f"({min(point.value for point in failing):.2g} to {max(point.value for point in failing):.2g} times)",
-    )
+    return replace(answer, condition=f"not from ε = {least:g} on, for {', '.join(off)}")

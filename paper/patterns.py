@@ -10,28 +10,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from paper.claims import Finding, Result, Rows, Setting, claim, picture, table
-from paper.values import daily_values, generator, rounded_cells, stand_ins
-from reticent.lab.fleet import Population
-from reticent.mechanisms import Grid
+from paper.claims import DAY, Finding, Result, Rows, Setting, claim, picture, table
+from paper.values import daily_values, stand_ins
+from reticent.lab.fleet import Population, VectorisedFleet
+from reticent.mechanisms import OneBitMean
+from reticent.plan import Metric, Plan
 from reticent.plots import COLOURS, panels
 from reticent.privacy import Supports, supports
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PARTS = (1, 2, 3)
-"""m/s: the paper varies s from m to m/3."""
-
+PARTS = (1, 2, 3)  # m/s: the paper varies s from m to m/3
 NEVER = (0.0, 0.3, 0.6)
 """Shares of people who never open the app, to show what hangs on them; 0 is the stand-in as it is."""
 
-MAJORITY = 2 / 3
-"""The paper's "more than 2 million" of its 3 million."""
-
-LONELY_SHARE = 0.01, 0.05
-"""The paper's share of users in patterns of support one or two."""
-
+MAJORITY = 2 / 3  # The paper's "more than 2 million" of its 3 million
+LONELY_SHARE = 0.01, 0.05  # The paper's share of users in patterns of support one or two
 MOST_DAYS_OFF = 4
 """Patterns are told apart by days off the main value up to here; the last class is "so many or more"."""
 
@@ -55,10 +50,8 @@ class Case:
     largest_is_constant: bool
     constant: float
     lonely: float
-    by_width: tuple[float, ...]
-    """Share of users by width 1, 2, …"""
-    days_off: tuple[tuple[int, int], ...]
-    """(patterns, users) whose main value is left on 0, 1, 2, … days."""
+    by_width: tuple[float, ...]  #: Share of users by width 1, 2, …
+    days_off: tuple[tuple[int, int], ...]  #: (patterns, users) whose main value is left on 0, 1, 2, … days
     curve: tuple[NDArray[np.float64], NDArray[np.int64]]
     """Share of users in patterns of at least this support, and the supports: the paper's axes."""
 
@@ -119,7 +112,7 @@ def run(setting: Setting) -> Result:
         "rounded to s = m, m/2 and m/3 by each user's own α with the integer rule that devices use. "
         + (STAND_IN if not setting.populations else "The values are those given with --values.")
         + " The same figures with 30 % and 60 % of never-users show what hangs on them.",
-        (patterns_and_supports(cases), days_off(plain)),
+        (patterns_and_supports(cases),),
         (distribution(cases),),
         (
             majority(cases),
@@ -136,13 +129,19 @@ def cases_of(app: Population, setting: Setting) -> Iterator[Case]:
     """The cases of one app in the largest fleet: by granularity, and by share of never-users."""
     devices = setting.fleets[-1]
     values = daily_values(app, devices, setting.days, setting.seed)  # type: ignore[arg-type]
-    draws = generator(setting.seed, "fig3", app.name).integers(0, 2**64, devices, dtype=np.uint64)
     for parts in parts_of(app):
-        cells = rounded_cells(values, draws, Grid.even(app.max_value, app.max_value // parts)).T
+        fleet = VectorisedFleet(plan_of(app, parts), devices, setting.seed)
+        cells = np.stack([fleet.cells("seconds", day) for day in values]).T
         for share in NEVER:
             never = round(share * devices)
             shared = with_never_users(supports(cells[: devices - never]), never)
             yield Case.of(app.name, parts, share, shared)
+
+
+def plan_of(app: Population, parts: int) -> Plan:
+    """A plan that rounds the app's seconds to m/parts."""
+    mechanism = OneBitMean(1, app.max_value, app.max_value // parts)
+    return Plan(f"fig3-{app.name}", 1, DAY, DAY, (Metric("seconds", mechanism),))
 
 
 def parts_of(app: Population) -> list[int]:
@@ -151,12 +150,7 @@ def parts_of(app: Population) -> list[int]:
 
 
 def with_never_users(shared: Supports, never: int) -> Supports:
-    """
-    The supports after so many more devices joined that never leave 0: they have the constant pattern.
-
-    >>> with_never_users(supports([[0, 1], [0, 1], [1, 1]]), never=2).counts.tolist()
-    [3, 2]
-    """
+    """The supports after so many more devices joined that never leave 0: they have the constant pattern."""
     if not never:
         return shared
     steady = shared.widths == 1
@@ -188,106 +182,65 @@ def patterns_and_supports(cases: Sequence[Case]) -> Rows:
         } | {f"width {width}": share for width, share in enumerate(widths, start=1)}
 
 
-@table("days-off")
-def days_off(cases: Sequence[Case]) -> Rows:
-    """Patterns by the days on which the main value is left"""
-    for case in cases:
-        for off, (patterns, users) in enumerate(case.days_off):
-            yield {
-                "app": case.app,
-                "s": case.step,
-                "days off": f"{off}{' or more' * (off == MOST_DAYS_OFF)}",
-                "patterns": patterns,
-                "users": users,
-                "users per pattern": users / patterns if patterns else 0.0,
-            }
-
-
-def _listed(cases: Sequence[Case], field: str) -> str:
-    """The shares at every granularity, app by app."""
-    by_app: dict[str, list[str]] = {}
-    for case in cases:
-        by_app.setdefault(case.app, []).append(f"{100 * getattr(case, field):.1f} % (s = {case.step})")
-    return "; ".join(f"{app}: {', '.join(shares)}" for app, shares in by_app.items())
-
-
 @claim("§3.2.2, Figure 3")
 def majority(cases: Sequence[Case]) -> Finding:
-    """For each app and s there is one pattern that blends the majority of users (> 2 of 3 million)."""
+    """For each app and s one pattern blends the majority of users."""
     plain = [case for case in cases if not case.never]
     holding = [case for case in plain if case.largest_share > MAJORITY]
     needed = max(0.0, *((MAJORITY - case.constant) / (1 - case.constant + 1e-300) for case in plain))
     crowded = [case for case in cases if case.never == max(NEVER)]
     return Finding(
-        f"The largest pattern holds {_listed(plain, 'largest_share')}; two thirds are "
-        f"{MAJORITY * plain[0].devices:,.0f} users.",
+        f"{100 * min(case.largest_share for case in plain):.0f} % of users or more",
         len(holding) == len(plain),
-        f"in {len(holding)} of {len(plain)} cases as the data are; in all of them once at least "
-        f"{100 * needed:.0f} % of the users never open the app",
+        f"in {len(holding)} of {len(plain)} cases; in all with at least {100 * needed:.0f} % never-users",
         partly=bool(holding) or (bool(crowded) and min(case.largest_share for case in crowded) > MAJORITY),
     )
 
 
 @claim("§3.2.2, Figure 3")
 def always_constant(cases: Sequence[Case]) -> Finding:
-    """The most common pattern is the one with a single rounded value on all days."""
+    """The most common pattern has a single rounded value on all days."""
     right = sum(case.largest_is_constant for case in cases)
-    measured = f"It is in {right} of {len(cases)} cases (apps, s, shares of never-users)."
+    measured = f"in {right} of {len(cases)} cases"
     return Finding(measured, right == len(cases), "where enough users are steady", partly=right > 0)
 
 
 @claim("§3.2.2, Figure 3", ours="lonely in 1.0 to 5.0 %, as printed")
 def lonely_users(cases: Sequence[Case]) -> Finding:
-    """There always are some lonely users, 1 to 5 % depending on s, in patterns of support one or two."""
+    """There are 1 to 5 % lonely users, in patterns of support one or two."""
     low, high = LONELY_SHARE
     plain, others = ([case for case in cases if bool(case.never) is never] for never in (False, True))
     right, right_others = (
         [case for case in some if low <= round(case.lonely, 3) <= high] for some in (plain, others)
     )
-    measured = _listed(plain, "lonely")
-    where = ", ".join(f"{case.app} s = {case.step}" for case in right)
-    condition = f"in {len(right)} of {len(plain)} cases as the data are{f' ({where})' if where else ''}"
-    if others:
-        shares = [100 * case.lonely for case in others]
-        measured += f"; with never-users {min(shares):.1f} to {max(shares):.1f} %"
-        condition += f"; with never-users in {len(right_others)} of {len(others)}"
+    shares = [100 * case.lonely for case in plain]
     return Finding(
-        f"{measured}.",
+        f"{min(shares):.1f} to {max(shares):.1f} %",
         len(right) == len(plain),
-        condition,
+        f"in {len(right)} of {len(plain)} cases",
         partly=bool(right or right_others),
     )
 
 
 @claim("§3.2.2")
 def simple_is_common(cases: Sequence[Case]) -> Finding:
-    """Simpler patterns, which mostly stick to one rounded value, are shared by more users."""
+    """Simpler patterns, which mostly keep one rounded value, are shared by more users."""
     right = sum(none > one > more for none, one, more in (case.users_per_pattern for case in cases))
-    none, one, more = cases[0].users_per_pattern
     return Finding(
-        "Patterns with no day off the main value have more users each than those with one, and these more "
-        f"than others, in {right} of {len(cases)} cases ({cases[0].app}, s = {cases[0].step}: "
-        f"{none:,.0f}, {one:,.1f}, {more:,.2f}).",
-        right == len(cases),
-        "not for all apps and granularities",
-        partly=right > 0,
+        f"in {right} of {len(cases)} cases", right == len(cases), "not in all cases", partly=right > 0
     )
 
 
 @claim("§3.2.1", ours="blending: the share of users in the largest pattern")
 def larger_steps_blend(cases: Sequence[Case]) -> Finding:
-    """Setting s very large reduces the number of patterns and increases the number of users that blend."""
+    """A very large s reduces the patterns and increases the users that blend."""
     by_app: dict[str, list[Case]] = {}
     for case in cases:
         by_app.setdefault(case.app, []).append(case)
     pairs = [pair for own in by_app.values() for pair in pairwise(own)]
     right = sum(a.patterns < b.patterns and a.largest > b.largest for a, b in pairs)
-    listed = ", ".join(f"{case.patterns:,} (s = {case.step})" for case in next(iter(by_app.values())))
     return Finding(
-        f"Patterns of {cases[0].app}: {listed}; both are true for {right} of {len(pairs)} pairs of neighbouring s.",
-        right == len(pairs),
-        "not for all apps",
-        partly=right > 0,
+        f"for {right} of {len(pairs)} pairs of s", right == len(pairs), "not for all apps", partly=right > 0
     )
 
 
@@ -296,10 +249,9 @@ def width_limit(cases: Sequence[Case]) -> Finding:
     """For all users b(U) ≤ m/s + 1."""
     wider = sum(any(case.by_width[case.parts + 1 :]) for case in cases)
     return Finding(
-        f"There are wider ones in {wider} of {len(cases)} cases, {sum(case.patterns for case in cases):,} "
-        "patterns in all.",
+        f"wider in {wider} of {len(cases)} cases",
         False,
-        "the width of b(U): b(U) is a pattern, not a number" if not wider else "there are wider patterns",
+        "the width of b(U)" if not wider else "there are wider patterns",
         misprint=not wider,
     )
 

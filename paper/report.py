@@ -1,11 +1,10 @@
-"""The report of a run: a page for people (HTML and Markdown), and CSV, pictures and JSON beside it."""
+"""The report of a run: a page (HTML), the claims (Markdown), and CSV, pictures and JSON beside them."""
 
 from __future__ import annotations
 
 import csv
 import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,18 +16,13 @@ from paper.claims import Claim, Run, Table, Verdict
 from reticent.errors import ReticentError
 from reticent.plots import save
 
-PAGES = {"index.html": "report.html.j2", "report.md": "report.md.j2", "claims.md": "claims.md.j2"}
-"""What is written, and its template: the same content as HTML and as Markdown, the claims on a page of their own."""
-
-ERRATA = Path(__file__).parents[1] / "docs" / "explanation" / "errata.md"
-"""The errata of the paper, with a heading each."""
+PAGES = {"index.html": "report.html.j2", "claims.md": "claims.md.j2"}
+"""What is written, and its template: everything as HTML, the claims as Markdown for the docs."""
 
 WRITTEN_BY = "python -m paper"
 RESULTS = "results.json"
 
-MOST_ROWS = 60
-"""Rows of a table that a page shows; the CSV file has all of them."""
-
+MOST_ROWS = 60  # Rows of a table that a page shows; the CSV file has all of them
 MARKS = {Verdict.HOLDS: "✓", Verdict.CORRECTED: "~", Verdict.FAILS: "✗", Verdict.MISPRINT: "¶"}
 """Beside the word, for who sees no colours."""
 
@@ -36,13 +30,13 @@ HEADLINES = (
     "1BitMean preserves",
     "The accuracy with α-point rounding",
     "Two users of one pattern",
-    "If the counter value of a user remains",
-    "With ε = 1 and γ = 0.2",
+    "A user whose value stays",
+    "At ε = 1, γ = 0.2",
     "Collecting usage of several apps",
     "1BitRRPM is consistently better",
     "BinFlip (equivalently",
     "4BitFlipPM to 1BitFlipPM",
-    "For each app and s there is one pattern",
+    "For each app and s one pattern",
 )
 """How the ten claims begin that a report opens with: what the paper is cited for."""
 
@@ -79,11 +73,7 @@ def _earlier(folder: Path) -> list[str] | None:
 
 
 def write(run: Run, folder: Path) -> Path:
-    """
-    Write the report; returns the page to open.
-
-    Files of an earlier report in the folder are removed first, others are never touched: see `check_folder`.
-    """
+    """Write the report over an earlier one, whose files alone are removed; returns the page to open."""
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name in _earlier(folder) or []:
@@ -112,11 +102,7 @@ def write_csv(table: Table, file: Path) -> None:
 
 
 def to_dict(run: Run) -> dict[str, Any]:
-    """
-    Everything but the pictures, ready for JSON, which has no infinity.
-
-    What differs between two runs with one seed (duration and memory) is under "run" and nowhere else.
-    """
+    """Everything but the pictures, ready for JSON; only what is under "run" differs between two runs with one seed."""
     setting = run.setting
 
     def cells(row: Sequence[object]) -> list[object]:
@@ -162,7 +148,7 @@ def _plain(cell: object) -> object:
 
 
 def page(run: Run, name: str) -> str:
-    """The report as `index.html`, styles inline and nothing from elsewhere, or as `report.md`."""
+    """A page: `index.html`, styles inline and nothing from elsewhere, or `claims.md`."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=name.endswith(".html"),
@@ -171,16 +157,10 @@ def page(run: Run, name: str) -> str:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"shown": shown, "errata": errata, "tally": tally, "cell": markdown_cell}
-    claims = [*run.of_the_paper, *run.of_reticent]
-    headings = re.findall(r"^## (\d+)\. (.+)$", ERRATA.read_text(encoding="utf-8"), re.MULTILINE)
-    titles = {f"E{number}": heading for number, heading in headings}
+    environment.filters |= {"shown": shown, "tally": tally, "cell": markdown_cell, "found": found}
     return environment.get_template(PAGES[name]).render(
         run=run,
         facts=facts(run),
-        errata={erratum: titles[erratum] for erratum in errata(claims)},
-        classes={verdict: verdict.name.lower() for verdict in Verdict},
-        verdicts=list(Verdict),
         headlines=[
             claim for words in HEADLINES for claim in run.of_the_paper if claim.says.startswith(words)
         ],
@@ -249,24 +229,14 @@ def markdown_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def errata(claims: Sequence[Claim]) -> list[str]:
-    """
-    The errata that claims refer to, in order.
-
-    >>> errata([Claim("§1", "", "", Verdict.HOLDS, "", "E13, E2"), Claim("§2", "", "", Verdict.HOLDS)])
-    ['E2', 'E13']
-    """
-    named = {name.strip() for claim in claims for name in claim.erratum.split(",")} - {""}
-    return sorted(named, key=lambda name: int(name.removeprefix("E")))
+def found(claim: Claim) -> str:
+    """The figure that decides a claim, its correction, and its erratum."""
+    corrected = "; ".join(filter(None, (claim.measured, claim.condition)))
+    return f"{corrected} ({claim.erratum})" if claim.erratum else corrected
 
 
 def tally(claims: Sequence[Claim]) -> str:
-    """
-    How many claims ended how.
-
-    >>> tally([Claim("§1", "", "", Verdict.HOLDS), Claim("§2", "", "", Verdict.FAILS)])
-    '2 claims: 1 holds, 0 needed correcting, 1 does not hold, 0 are misprints'
-    """
+    """How many claims ended how."""
     holds, corrected, fails, misprints = (sum(c.verdict is verdict for c in claims) for verdict in Verdict)
     return (
         f"{len(claims)} claim{'s' * (len(claims) != 1)}: {holds} hold{'s' * (holds == 1)}, "
@@ -276,10 +246,5 @@ def tally(claims: Sequence[Claim]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """
-    A length of time.
-
-    >>> duration(3.21), duration(204)
-    ('3.2 s', '3 min 24 s')
-    """
+    """A length of time."""
     return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {int(seconds % 60)} s"

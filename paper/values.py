@@ -1,7 +1,4 @@
-"""
-The values behind the experiments: drawn once per population, size and seed, counted per day, and rounded as
-devices round them.
-"""
+"""The values behind the experiments: drawn once, and counted per day."""
 
 from __future__ import annotations
 
@@ -10,13 +7,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paper.claims import DAY, Setting
-from reticent.errors import ParameterError
 from reticent.lab.fleet import (
     FORZA_HORIZON_4,
     GRAN_TURISMO_SPORT,
@@ -25,15 +21,12 @@ from reticent.lab.fleet import (
     Population,
     TruncatedNormal,
     Uniform,
-    high_word,
 )
 from reticent.lab.fleet_counts import Tally
-from reticent.mechanisms import Grid
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
-Days = tuple[Tally, ...]
-"""Per day, how many devices hold which value."""
+Days = tuple[Tally, ...]  # Per day, how many devices hold which value
 
 SYNTHETIC: tuple[tuple[str, Population], ...] = (
     ("constant 12 h", Constant(DAY)),
@@ -44,24 +37,14 @@ SYNTHETIC: tuple[tuple[str, Population], ...] = (
 
 
 def generator(seed: int, *names: str) -> np.random.Generator:
-    """
-    The random numbers that belong to a seed and a name: other names draw independently of them.
-
-    >>> int(generator(1, "fig3").integers(1000)) == int(generator(1, "fig3").integers(1000))
-    True
-    """
+    """The random numbers that belong to a seed and a name: other names draw independently of them."""
     digest = blake2b("\0".join(names).encode(), digest_size=16).digest()
     return np.random.default_rng([seed, int.from_bytes(digest, "big")])
 
 
 @lru_cache(maxsize=2)  # two apps of 3 million devices over 31 days are 0.7 GiB
 def daily_values(population: Population, devices: int, days: int, seed: int) -> NDArray[np.int32]:
-    """
-    The values of a population, int32[days, devices], read-only.
-
-    They depend on the population, its size and the seed, not on who asks: figures that share a population
-    share its values.
-    """
+    """The values of a population, int32[days, devices], read-only, and shared by figures."""
     values = population.values(devices, days, generator(seed, "values", population.name))
     values.flags.writeable = False
     return values
@@ -74,12 +57,7 @@ def stand_ins(setting: Setting) -> tuple[Population, ...]:
 
 @lru_cache(maxsize=8)
 def stand_in_days(population: Population, setting: Setting) -> tuple[Days, ...]:
-    """
-    The days of one counter in each fleet.
-
-    The values are drawn for the largest fleet; the smaller ones are random subsets of it, one within the
-    other, and keep their devices from day to day, as in §5 of the paper.
-    """
+    """The days of one counter in each fleet; smaller fleets are random subsets of the largest, as in §5."""
     most = max(setting.fleets)
     values = daily_values(population, most, setting.days, setting.seed)  # type: ignore[arg-type]
     order = generator(setting.seed, "subsets", population.name).permutation(most)
@@ -108,32 +86,3 @@ def in_parallel(work: Callable[[Task], Answer], tasks: Iterable[Task]) -> list[A
     """The answers to all tasks, in order, from a thread per core: NumPy leaves the lock while it works."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return list(pool.map(work, tasks))
-
-
-def rounded_cells(values: NDArray[Any], draws: NDArray[np.uint64], grid: Grid) -> NDArray[np.uint8]:
-    """
-    The cell of each whole value for a device with each draw: `Grid.cell`, for arrays [rounds, devices].
-
-    With L ≤ x < R neighbours, R = L + s, and both x and s whole, `Grid.cell` goes up exactly when
-
-        draw · s ≥ (R - x) · 2⁶⁴    ⟺    ⌊draw · s / 2⁶⁴⌋ ≥ R - x    ⟺    x + α ≥ R,
-
-    and x + α < R + s, so the cell is ⌊(x + α) / s⌋. No floating point decides anything.
-
-    >>> grid = Grid.even(60, step=20)
-    >>> rounded_cells(np.array([0, 19, 20, 60]), np.full(4, 2**63, dtype=np.uint64), grid).tolist()
-    [0, 1, 1, 3]
-    """
-    step = grid.points[1]
-    even = all(point == step * cell for cell, point in enumerate(grid.points))
-    # Below 2³¹ a value and an offset add up within 32 bits without a sign.
-    if not even or not isinstance(step, int) or grid.max_value >= 1 << 31:
-        raise ParameterError("grid", "even steps of whole numbers below 2^31", list(map(str, grid.points)))
-    if grid.steps > 255:
-        raise ParameterError("grid", "at most 255 steps", grid.steps)
-    offsets = high_word(draws, step).astype(np.uint32)  # the paper's α in {0, …, s - 1}: ⌊draw · s / 2⁶⁴⌋
-    cells = np.empty(values.shape, dtype=np.uint8)
-    for place, row in enumerate(np.atleast_2d(values)):
-        reached = row.astype(np.uint32) + offsets
-        np.atleast_2d(cells)[place] = reached >= step if grid.steps == 1 else reached // np.uint32(step)
-    return cells

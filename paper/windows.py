@@ -53,14 +53,10 @@ class Precision:
 
     way: str
     devices: int
-    round: float
-    """Half-width of a round, mean over apps and rounds."""
-    week: float
-    """Half-width of a week."""
-    week_error: float
-    """Root of the mean square of a week's error."""
-    covered: float
-    """The share of the intervals of rounds that hold the truth."""
+    round: float  #: Half-width of a round, mean over apps and rounds
+    week: float  #: Half-width of a week
+    week_error: float  #: Root of the mean square of a week's error
+    covered: float  #: The share of the intervals of rounds that hold the truth
     covered_weeks: float
 
 
@@ -78,14 +74,14 @@ def counts_of(way: str, people: Crowd, seed: int) -> dict[str, list[MeanCounts]]
     plan = plan_of(way)
     if way != PER_SLOT:
         (drawn,) = Draws(plan, people, seed).draw(1)
-        return {name: tally.counts for name, tally in drawn[()].items()}  # type: ignore[misc]
+        return {name: tally.counts for name, tally in drawn.items()}  # type: ignore[misc]
     counts: dict[str, list[Any]] = {app.metric: [None] * people.rounds for app in APPS}
     for slot in range(ROUNDS_PER_DAY):
         own = replace(people, rounds=people.rounds // ROUNDS_PER_DAY, values=_only(people, slot))
         draws = Draws(plan, own, seed + slot)
         draws.block = Draws(plan, people, seed).block  # the same people, in the same blocks
         (drawn,) = draws.draw(1)
-        for name, tally in drawn[()].items():
+        for name, tally in drawn.items():
             counts[name][slot::ROUNDS_PER_DAY] = tally.counts
     return counts
 
@@ -145,8 +141,8 @@ def habit_guessed(way: str, days: int = WEEKS * 7) -> float:
     """
     How often the best guess at a device's time of day is right, from all that it sends about one app: exact.
 
-    A device uses the app for the whole of one round a day, the same one each day, and not at all in the others;
-    the four are equally likely.
+    A device uses the app for the whole of one of four equally likely rounds a day, the same each day, and not
+    otherwise.
     """
     slots = range(ROUNDS_PER_DAY)
     never, always = (threshold / 2**64 for threshold in DEPLOYED.cell_thresholds)

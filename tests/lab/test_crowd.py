@@ -18,7 +18,7 @@ from reticent.errors import ParameterError
 from reticent.lab.crowd import Crowd, Draws
 from reticent.lab.fleet import Recorded, Uniform, VectorisedFleet
 from reticent.mechanisms import COHORTS, SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from reticent.plan import Answers, Group, Metric, Plan, Segment
+from reticent.plan import Answers, Group, Metric, Plan
 
 FLIP = Flip("0.1")
 METRICS = {
@@ -152,7 +152,7 @@ def agrees(found: NDArray[np.float64], mean: Any, covariance: Any) -> bool:
 def tallies(plan: Plan, crowd: Crowd, repetitions: int = REPETITIONS, name: str = "x") -> NDArray[np.float64]:
     drawn = Draws(plan, crowd, seed=7).draw(repetitions)
     return np.array(
-        [np.stack([one[()][name].reports, one[()][name].ones], axis=2).ravel() for one in drawn], dtype=float
+        [np.stack([one[name].reports, one[name].ones], axis=2).ravel() for one in drawn], dtype=float
     )
 
 
@@ -200,7 +200,7 @@ def test_a_device_picks_one_round_of_a_window_and_so_many_metrics() -> None:
     plan = plan_of(*(Metric(name, OneBitMean(1, 60)) for name in names), answers=Answers(window=2, metrics=2))
     crowd = Crowd.of(dict.fromkeys(names, np.zeros((4, 3), int)), devices=50)
     for drawn in Draws(plan, crowd, seed=1).draw(20):
-        about = np.array([drawn[()][name].reports[:, 0] for name in names])
+        about = np.array([drawn[name].reports[:, 0] for name in names])
         assert (about.sum(axis=0).reshape(2, 2).sum(axis=1) == 2 * 50).all(), "each device once per window"
         assert (2 * about.max(axis=0) <= about.sum(axis=0)).all(), "no device about a metric twice"
         assert (about.sum(axis=0) % 2 == 0).all()
@@ -253,7 +253,6 @@ EVERYTHING = plan_of(
     Metric("spread", HadamardBit(2, Buckets.even(60, 4))),
     Metric("narrow", DBitFlip(2, Buckets.even(60, 4), 2), Flip("0.1")),
     groups=(Group("both", ("editor", "browser"), 70),),
-    segments=(Segment("os", ("linux", "windows")),),
 )
 SAMPLED = replace(
     EVERYTHING,
@@ -263,18 +262,17 @@ SAMPLED = replace(
 
 
 @pytest.mark.parametrize("plan", [EVERYTHING, SAMPLED], ids=["remembered", "sampled"])
-def test_counts_agree_with_those_of_the_fleet_over_rounds_and_segments(plan: Plan) -> None:
+def test_counts_agree_with_those_of_the_fleet_over_rounds(plan: Plan) -> None:
     """
-    Means and covariances over rounds of 150 fleets and 600 draws, a joint limit that bites, and two segments.
+    Means and covariances over rounds of 150 fleets and 600 draws, and a joint limit that bites.
 
     Two samples: an entry is off by six standard errors once in 5e8. A crowd without the limit is told apart.
     """
     draw = np.random.default_rng(3)
     names, rounds = list(plan.by_name), 3
     individuals = {name: draw.integers(30, 61, (rounds, 3)) for name in names}
-    tags = np.array([[0], [1], [0]], dtype=np.uint8)
     copies = 20
-    crowd = Crowd.of(individuals, devices=3 * copies, tags=tags)
+    crowd = Crowd.of(individuals, devices=3 * copies)
     devices = {name: np.repeat(values, copies, axis=1) for name, values in individuals.items()}
     window = plan.window_of(plan.round_at(1_700_438_400))
     first = window.first if window else 5
@@ -282,33 +280,25 @@ def test_counts_agree_with_those_of_the_fleet_over_rounds_and_segments(plan: Pla
     def of_fleet(seed: int) -> dict[str, list[int]]:
         fleet, heard = VectorisedFleet(plan, 3 * copies, seed), {}
         for place in range(rounds):
-            by_cell = fleet.counts(
-                first + place, {n: v[place] for n, v in devices.items()}, np.repeat(tags, copies, axis=0)
-            )
-            for os in ("linux", "windows"):
-                counts = by_cell.get((first + place, (os,)))
-                for name, metric in plan.by_name.items():
-                    rows = list(counts[name].rows()) if counts else [(0, 0, 0)] * metric.mechanism.row_count
-                    heard.setdefault((os, name), []).extend(n for row in rows for n in row[1:])
+            by_cell = fleet.counts(first + place, {n: v[place] for n, v in devices.items()})
+            counts = next(iter(by_cell.values()), None)
+            for name, metric in plan.by_name.items():
+                rows = list(counts[name].rows()) if counts else [(0, 0, 0)] * metric.mechanism.row_count
+                heard.setdefault(name, []).extend(n for row in rows for n in row[1:])
         return heard
 
     def of_crowd(which: Plan) -> list[dict[Any, list[int]]]:
         return [
-            {
-                ((os), name): np.stack([one.reports, one.ones], axis=2).ravel().tolist()
-                for (os,), of in drawn.items()
-                for name, one in of.items()
-            }
+            {name: np.stack([one.reports, one.ones], axis=2).ravel().tolist() for name, one in drawn.items()}
             for drawn in Draws(which, crowd, seed=1).draw(600)
         ]
 
     fleets, crowds = [of_fleet(seed) for seed in range(150)], of_crowd(plan)
     unlimited = of_crowd(replace(plan, groups=()))
-    for key in fleets[0]:
-        theirs, ours = (np.array([one[key] for one in sample], float) for sample in (fleets, crowds))
-        assert close(theirs, ours), key
-    key = "linux", "browser"
-    assert not close(*(np.array([one[key] for one in sample], float) for sample in (fleets, unlimited)))
+    for name in names:
+        theirs, ours = (np.array([one[name] for one in sample], float) for sample in (fleets, crowds))
+        assert close(theirs, ours), name
+    assert not close(*(np.array([one["browser"] for one in sample], float) for sample in (fleets, unlimited)))
 
 
 def close(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
@@ -342,7 +332,7 @@ def test_a_seed_gives_the_same_counts_and_blocks_add_up() -> None:
     one, again, other = (Draws(EVERYTHING, crowd, seed).draw(2) for seed in (1, 1, 2))
 
     def flat(drawn: Any) -> list[Any]:
-        return [tally.ones.tolist() for by_cell in drawn for of in by_cell.values() for tally in of.values()]
+        return [tally.ones.tolist() for of in drawn for tally in of.values()]
 
     assert flat(one) == flat(again)
     assert flat(one) != flat(other)
@@ -355,8 +345,8 @@ def test_a_seed_gives_the_same_counts_and_blocks_add_up() -> None:
     drawn = small.draw(1, lambda part, values, inside: seen.extend(range(part.start, part.stop)),
                        lambda done, total: told.append((done, total)))  # fmt: skip
     assert told == [(1, 3), (2, 3), (3, 3)]
-    assert sorted(seen) == list(range(40)), "each individual is looked at once"
-    assert drawn[0][("other",)]["editor"].reports.tolist() == [[1000]] * 3
+    assert seen == list(range(40)), "each individual is looked at once, in order"
+    assert drawn[0]["editor"].reports.tolist() == [[1000]] * 3
 
 
 def test_values_are_taken_as_a_device_takes_them() -> None:

@@ -73,7 +73,7 @@ def test_own_values_replace_the_stand_in(asked, tmp_path):
     (setting,) = asked
     (counter,) = setting.populations
     assert (counter.name, counter.max_value, setting.days) == ("mine", 86_400, 3)
-    assert "4 recorded individuals" in (tmp_path / "out" / "report.md").read_text()
+    assert "4 recorded individuals" in (tmp_path / "out" / "index.html").read_text()
 
 
 def test_a_file_per_counter(asked, tmp_path):

@@ -140,14 +140,14 @@ def test_erratum_22_in_the_middle_of_the_range_one_bit_is_not_better(synthetic):
 def test_only_laplace_does_not_see_the_data(synthetic):
     bounded, same = means.synthetic_claims(*synthetic)
     assert (bounded.verdict, same.verdict) == (HOLDS, CORRECTED)
-    assert "not for 1BitRRPM, 1BitRRPM+OP(1/10) (" in same.condition
+    assert same.condition.endswith("for 1BitRRPM, 1BitRRPM+OP(1/10)")
 
 
 def test_doctored_synthetic_data_turn_the_verdicts(synthetic, doctor):
     panels, reference = synthetic
     assert on_synthetic([reference] * 3, reference)[1] is HOLDS
     doctored = means.synthetic_claims(doctor([reference] * 3, "Laplace", 2.0), reference)[1]
-    assert (doctored.verdict, "not for Laplace (2 to 2 times)" in doctored.condition) == (CORRECTED, True)
+    assert (doctored.verdict, doctored.condition.endswith("for Laplace")) == (CORRECTED, True)
     assert on_synthetic(doctor(panels, "1BitRRPM", 9.0), reference)[0] is CORRECTED
 
 

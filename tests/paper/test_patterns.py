@@ -10,7 +10,7 @@ import pytest
 from paper.claims import Setting, Verdict
 
 from paper import patterns
-from reticent.lab.fleet import Constant, Uniform
+from reticent.lab.fleet import Constant, HashDraws, Uniform
 from reticent.mechanisms import Grid
 from reticent.privacy import pattern, supports
 
@@ -32,12 +32,12 @@ def test_supports_are_those_of_the_mechanism_device_by_device(result):
     """The table of the first app at every s, once more with `Grid.cell` and a dictionary."""
     app = patterns.stand_ins(SMALL)[0]
     values = patterns.daily_values(app, 3_000, 9, SMALL.seed)
-    draws = patterns.generator(SMALL.seed, "fig3", app.name).integers(0, 2**64, 3_000, dtype=np.uint64)
     rows = {row[1]: row for row in result.tables[0].rows if row[0] == app.name and row[2] == 0}
     for parts, name in ((1, "m"), (2, "m/2"), (3, "m/3")):
-        grid = Grid.even(86_400, 86_400 // parts)
+        plan, grid = patterns.plan_of(app, parts), Grid.even(86_400, 86_400 // parts)
+        draws = [HashDraws(SMALL.seed, device, plan.name).alpha(plan.metrics[0]) for device in range(3_000)]
         counted = Counter(
-            pattern(grid.cell(int(value), int(draw)) for value in own)
+            pattern(grid.cell(int(value), draw) for value in own)
             for own, draw in zip(values.T, draws, strict=True)
         )
         steady = counted[(0,) * 9]
@@ -121,8 +121,7 @@ def test_larger_steps_blend_more(cases):
 
 
 @pytest.mark.parametrize(
-    ("shares", "verdict"),
-    [((0.01, 0.03, 0.05), HOLDS), ((0.01, 0.06), CORRECTED), ((0.2, 0.001), FAILS)],
+    ("shares", "verdict"), [((0.01, 0.03, 0.05), HOLDS), ((0.01, 0.06), CORRECTED), ((0.2, 0.001), FAILS)]
 )
 def test_lonely_users_follow_from_the_figures(cases, shares, verdict):
     doctored = [replace(cases[0], never=0.0, lonely=share) for share in shares]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 from math import cosh, exp, log, sqrt, tanh
 
 import mpmath
@@ -135,26 +134,6 @@ def test_widths_are_those_of_the_notes(named):
     assert exact["dBitFlipPM, paper", "d = 1, k = 32", 5] == 1
 
 
-def test_a_switch_by_enumeration(named):
-    """T = 4: all 16 sequences of answers, all pairs of cells, ε = 1 and γ = 0.2."""
-    q = 1 / (exp(1) + 1)
-
-    def chance(ones: float, seen: tuple[int, ...]) -> float:
-        return sum(
-            weight * np.prod([0.8 if bit == answer else 0.2 for answer in seen])
-            for bit, weight in ((1, ones), (0, 1 - ones))
-        )
-
-    up = down = 0.0
-    for seen in product((0, 1), repeat=4):
-        for first, still in product((q, 1 - q), repeat=2):
-            switched = chance(first, seen[:2]) * chance(1 - first, seen[2:])
-            ratio = switched / chance(still, seen)
-            up, down = max(up, log(ratio)), max(down, -log(ratio))
-    row = next(row for row in named["switch"].rows if row[0] == 4)
-    assert row[1:] == (pytest.approx(up, rel=1e-9), pytest.approx(down, rel=1e-9))
-
-
 def test_one_half_is_refused_and_less_is_not():
     assert losses.flips_up_to_one_half().verdict is CORRECTED
     assert losses.flips_up_to_one_half(largest="0.4").verdict is HOLDS
@@ -182,24 +161,6 @@ def test_measured_errors_are_those_of_the_variance():
             c = 1 / tanh(epsilon / 2)
             deviation = 86_400 * sqrt((c * c / 4 - (place - 0.5) ** 2) / devices)
             assert error == pytest.approx(sqrt(2 / np.pi) * deviation, rel=0.08)
-
-
-@pytest.mark.parametrize("width", [1, 32])
-def test_histogram_answers_have_the_law_of_d_bit_flip(width):
-    """Means over 4,000 runs, within 6 standard errors; the ones of a heavy bucket would betray a wrong p."""
-    mechanism = DBitFlip(2, Buckets.even(86_400, 32), width, "paper")
-    held = bounds.heavy_first(1_000)
-    assert held.sum() == 1_000
-    asked, ones = bounds.answers(mechanism, held, 4_000, np.random.default_rng(5))
-    p = exp(1) / (exp(1) + 1)
-    share = width / 32
-    mean = share * (held * p + (1_000 - held) * (1 - p))
-    error = 6 * np.sqrt(mean / 4_000)
-    assert np.all(np.abs(asked.mean(axis=0) - 1_000 * share) <= 6 * np.sqrt(1_000 * share / 4_000) + 1e-12)
-    assert np.all(np.abs(ones.mean(axis=0) - mean) <= error)
-    wrong = share * (held * (p + 0.05) + (1_000 - held) * (1 - p))
-    assert not np.all(np.abs(ones.mean(axis=0) - wrong) <= error)
-    assert (asked.sum(axis=1) == 1_000 * width).all()
 
 
 def test_the_tiny_fleet_by_hand(named):

@@ -1,4 +1,4 @@
-"""Values are drawn once and kept within bounds, and rounded by arrays cell for cell as `Grid` rounds them."""
+"""Values are drawn once and kept within bounds."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from paper.claims import Setting
 
 from paper import values
-from reticent.errors import ParameterError
 from reticent.lab.fleet import GRAN_TURISMO_SPORT
-from reticent.mechanisms import SCALE, Grid
 
 
 @dataclass(frozen=True)
@@ -55,42 +51,3 @@ def test_fleets_are_random_subsets_of_the_largest():
     for few, many in zip(small, large, strict=True):
         there = dict(zip(many.values.tolist(), many.devices.tolist(), strict=True))
         assert all(there[value] >= number for value, number in zip(few.values, few.devices, strict=True))
-
-
-@given(
-    data=st.data(), step=st.integers(1, 2**31 - 1), place=st.fractions(0, 1), aside=st.sampled_from([-1, 0])
-)
-def test_any_draw_and_value_round_as_the_mechanism_does(data, step, place, aside):
-    """Draws anywhere, and on both sides of the least one that rounds up, by products of up to 95 bits."""
-    parts = data.draw(st.integers(1, min(255, (2**31 - 1) // step)))
-    grid = Grid.even(step * parts, step)
-    value = int(place * step * parts)
-    least = -(-(step - value % step) * SCALE // step)
-    draws = [data.draw(st.integers(0, SCALE - 1)), 0, min(least + aside, SCALE - 1), SCALE - 1]
-    cells = values.rounded_cells(np.full(4, value), np.array(draws, dtype=np.uint64), grid)
-    assert cells.tolist() == [grid.cell(value, draw) for draw in draws]
-
-
-def test_rows_are_rounds_and_every_round_has_the_same_alphas():
-    grid = Grid.even(10)
-    draws = np.random.default_rng(1).integers(0, SCALE, 50, dtype=np.uint64)
-    of_rounds = np.random.default_rng(2).integers(0, 11, (4, 50))
-    cells = values.rounded_cells(of_rounds, draws, grid)
-    assert cells.tolist() == [
-        [grid.cell(int(value), int(draw)) for value, draw in zip(row, draws, strict=True)]
-        for row in of_rounds
-    ]
-
-
-@pytest.mark.parametrize(
-    ("grid", "rule"),
-    [
-        (Grid([0, 1, 3]), "even steps of whole numbers"),
-        (Grid([0, "1/2", 1]), "even steps of whole numbers"),
-        (Grid.even(2**31), "even steps of whole numbers"),
-        (Grid.even(256, 1), "at most 255 steps"),
-    ],
-)
-def test_other_grids_are_refused(grid, rule):
-    with pytest.raises(ParameterError, match=rule):
-        values.rounded_cells(np.array([1]), np.array([0], dtype=np.uint64), grid)

@@ -21,9 +21,9 @@ def test_a_habit_is_guessed_as_often_as_the_closed_forms_say():
     """
     p = 0.7310585786300049
     q = 1 - p
-    assert habit_guessed(ONE_MEMO, days=60) == pytest.approx(p**2 + q**2 + 2 * p * q / 4, abs=1e-4)
+    assert habit_guessed(ONE_MEMO, days=44) == pytest.approx(p**2 + q**2 + 2 * p * q / 4, abs=1e-4)
     ones = [p * q**3 / 4, 4 * p * q**2 * p / 4, 6 * p * q * p**2 / 4, 4 * p * p**3 / 4, q * p**3 / 4]
-    assert habit_guessed(PER_SLOT, days=60) == pytest.approx(sum(ones), abs=1e-4)
+    assert habit_guessed(PER_SLOT, days=44) == pytest.approx(sum(ones), abs=1e-4)
     assert 0.25 < habit_guessed(ONE_APP) < habit_guessed(ALL_APPS) < 0.6
 
 
@@ -67,4 +67,4 @@ def test_the_page_has_the_figures_of_the_command():
         if way in found["habit_guessed_in_a_year"]:
             assert year == round(100 * found["habit_guessed_in_a_year"][way])
         else:
-            assert year == pytest.approx(100 * habit_guessed(way, days=60), abs=0.6)
+            assert year == pytest.approx(100 * habit_guessed(way, days=30), abs=0.6)

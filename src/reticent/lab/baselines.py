@@ -1,12 +1,8 @@
 """
-Mechanisms of other authors, to compare with: what the paper's section 5 measures reticent's own against.
+Mechanisms of other authors, to compare with (section 5 of the paper); no plan can name them.
 
-They are laws, defined by the same exact rationals, and draw nothing: `reticent.lab.fleet_counts` draws what
-whole fleets answer, with floating point, which is good enough for a simulation and never for a device
-(Mironov 2012). Nothing in a plan can name them, and nothing in `device/` imports them.
-
-Each has `loss` (ε of one round) and `variance` (n·Var of the estimate, given the data: divide by the number of
-devices). Those that estimate frequencies also have `channel` and `estimate`.
+Each has `loss` (ε of one round) and `variance` (n·Var of the estimate). `reticent.lab.fleet_counts` draws whole
+fleets.
 """
 
 from __future__ import annotations
@@ -22,7 +18,6 @@ __all__ = ["BinFlip", "BinFlipPlus", "Frequencies", "KFlip", "Laplace", "NaiveMe
 
 
 def _epsilon(epsilon: Number) -> Fraction:
-    """The ε of a baseline, checked once: the range in which `RandomizedResponse` is defined."""
     parameter = exact(epsilon, "epsilon")
     if not 0 < parameter <= 40:
         raise ParameterError("epsilon", "a number > 0 and <= 40", epsilon)
@@ -31,15 +26,10 @@ def _epsilon(epsilon: Number) -> Fraction:
 
 class Laplace:
     """
-    A counter plus Laplace noise (Dwork, McSherry, Nissim, Smith 2006; for means in the local model Duchi,
-    Jordan, Wainwright 2013).
+    A counter plus Laplace noise (Dwork, McSherry, Nissim, Smith 2006).
 
-    A device holding a value *x* in [0, *max_value*] answers the real number *y* with density
-
-        ε/(2m) · exp(-ε |y - x| / m),
-
-    which is ε-LDP. n·Var = 2(m/ε)² at every value. `OneBitMean` has less at the ends of the range whatever
-    ε is; in the middle of the range Laplace has less as soon as ε > 2.32.
+    A device holding a value *x* in [0, m] answers *y* with density ε/(2m) · exp(-ε |y - x| / m), which is ε-LDP.
+    n·Var = 2(m/ε)²: more than `OneBitMean` at the ends of the range, less in its middle as soon as ε > 2.32.
 
     >>> day = Laplace(epsilon=1, max_value=24)
     >>> day.loss, day.scale, day.variance()
@@ -62,19 +52,14 @@ class Laplace:
 
 class Frequencies:
     """
-    A mechanism whose answers add ones to the buckets they speak for.
+    A mechanism whose answers add ones to the buckets they speak for (a pure protocol: Wang, Blocki, Li, Jha 2017).
 
-    A device in bucket *v* adds 1 to bucket *j* with probability
-
-        p = channel.high   if v = j,          q = channel.low   otherwise,
-
-    so the mean of the answers at *j* is q + h·(p - q), where *h* is the share of devices in *j*, and its
-    inverse is an unbiased estimate of h. (Wang, Blocki, Li, Jha 2017 call this a pure protocol.)
+    A device in bucket *v* adds 1 to bucket *j* with probability p = channel.high if v = j, q = channel.low
+    otherwise. The mean of the answers at *j*, q + h·(p - q), is inverted to an unbiased estimate of the share h.
     """
 
     channel: Channel
-    loss: float
-    """ε of one round."""
+    loss: float  #: ε of one round
 
     def __init__(self, epsilon: Number, buckets: int) -> None:
         self.epsilon = _epsilon(epsilon)
@@ -87,13 +72,7 @@ class Frequencies:
         return self.channel.truth(share)
 
     def variance(self, frequency: Any = 0.0) -> Any:
-        """
-        n·Var of the estimate for a bucket that holds a share h of the devices (a number or an array),
-
-            [ (1 - h)·q(1 - q) + h·p(1 - p) ] / (p - q)²,
-
-        given the data: the answers are random, the devices are not.
-        """
+        """n·Var for a bucket with a share h, given the data: [(1 - h)·q(1 - q) + h·p(1 - p)] / (p - q)²."""
         low, high = float(self.channel.low), float(self.channel.high)
         noise = (1 - frequency) * low * (1 - low) + frequency * high * (1 - high)
         return noise / float(self.channel.contrast) ** 2
@@ -101,15 +80,10 @@ class Frequencies:
 
 class KFlip(Frequencies):
     """
-    Randomized response with *k* answers (Kairouz, Oh, Viswanath 2016), also known as GRR and as direct
-    encoding.
+    Randomized response with *k* answers (Kairouz, Oh, Viswanath 2016), also known as GRR.
 
-    A device whose value is in bucket *v* names one bucket: *j* with probability
-
-        e^ε / (e^ε + k - 1)   if v = j,          1 / (e^ε + k - 1)   otherwise,
-
-    which is ε-LDP. The answer counts as a 1 at the bucket it names. On a light bucket
-    n·Var = (e^ε + k - 2) / (e^ε - 1)²: poor while e^ε is below k, and close to the best possible above.
+    A device in bucket *v* names *j* with probability e^ε / (e^ε + k - 1) if v = j, 1 / (e^ε + k - 1) otherwise,
+    which is ε-LDP. On a light bucket n·Var = (e^ε + k - 2) / (e^ε - 1)².
 
     >>> kairouz = KFlip(epsilon=5, buckets=32)
     >>> round(kairouz.loss, 12), round(kairouz.variance(0), 4)
@@ -126,15 +100,11 @@ class KFlip(Frequencies):
 
 class BinFlip(Frequencies):
     """
-    *k* noisy bits, one about each bucket (Duchi, Wainwright, Jordan 2013), also known as symmetric unary
-    encoding and as one-time RAPPOR.
+    *k* noisy bits, one about each bucket (Duchi, Wainwright, Jordan 2013), also known as symmetric unary encoding.
 
-    A device whose value is in bucket *v* answers, for each bucket *j*, 1 with probability
-
-        e^(ε/2) / (e^(ε/2) + 1)   if v = j,          1 / (e^(ε/2) + 1)   otherwise.
-
-    Two values differ in two bits, each worth ε/2, so the k bits together are ε-LDP. This is dBitFlip with
-    d = k. On a light bucket n·Var = e^(ε/2) / (e^(ε/2) - 1)².
+    A device in bucket *v* answers, for each bucket *j*, 1 with probability e^(ε/2) / (e^(ε/2) + 1) if v = j, and
+    1 / (e^(ε/2) + 1) otherwise. Two values differ in two bits, each worth ε/2, so the k bits together are ε-LDP.
+    This is dBitFlip with d = k. On a light bucket n·Var = e^(ε/2) / (e^(ε/2) - 1)².
 
     >>> duchi = BinFlip(epsilon=1, buckets=32)
     >>> round(duchi.loss, 12), round(duchi.variance(0), 2)
@@ -152,15 +122,12 @@ class BinFlipPlus(Frequencies):
     """
     The generic one-bit protocol of Bassily and Smith (2015, section 4), applied to BinFlip.
 
-    A public coin draws for each device a string *y* of k bits, each 1 with probability 1/(e^(ε/2) + 1):
-    what BinFlip would answer for a value in no bucket at all. A device whose value is in bucket *v* accepts
-    it with probability c₀·P(y | v)/P(y), where the ratio is e^(ε/2) if y_v = 1 and e^(-ε/2) if y_v = 0. The
-    strings that are accepted follow BinFlip's law exactly; the others are thrown away.
-
-    With c₀ = 1/(2 cosh(ε/2)) the two chances of acceptance are e^ε/(e^ε + 1) and 1/(e^ε + 1): the device
-    answers its bit of the public string by randomized response with the whole ε. So the protocol is exactly
-    ε-LDP for *every* ε, not only for ε ≤ 2 as the paper's footnote has it. A constant c₀ = 1/2 is not:
-    at ε = 1 a refusal then reveals 1.38.
+    A public coin draws for each device a string *y* of k bits, each 1 with probability 1/(e^(ε/2) + 1). A device
+    in bucket *v* accepts it with probability c₀·P(y | v)/P(y), where the ratio is e^(ε/2) if y_v = 1 and e^(-ε/2)
+    if y_v = 0. Accepted strings follow BinFlip's law exactly; the others are dropped. With c₀ = 1/(2 cosh(ε/2))
+    that is randomized response with the whole ε about the bit of the public string, so it is ε-LDP for *every* ε,
+    not only for ε ≤ 2 as the paper's footnote says. A constant c₀ = 1/2 is not: at ε = 1 a refusal then reveals
+    1.38.
 
     >>> smith = BinFlipPlus(epsilon=1, buckets=32)
     >>> round(smith.loss, 12), round(smith.acceptance, 4), round(smith.variance(0), 2)
@@ -185,11 +152,8 @@ class BinFlipPlus(Frequencies):
 
     def variance(self, frequency: Any = 0.0) -> Any:
         """
-        n·Var of the estimate from the *accepted* strings (their ones divided by their number),
-
-            [ B + (1 - c₀)·h(1 - h) ] / c₀,
-
-        where B is BinFlip's own and n counts all devices, also those that refuse. To first order in 1/n.
+        n·Var of the estimate from the *accepted* strings, n all devices: [B + (1 - c₀)·h(1 - h)] / c₀, to first
+        order.
         """
         return (
             super().variance(frequency) + (1 - self.acceptance) * frequency * (1 - frequency)
@@ -198,15 +162,12 @@ class BinFlipPlus(Frequencies):
 
 class NaiveMemo(BinFlip):
     """
-    One remembered *k*-bit BinFlip response for each of the *k* buckets: the map f_k of §3.4, which the paper
-    gives as what *not* to do.
+    One remembered *k*-bit BinFlip response per bucket: the map f_k of §3.4, the paper's example of what *not* to
+    do.
 
-    One round of it is BinFlip, with the same loss and the same variance; averaging over rounds does not lower
-    it. But k bits are a fingerprint: whoever learns once that the device was in bucket *v* when it sent *z*
-    knows, each time it sends *z* again, that it is back in *v* - unless another bucket happens to have drawn
-    the same *z*, which for two given buckets has probability
-
-        (p² + q²)^(k-2) · (2pq)²,          p = e^(ε/2)/(e^(ε/2) + 1),  q = 1 - p.
+    k bits are a fingerprint: an observer who once learned that the device was in bucket *v* when it sent *z*
+    knows, each time it sends *z* again, that it is back in *v*, unless another bucket drew the same *z*, which
+    for two given buckets has probability (p² + q²)^(k-2) · (2pq)² with p = e^(ε/2)/(e^(ε/2) + 1), q = 1 - p.
 
     >>> naive = NaiveMemo(epsilon=1, buckets=32)
     >>> f"{naive.probability_of_betrayal:.8f}", f"{naive.expected_sharers:.1e}"
@@ -224,10 +185,8 @@ class NaiveMemo(BinFlip):
         """
         The chance that a response, once seen with its bucket known, betrays that bucket ever after.
 
-        That is the chance that none of the k - 1 other buckets shares it. Given that the response has *r*
-        ones and *k - r* zeros, another bucket draws the same with probability w·p/q if the response has a 1
-        there, w·q/p if it has a 0, where w = q^r·p^(k-r). Summed over the bit at the own bucket and over the
-        number of ones elsewhere.
+        None of the k - 1 other buckets shares it: given *r* ones, another bucket draws it with probability w·p/q
+        if it has a 1 there, w·q/p if it has a 0, where w = q^r·p^(k-r).
         """
         high, low = self.channel.high, self.channel.low
         others, odds = self.buckets - 1, float(high / low)

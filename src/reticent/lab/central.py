@@ -25,20 +25,15 @@ except ImportError as missing:
 
 Floats = NDArray[np.float64]
 
-SPREAD = 14.0
-"""How many standard deviations of a count are looked at; what lies beyond is added to δ."""
-
+SPREAD = 14.0  # How many standard deviations of a count are looked at; what lies beyond is added to δ
 ALL_SPLITS = 600
 """Up to so many devices, every split of the others into holders of 1 and holders of 0 is looked at."""
 
-_MARGIN = 40.0
-"""Added to that, for counts whose standard deviation is small."""
-
+_MARGIN = 40.0  # Added to that, for counts whose standard deviation is small
 _BEYOND = 1e-24
 """Above 4e⁻⁶⁰, which by Bernstein's inequality bounds what two binomials leave out on both sides."""
 
-_ERROR = 1e-12
-"""Relative error of a computed binomial probability, generously."""
+_ERROR = 1e-12  # Relative error of a computed binomial probability, generously
 
 
 def central_loss_one_round(mechanism: Mechanism | Channel, flip: Flip, devices: int, delta: float) -> float:
@@ -147,8 +142,7 @@ def central_loss(flip: Flip, devices: int, rounds: int, delta: float) -> float:
     return math.nextafter(_least(excess, delta, rounds * local), math.inf)
 
 
-Curve = Callable[[float], float]
-"""δ as a function of ε."""
+Curve = Callable[[float], float]  # δ as a function of ε
 
 
 def _largest_delta(low: float, high: float, devices: int) -> Curve:

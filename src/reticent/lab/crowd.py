@@ -1,32 +1,30 @@
 """
-Many devices over many rounds, drawn as counts: the law of device-by-device simulation without the devices.
+Many devices over many rounds, drawn as counts: exactly the law of device-by-device simulation.
 
-A *crowd* is some individuals, each with a history of values and a number of devices that share it. Its devices
-differ in their alphas, memos, cohorts and flips only, so they are never told apart: those of one individual
-are split by what they draw, and the answers of each part are one binomial.
+A *crowd* is some individuals, each with a history of values and a number of devices that share it. Devices of one
+individual are split by what they draw, and the answers of each part are one binomial.
 
-    mean, remembered        alpha splits the devices of an individual at the sorted fractions of its values into
-                            at most T + 1 parts; a part has one history of cells, and a binomial per cell
-    histogram, remembered   the cohort splits them (multinomial); a part has one history of classes, and a
-                            binomial per class and bit
+    mean, remembered        alpha splits devices at the sorted fractions of the values into at most T + 1 parts; a
+                            part has one history of cells, and a binomial per cell
+    histogram, remembered   the cohort splits them (multinomial); a binomial per class and bit
     sampled                 the picked round and the metrics asked split them; one fresh binomial per answer
     flips                   two binomials per round and row, over all devices
 
 A part keeps its remembered answers for all rounds, so rounds are drawn jointly. The time depends on individuals,
-rounds and metrics, not on the number of devices. Nothing is approximated, but for probabilities and split points
-being 53-bit numbers where a device compares 64-bit ones. Each metric has the law that it has on devices; that
-histograms share a device's cohort, which correlates their counts with each other, is left out.
+not on devices. Probabilities are 53-bit numbers where a device compares 64-bit ones. Not covered: that histograms
+share a device's cohort, which correlates their counts with each other.
 """
 
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import islice, product
+from itertools import islice
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -41,17 +39,12 @@ from reticent.plan import Metric, Plan
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
-Table = Mapping[str, NDArray[Any]]
-"""Per metric, whole values: one row per round, one column per individual."""
-
-MEMORY = 1 << 30
-"""Bytes that a simulation may need before it is refused."""
-
+Table = Mapping[str, NDArray[Any]]  # Per metric, whole values: one row per round, one column per individual
+MEMORY = 1 << 30  # Bytes that a simulation may need before it is refused
 _BLOCK = 1 << 22
 """Values of a block of individuals, all rounds and metrics together. It is fixed: what is drawn depends on it."""
 _THREADS = 4
-_MOST = 2**53
-"""Devices, at most: sums of counts stay exact in floating point."""
+_MOST = 2**53  # Devices, at most: sums of counts stay exact in floating point
 
 
 @dataclass(frozen=True)
@@ -59,12 +52,9 @@ class Crowd:
     """
     Individuals, and how many devices share the values of each: as evenly as whole numbers allow.
 
-    `values(part)` gives the values of some of the individuals, `{metric: int[rounds, individuals]}`, and the same
-    ones each time it is asked for that part. `tags` has the places of each individual's tags, as for a
-    `VectorisedFleet`.
+    `values(part)` gives `{metric: int[rounds, individuals]}` of some individuals, the same each time.
 
-    >>> crowd = Crowd.of({"minutes": np.array([[0, 30, 60]])}, devices=7)
-    >>> crowd.copies(slice(0, 3)).tolist()
+    >>> Crowd.of({"minutes": np.array([[0, 30, 60]])}, devices=7).copies(slice(0, 3)).tolist()
     [2, 2, 3]
     """
 
@@ -72,7 +62,6 @@ class Crowd:
     individuals: int
     devices: int
     values: Callable[[slice], Table]
-    tags: NDArray[np.uint8] | None = None
 
     def __post_init__(self) -> None:
         if self.rounds < 1 or self.individuals < 1:
@@ -84,7 +73,7 @@ class Crowd:
             raise ParameterError("devices", expected, self.devices)
 
     @classmethod
-    def of(cls, values: Table, devices: int | None = None, tags: NDArray[np.uint8] | None = None) -> Crowd:
+    def of(cls, values: Table, devices: int | None = None) -> Crowd:
         """The individuals of a table; each is one device unless there are to be more of them."""
         shapes = {column.shape for column in values.values()}
         shape = next(iter(shapes), ())
@@ -95,7 +84,7 @@ class Crowd:
         def part(individuals: slice) -> Table:
             return {name: column[:, individuals] for name, column in values.items()}
 
-        return cls(shape[0], shape[1], devices or shape[1], part, tags)
+        return cls(shape[0], shape[1], devices or shape[1], part)
 
     @classmethod
     def drawn(
@@ -108,10 +97,10 @@ class Crowd:
         seed: int,
     ) -> Crowd:
         """
-        Individuals of populations, one per metric.
+        Individuals of populations, one per metric, drawn a block at a time.
 
-        Made-up individuals are drawn a block at a time, each metric by itself. Metrics that share a recording
-        keep each of its people together; of more people than are needed, some are chosen at random.
+        Metrics that share a recording keep each of its people together; some are chosen at random if there are
+        more.
         """
         recorded: dict[str, NDArray[np.int32]] = {}
         for name, source in sources.items():
@@ -142,7 +131,7 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tallies:
-    """The reports and ones of one metric in one segment: int64[rounds, rows] each."""
+    """The reports and ones of one metric: int64[rounds, rows] each."""
 
     metric: Metric
     reports: Numbers
@@ -153,29 +142,24 @@ class Tallies:
         """The counts of each round, as a collector has them."""
         return [
             counts_from_rows(
-                self.metric,
-                zip(range(len(reports)), reports.tolist(), ones.tolist(), strict=True),
+                self.metric, zip(range(len(reports)), reports.tolist(), ones.tolist(), strict=True)
             )
             for reports, ones in zip(self.reports, self.ones, strict=True)
         ]
-
-
-Drawn = dict[tuple[str, ...], dict[str, Tallies]]
-"""What a collector counts over all rounds, by the tags of a segment and by metric."""
 
 
 class Draws:
     """
     Draws what a collector counts when a plan is asked of a crowd, over all its rounds jointly.
 
-    `draw(repetitions)` gives one result per repetition: each time other devices' chance, the same values.
-    Where answers are sampled, the first round is the first of a window.
+    `draw(repetitions)` has other chance and the same values in each repetition. Sampled answers begin with a
+    window.
 
     >>> from reticent.mechanisms import OneBitMean
     >>> plan = Plan("demo", 1, 3600, 3600, (Metric("minutes", OneBitMean(1, 60)),))
     >>> crowd = Crowd.of({"minutes": np.array([[0, 60], [0, 30]])}, devices=1_500_000_000)
     >>> (drawn,) = Draws(plan, crowd, seed=1).draw(repetitions=1)
-    >>> drawn[()]["minutes"].reports.tolist()
+    >>> drawn["minutes"].reports.tolist()
     [[1500000000], [1500000000]]
     """
 
@@ -184,7 +168,9 @@ class Draws:
         self._laws = {metric.name: law_of(metric) for metric in plan.metrics}
         width = sum(metric.bits for metric in plan.metrics) * crowd.rounds
         self.block = max(16, min(_BLOCK // width, 1 << 14))
-        self._cells = list(product(*(segment.tags for segment in plan.segments)))
+        self._stream = (
+            prod(len(segment.tags) for segment in plan.segments) - 1
+        )  # fixed: what is drawn depends on it
 
     @property
     def parts(self) -> list[slice]:
@@ -198,85 +184,70 @@ class Draws:
         widest = max(metric.bits for metric in self.plan.metrics)
         blocks = _threads() * size * (12 * len(self.plan.metrics) + 100 + 24 * widest)
         rows = sum(metric.mechanism.row_count for metric in self.plan.metrics)
-        return blocks + 16 * len(self._cells) * repetitions * self.crowd.rounds * rows
+        return blocks + 16 * repetitions * self.crowd.rounds * rows
 
     def draw(
         self,
         repetitions: int,
         look: Callable[[slice, Table, Table], None] = lambda part, values, inside: None,
         progress: Callable[[int, int], None] = lambda done, total: None,
-    ) -> list[Drawn]:
+    ) -> list[dict[str, Tallies]]:
         """
         Draw so many times; `look` is shown the values of each block, as given and as a device takes them.
 
-        Blocks are drawn on all cores, each with random numbers of its own, and counts add: the result depends on
-        the seed alone. `look` and `progress` are called one at a time, in any order of blocks.
+        Blocks are drawn on all cores, each with random numbers of its own; `look` and `progress` are called in
+        order.
         """
-        shape = (repetitions, len(self._cells), self.crowd.rounds)
         tallies = {
-            metric.name: np.zeros((2, *shape, metric.mechanism.row_count), dtype=np.int64)
+            metric.name: np.zeros(
+                (2, repetitions, self.crowd.rounds, metric.mechanism.row_count), dtype=np.int64
+            )
             for metric in self.plan.metrics
         }
         parts = self.parts
         with ThreadPoolExecutor(_threads()) as pool:
-            # A block that waits for its turn has no values yet; one that is done is dropped at once.
-            waiting = iter(parts)
-            running = {pool.submit(self._block, part, repetitions) for part in islice(waiting, _threads())}
-            done = 0
-            while running:
-                future = next(as_completed(running))
-                running.remove(future)
-                running |= {pool.submit(self._block, part, repetitions) for part in islice(waiting, 1)}
-                part, values, inside, block = future.result()
-                for (name, repetition, cell), numbers in block.items():
-                    tallies[name][:, repetition, cell] += numbers
+            # A block that waits for its turn has no values yet; sums of floats are taken in order.
+            waiting = (pool.submit(self._block, part, repetitions) for part in parts)
+            running = deque(islice(waiting, _threads()))
+            for done in range(1, len(parts) + 1):
+                part, values, inside, block = running.popleft().result()
+                running.extend(islice(waiting, 1))
+                for (name, repetition), numbers in block.items():
+                    tallies[name][:, repetition] += numbers
                 look(part, values, inside)
-                done += 1
                 progress(done, len(parts))
         return [self._flipped(repetition, tallies) for repetition in range(repetitions)]
 
-    def _block(self, part: slice, repetitions: int) -> tuple[slice, Table, Table, dict[Any, Numbers]]:
+    def _block(
+        self, part: slice, repetitions: int
+    ) -> tuple[slice, Table, Table, dict[tuple[str, int], Numbers]]:
         """The values of a block, the same as devices take them, and its tallies, int64[2, rounds, rows] each."""
         values = self.crowd.values(part)
         inside = in_range(self.plan, values)
-        copies, cells = self.crowd.copies(part), self._cells_of(part)
-        tallies: dict[Any, Numbers] = {}
-        for cell in np.unique(cells).tolist():
-            these = np.flatnonzero(cells == cell)
-            some = {name: column[:, these] for name, column in inside.items()} if any(cells) else inside
-            source = _Source(self.seed, part.start, cell)
-            draw = self._sampled if self.plan.answers.sampled else self._remembered
-            for name, repetition, numbers in draw(some, copies[these], source, repetitions):
-                tallies[name, repetition, cell] = numbers
+        copies, tallies = self.crowd.copies(part), {}
+        if self.plan.answers.sampled:
+            for repetition in range(repetitions):
+                asked = self._asked(copies, self._generator(part.start, repetition, len(self._laws)))
+                for place, ((name, law), answering) in enumerate(zip(self._laws.items(), asked, strict=True)):
+                    generator = self._generator(part.start, repetition, place)
+                    tallies[name, repetition] = law.fresh(inside[name].T, answering, generator)
+        else:
+            for place, (name, law) in enumerate(self._laws.items()):
+                histories = law.histories(inside[name].T, copies)
+                for repetition in range(repetitions):
+                    generator = self._generator(part.start, repetition, place)
+                    tallies[name, repetition] = histories.draw(generator)
         return part, values, inside, tallies
 
-    def _remembered(
-        self, inside: Table, copies: Numbers, source: _Source, repetitions: int
-    ) -> Iterator[tuple[str, int, Numbers]]:
-        for place, (name, law) in enumerate(self._laws.items()):
-            histories = law.histories(inside[name].T, copies)
-            for repetition in range(repetitions):
-                yield name, repetition, histories.draw(source.generator(repetition, place))
-
-    def _sampled(
-        self, inside: Table, copies: Numbers, source: _Source, repetitions: int
-    ) -> Iterator[tuple[str, int, Numbers]]:
-        for repetition in range(repetitions):
-            asked = self._asked(copies, source.generator(repetition, len(self._laws)))
-            for place, ((name, law), answering) in enumerate(zip(self._laws.items(), asked, strict=True)):
-                yield (
-                    name,
-                    repetition,
-                    law.fresh(inside[name].T, answering, source.generator(repetition, place)),
-                )
+    def _generator(self, start: int, repetition: int, place: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, start, self._stream, repetition, place])
 
     def _asked(self, copies: Numbers, generator: np.random.Generator) -> Iterator[Numbers]:
         """
         Per metric, how many devices answer about it: int64[individuals, rounds].
 
-        A device picks one round of each window, all alike, and then `plan.asked` of the metrics. Metrics are
-        dealt out in turn: a device with r picks left when s metrics are left takes the next with probability
-        r/s, so how many take it is a binomial for every r.
+        A device picks one round of each window and then `plan.asked` metrics. With r picks left when s metrics
+        are left it takes the next with probability r/s, so how many take it is a binomial for every r.
         """
         rounds, width = self.crowd.rounds, self.plan.answers.window
         picked = np.empty((len(copies), rounds), dtype=np.int64)
@@ -296,52 +267,25 @@ class Draws:
                 waiting[left] = waiting[left] - number
                 waiting[left - 1] = waiting.get(left - 1, 0) + number
 
-    def _flipped(self, repetition: int, tallies: Mapping[str, Numbers]) -> Drawn:
-        """The tallies of a repetition, after each report's flips."""
-        drawn: Drawn = {}
-        generator = _Source(self.seed, self.crowd.individuals, 0).generator(repetition, 0)
-        for number, cell in enumerate(self._cells):
-            drawn[cell] = {}
-            for metric in self.plan.metrics:
-                reports, ones = tallies[metric.name][:, repetition, number]
-                if metric.flip.threshold:
-                    flip = metric.flip.threshold / SCALE
-                    kept, turned = (generator.binomial(bits, flip) for bits in (ones, reports - ones))
-                    ones = ones - kept + turned
-                drawn[cell][metric.name] = Tallies(metric, reports, ones)
-        return {cell: of for cell, of in drawn.items() if any(tally.reports.any() for tally in of.values())}
-
-    def _cells_of(self, part: slice) -> Numbers:
-        """The segment of each individual; without tags each of its tags is "other"."""
-        sizes = [len(segment.tags) for segment in self.plan.segments]
-        codes = np.zeros(part.stop - part.start, dtype=np.int64)
-        for place, size in enumerate(sizes):
-            codes = codes * size + (size - 1 if self.crowd.tags is None else self.crowd.tags[part, place])
-        return codes
+    def _flipped(self, repetition: int, tallies: Mapping[str, Numbers]) -> dict[str, Tallies]:
+        drawn = {}
+        generator = np.random.default_rng([self.seed, self.crowd.individuals, 0, repetition, 0])
+        for metric in self.plan.metrics:
+            reports, ones = tallies[metric.name][:, repetition]
+            if metric.flip.threshold:
+                flip = metric.flip.threshold / SCALE
+                kept, turned = (generator.binomial(bits, flip) for bits in (ones, reports - ones))
+                ones = ones - kept + turned
+            drawn[metric.name] = Tallies(metric, reports, ones)
+        return drawn
 
 
 def _threads() -> int:
     return min(_THREADS, os.cpu_count() or 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The random numbers of one block and segment."""
-
-    seed: int
-    start: int
-    cell: int
-
-    def generator(self, repetition: int, place: int) -> np.random.Generator:
-        return np.random.default_rng([self.seed, self.start, self.cell, repetition, place])
-
-
 def in_range(plan: Plan, values: Table) -> dict[str, NDArray[Any]]:
-    """
-    Values as a device takes them: cut to the range, and scaled to joint limits.
-
-    -1 stands for no value where a device can be without one.
-    """
+    """Values as a device takes them: cut to the range (-1 stands for none), and scaled to joint limits."""
     missing = [name for name in plan.by_name if name not in values]
     if missing:
         raise ParameterError("values", f"values for {', '.join(missing)}", "none")
@@ -363,39 +307,15 @@ def in_range(plan: Plan, values: Table) -> dict[str, NDArray[Any]]:
 # The law of one metric
 
 
-class Histories(ABC):
-    """The histories of some individuals, ready to be drawn from many times."""
+def law_of(metric: Metric) -> GridLaw | BucketLaw:
+    """
+    What a metric's answers depend on; values are [individuals, rounds], as a device takes them.
 
-    @abstractmethod
-    def draw(self, generator: np.random.Generator) -> Numbers:
-        """Reports and ones before flips, int64[2, rounds, rows]: the memo is drawn, and used in every round."""
-
-
-class Law(ABC):
-    """What a metric's answers depend on; values are [individuals, rounds], as a device takes them."""
-
-    def __init__(self, metric: Metric) -> None:
-        self.metric = metric
-
-    @abstractmethod
-    def histories(self, inside: Floats, copies: Numbers) -> Histories:
-        """Individuals with remembered answers."""
-
-    @abstractmethod
-    def fresh(self, inside: Floats, answering: Numbers, generator: np.random.Generator) -> Numbers:
-        """Reports and ones when so many devices answer in each round, none of them twice: int64[2, rounds, rows]."""
-
-    @abstractmethod
-    def classes(self, inside: Floats, generator: np.random.Generator) -> NDArray[Any]:
-        """The remembered answers that one device per individual would use, [individuals, rounds]."""
-
-    @abstractmethod
-    def truth(self, inside: Floats, copies: Numbers) -> Floats:
-        """What the estimate of each round aims at, times the number of devices: [rounds, intervals]."""
-
-
-def law_of(metric: Metric) -> Law:
-    """The law of a metric."""
+        histories(inside, copies).draw(generator)   reports and ones before flips, of remembered answers
+        fresh(inside, answering, generator)         the same when devices answer once: int64[2, rounds, rows]
+        classes(inside, generator)                  the remembered answers of one device per individual
+        truth(inside, copies)                       what estimates aim at, times the devices: [rounds, intervals]
+    """
     return GridLaw(metric) if metric.mechanism.grid is not None else BucketLaw(metric)
 
 
@@ -414,11 +334,11 @@ def _merged(histories: NDArray[Any], copies: Numbers) -> tuple[NDArray[Any], Num
     return np.concatenate([histories[~steady], rows]), np.concatenate([copies[~steady], together])
 
 
-class GridLaw(Law):
+class GridLaw:
     """A mean: the value is rounded to a cell of a grid by the device's alpha, and each cell has a memo."""
 
     def __init__(self, metric: Metric) -> None:
-        super().__init__(metric)
+        self.metric = metric
         mechanism = metric.mechanism
         if mechanism.uses_cohort or mechanism.bits != 1:
             raise ParameterError(
@@ -436,7 +356,7 @@ class GridLaw(Law):
         below = np.clip(np.searchsorted(self.points, inside, side="right") - 1, 0, len(self.points) - 2)
         return below, (inside - self.points[below]) / np.diff(self.points)[below]
 
-    def histories(self, inside: Floats, copies: Numbers) -> Histories:
+    def histories(self, inside: Floats, copies: Numbers) -> _Rounded:
         """Individuals with remembered answers."""
         merged, devices = _merged(inside, copies)
         return _Rounded(self, devices, *self.places(merged))
@@ -465,14 +385,13 @@ class GridLaw(Law):
         return np.asarray(copies @ inside)[:, None]
 
 
-class _Rounded(Histories):
+class _Rounded:
     """
     Devices of one individual, split by alpha.
 
     Let V = 1 - alpha/2⁶⁴, which is uniform. A value with a share u above its cell goes up when V ≤ u, so with
-    u₁ ≤ … ≤ u_T the sorted shares of T rounds, all devices with V in (u_j, u_{j+1}] have one history of cells:
-    the round of rank r is up for the parts j < r and down for the others. What the round hears is then a sum over
-    the first parts of the memo of the upper cell, and over the rest of the memo of the lower one.
+    sorted shares u₁ ≤ … ≤ u_T all devices with V in (u_j, u_{j+1}] have one history of cells: the round of rank r
+    is up for j < r.
     """
 
     def __init__(self, law: GridLaw, devices: Numbers, below: NDArray[np.intp], share: Floats) -> None:
@@ -481,9 +400,8 @@ class _Rounded(Histories):
         ordered = np.take_along_axis(share, self._order, axis=1)
         self._parts = np.diff(ordered, axis=1, prepend=0.0, append=1.0)
         below = np.take_along_axis(below, self._order, axis=1)
-        self._visits: list[
-            tuple[int, Any, Any, Any]
-        ] = []  # cell, individuals there, whether a round is down or up there
+        # cell, individuals there, whether a round is down or up there
+        self._visits: list[tuple[int, Any, Any, Any]] = []
         several = len(law.chances) > 2
         for cell in range(len(law.chances)):
             down, up = below == cell, below == cell - 1
@@ -495,7 +413,6 @@ class _Rounded(Histories):
                 self._visits.append((cell, who, down, up))
 
     def draw(self, generator: np.random.Generator) -> Numbers:
-        """Split the devices, draw each part's memo of each cell, and add up over parts."""
         parts = generator.multinomial(self._devices, self._parts)
         ones = np.zeros(self._order.shape, dtype=np.int64)
         for cell, who, down, up in self._visits:
@@ -516,11 +433,11 @@ def _summed(places: NDArray[np.intp], numbers: Numbers, size: int) -> Numbers:
     return np.bincount(places, numbers, size).astype(np.int64)
 
 
-class BucketLaw(Law):
+class BucketLaw:
     """A histogram: the cohort says what the bits are about, and each class of buckets has a memo."""
 
     def __init__(self, metric: Metric) -> None:
-        super().__init__(metric)
+        self.metric = metric
         self.edges = np.array([float(edge) for edge in metric.mechanism.points])
         self.cohorts = _cohorts(metric.mechanism)
 
@@ -536,7 +453,7 @@ class BucketLaw(Law):
         """The share of devices in each kind of cohort."""
         return np.array([kind.cohorts / COHORTS for kind in self.cohorts])
 
-    def histories(self, inside: Floats, copies: Numbers) -> Histories:
+    def histories(self, inside: Floats, copies: Numbers) -> _Classified:
         """Individuals with remembered answers."""
         buckets, devices = _merged(self.buckets(inside), copies)
         return _Classified(self, devices, buckets)
@@ -572,21 +489,14 @@ class BucketLaw(Law):
 
 @dataclass(frozen=True, eq=False)
 class _Cohort:
-    """Cohorts whose devices answer alike."""
-
-    cohorts: int
-    """How many of all there are."""
-    rows: list[int]
-    """The row of each answer bit."""
-    classes: NDArray[np.intp]
-    """Per bucket, its class."""
-    chances: Floats
-    """[class, bit]: the probability of a 1."""
+    cohorts: int  # How many of all there are
+    rows: list[int]  # The row of each answer bit
+    classes: NDArray[np.intp]  # Per bucket, its class
+    chances: Floats  # [class, bit]: the probability of a 1
 
 
 @lru_cache(maxsize=32)
 def _cohorts(mechanism: Mechanism) -> tuple[_Cohort, ...]:
-    """All kinds of cohort."""
     kinds: dict[Any, int] = {}
     for cohort in range(COHORTS if mechanism.uses_cohort else 1):
         classes = tuple(int(mechanism.bucket_class(bucket, cohort)) for bucket in range(mechanism.intervals))
@@ -601,14 +511,13 @@ def _cohorts(mechanism: Mechanism) -> tuple[_Cohort, ...]:
     )
 
 
-class _Classified(Histories):
-    """Devices of one individual, split by cohort: each part has one history of classes, and a memo per class."""
+class _Classified:
+    """Devices of one individual, split by cohort."""
 
     def __init__(self, law: BucketLaw, devices: Numbers, buckets: NDArray[np.intp]) -> None:
         self._law, self._devices, self._buckets = law, devices, buckets
 
     def draw(self, generator: np.random.Generator) -> Numbers:
-        """Split the devices, draw each part's memo of each class, and add up what every round hears."""
         split = generator.multinomial(self._devices, self._law.shares)
         shape = self._buckets.shape[1], self._law.metric.mechanism.row_count
         tallies = np.zeros((2, *shape), dtype=np.int64)

@@ -31,18 +31,14 @@ from reticent.stores import RoundKey, open_store
 from reticent.testing import ManualClock
 
 SDK_DEVICES = 20
-RHYTHM = (0.5, 1.0, 1.4, 0.9)
-"""How likely a sitting begins in the night, morning, afternoon or evening."""
+RHYTHM = (0.5, 1.0, 1.4, 0.9)  # How likely a sitting begins in the night, morning, afternoon or evening
 PARTS = 20
-LIVE_ROUNDS = 1000
-"""For which a demo goes on while somebody watches."""
+LIVE_ROUNDS = 1000  # For which a demo goes on while somebody watches
 LIVE_PARTS = 10
-LIVE_PAUSE = 1.0
-"""Seconds between two parts of the reports of a round."""
+LIVE_PAUSE = 1.0  # Seconds between two parts of the reports of a round
 PATIENCE = 60.0
 MOST_TRUTHS = 60
-FALSE_ALARM = 1e-6
-"""How often a sound demo ends with exit code 3, over all its numbers together."""
+FALSE_ALARM = 1e-6  # How often a sound demo ends with exit code 3, over all its numbers together
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +50,7 @@ class Comparison:
     bucket: int | None
     truth: float
     estimate: dict[str, Any]
-    absurd: bool
-    """Outside even an interval that chance leaves once in a million demos."""
+    absurd: bool  #: Outside even an interval that chance leaves once in a million demos
 
     @property
     def inside(self) -> bool:
@@ -125,7 +120,7 @@ class Demo:
         self._thread.start()
         while not self._listening.wait(0.1):
             if not self._thread.is_alive():
-                raise ReticentError("the collector could not start; is the port taken? Try --port 0")
+                raise ReticentError("the collector could not start: the port may be in use. Try --port 0")
         for number in range(self.sdk_devices):
             self._devices.append(
                 Device(
@@ -168,7 +163,6 @@ class Demo:
         return true_values(self.plan, dict.fromkeys(self.plan.by_name, self._values_of(number)))
 
     def _pass(self, number: int, parts: int, pause: float) -> Iterator[list[Comparison]]:
-        """One round: values, answers, reports in so many parts; the round before it is sealed meanwhile."""
         current, values = self.plan.round(self._first + number), self._values_of(number)
         self._clock.now = current.start + 3600.0
         for place, device in enumerate(self._devices):
@@ -188,7 +182,7 @@ class Demo:
             yield self._compared(number - 1)
 
     def _send_slowly(self, number: int, batch: bytes, parts: int, pause: float) -> None:
-        """A round that stays open gets its reports in parts, so that readers are shown most of them."""
+        """A round that stays open gets its reports in parts, so that most of them are shown."""
         header = packed_header(batch)
         part = header.width * -(-header.reports // parts)
         for place in range(header.start, len(batch), part):
@@ -197,7 +191,6 @@ class Demo:
             self._collector.store.take_step(RoundKey(self.plan.name, self.plan.version, number))
 
     def _compared(self, number: int) -> list[Comparison]:
-        """Wait until a round is sealed, then compare."""
         round_number = self._first + number
         query = f"/v1/estimates?plan={self.plan.name}&round={round_number}"
         deadline = time.monotonic() + PATIENCE

@@ -1,17 +1,9 @@
 """
-A whole fleet drawn as counts: the law of device-by-device simulation without the devices.
+One round of a whole fleet as counts, with exactly the law of device-by-device simulation.
 
-Given the values, devices answer independently, so devices that hold the same value are exchangeable and what
-the collector counts is a sum of a few binomials. How many devices hold which value, a `Tally`, is all that
-matters: a round of three million devices takes as long as one of three thousand. No normal law stands in for
-the true one.
-
-    values            Tally                                  how many devices hold which value
-    means             ones_of_mean, total_of_laplace         the total that reaches the collector
-    who is asked      by_cohort, everyone, subsets, accepted -> Asked         independent of any noise
-    what they say     ones_of(asked, channel), named         ones per row, or buckets named
-
-Each call draws `repetitions` independent rounds, each of devices that have not answered before.
+How many devices hold which value, a `Tally`, is all that matters: a round of three million devices takes as long
+as one of three thousand. Each call draws `repetitions` independent rounds of devices that have not answered
+before.
 """
 
 from __future__ import annotations
@@ -25,19 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.fft import next_fast_len
 
 from reticent.errors import ParameterError
-from reticent.lab.baselines import BinFlipPlus, KFlip, Laplace
+from reticent.lab.baselines import KFlip, Laplace
 from reticent.mechanisms import COHORTS, Buckets, Channel, Flip, Mechanism, OneBitMean
 
 Numbers = NDArray[np.int64]
 
-_TABLE = 1 << 24
-"""Values below this are counted in a table; larger ones are sorted."""
-
-_FEW = 8
-"""Up to so many different chances, a binomial is drawn for each."""
-
-_NOTHING = 45.0
-"""e^-45 = 3e-20: what is smaller does not count."""
+_TABLE = 1 << 24  # Values below this are counted in a table; larger ones are sorted
+_FEW = 8  # Up to so many different chances, a binomial is drawn for each
+_NOTHING = 45.0  # e^-45 = 3e-20: what is smaller does not count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,10 +37,8 @@ class Tally:
     ([0, 7200], [3, 1], 4, 1800.0)
     """
 
-    values: Numbers
-    """Distinct, increasing."""
-    devices: Numbers
-    """How many hold each value; all positive."""
+    values: Numbers  #: Distinct, increasing
+    devices: Numbers  #: How many hold each value; all positive
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> Tally:
@@ -86,7 +71,7 @@ class Tally:
     @property
     def variance(self) -> float:
         """The variance V of the values over these devices, as a population."""
-        return float(self.devices @ (self.values - self.mean) ** 2) / self.total
+        return float((self.devices * (self.values - self.mean) ** 2).sum()) / self.total
 
     def per_bucket(self, buckets: Buckets) -> Numbers:
         """How many devices are in each bucket."""
@@ -105,16 +90,12 @@ class SumOfBits:
     """
     S = the number of ones among independent bits, of which `devices[j]` are 1 with probability `chances[j]`.
 
-    The law of S is known as Poisson-binomial. It is had from its characteristic function
+    Its law (Poisson-binomial) follows from its characteristic function φ(θ) = Π_j (1 + P_j (e^{iθ} - 1))^{N_j} by
+    a discrete Fourier transform over a window of at least 28 standard deviations and 64 more, outside of which
+    Bernstein's inequality leaves less than 1e-20. Since |φ(θ)| ≤ exp(-σ² (1 - cos θ)), about forty values of φ
+    are not negligible.
 
-        φ(θ) = Π_j ( 1 + P_j (e^{iθ} - 1) )^{N_j}
-
-    by a discrete Fourier transform over a window of at least 28 standard deviations and 64 more. Bernstein's
-    inequality leaves less than 1e-20 outside the window. Since |φ(θ)| ≤ exp(-σ² (1 - cos θ)), about forty
-    values of φ are not negligible, whatever the number of devices.
-
-    >>> toss = SumOfBits(np.array([0.5, 1.0]), np.array([2, 1]))
-    >>> first, law = toss.law()
+    >>> first, law = SumOfBits(np.array([0.5, 1.0]), np.array([2, 1])).law()
     >>> first, law.round(12).tolist()
     (0, [0.0, 0.25, 0.5, 0.25])
     """
@@ -125,12 +106,12 @@ class SumOfBits:
     @property
     def mean(self) -> float:
         """Σ N_j P_j."""
-        return float(self.devices @ self.chances)
+        return float((self.devices * self.chances).sum())
 
     @property
     def variance(self) -> float:
         """σ² = Σ N_j P_j (1 - P_j)."""
-        return float(self.devices @ (self.chances * (1 - self.chances)))
+        return float((self.devices * self.chances * (1 - self.chances)).sum())
 
     def draw(self, repetitions: int, generator: np.random.Generator) -> Numbers:
         """Draw S so many times."""
@@ -160,12 +141,7 @@ class SumOfBits:
         return first, law / law.sum()
 
     def _series(self, around: NDArray[np.complex128], radius: float) -> NDArray[np.complex128]:
-        """
-        Log φ = Σ_k (-1)^{k+1} M_k z^k / k with the power sums M_k = Σ_j N_j P_j^k, z = e^{iθ} - 1.
-
-        That is Σ_j N_j ln(1 + P_j z) term by term. A large fleet has small angles, and about ten
-        terms take the place of a logarithm per value and angle.
-        """
+        """Log φ = Σ_k (-1)^{k+1} M_k z^k / k with the power sums M_k = Σ_j N_j P_j^k, z = e^{iθ} - 1."""
         total = float(self.devices.sum())
         terms = max(2, ceil((log(total) + _NOTHING) / -log(radius))) if radius > 0 else 2
         sums, power = [], self.devices.astype(np.float64)
@@ -178,20 +154,18 @@ class SumOfBits:
         return result
 
     def _log_product(self, angle: float) -> complex:
-        """The logarithm of φ at one angle, factor by factor."""
         lost = -2 * self.chances * (1 - self.chances) * (1 - np.cos(angle))
         with np.errstate(divide="ignore"):
             size = np.log1p(np.maximum(lost, -1.0)) / 2
         turn = np.arctan2(self.chances * np.sin(angle), 1 + self.chances * (np.cos(angle) - 1))
-        return complex(float(self.devices @ size), float(self.devices @ turn))
+        return complex(float((self.devices * size).sum()), float((self.devices * turn).sum()))
 
 
 def chances_of_one(mechanism: OneBitMean, flip: Flip, values: NDArray[Any]) -> NDArray[np.float64]:
     """
-    The chance that the collector sees 1 from a device with each value, over its alpha, its memo and its flip.
+    The chance that the collector sees 1 from a device with each value, over its alpha, memo and flip.
 
-    A value between two grid points goes to either of them in proportion to its distance from the other, so
-    the chance is linear between the exact chances of the points (and with equal steps, Eq. 1 with ε').
+    It is linear between the exact chances of the grid points (and with equal steps, Eq. 1 with ε').
 
     >>> chances_of_one(OneBitMean(1, 60), Flip(0), np.array([0, 30, 60])).round(4).tolist()
     [0.2689, 0.5, 0.7311]
@@ -212,12 +186,7 @@ def ones_of_mean(
 def total_of_laplace(
     mechanism: Laplace, tally: Tally, repetitions: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """
-    Draw the sum of the devices' answers.
-
-    One Laplace variable is the difference of two exponentials of mean b, so the sum of n of them is that
-    of two Gamma variables of shape n.
-    """
+    """Draw the sum of the answers: that of n Laplace variables is the difference of two Gamma ones of shape n."""
     up, down = generator.standard_gamma(tally.total, (2, repetitions))
     return np.asarray(tally.total * tally.mean + mechanism.scale * (up - down))
 
@@ -228,31 +197,23 @@ def total_of_laplace(
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
     """
-    Per repetition and row, how many devices answer, and for how many of them the truth is yes.
+    Per repetition and row (a bucket, or a row of the Hadamard matrix), how many devices answer, and how many
+    truly yes.
 
-    A row is a bucket, or a row of the Hadamard matrix. Given these numbers the answers are independent coins:
-    see `ones_of`. They do not depend on ε (but for `accepted`), so several ε can share them.
+    Given these numbers the answers are independent coins (`ones_of`), so several ε can share them.
     """
 
-    reports: Numbers
-    """int64[repetitions, rows]."""
-    yes: Numbers
-    """int64[repetitions, rows]: devices in the bucket asked about, or on the side of +1."""
+    reports: Numbers  #: int64[repetitions, rows]
+    yes: Numbers  #: int64[repetitions, rows]: devices in the bucket asked about, or on the side of +1
 
 
 def _per_repetition(devices: ArrayLike, repetitions: int) -> Numbers:
-    """int64[repetitions, buckets], from the devices per bucket: the same each time, or one row each."""
     counts = np.asarray(devices, dtype=np.int64)
     return np.broadcast_to(counts, (repetitions, counts.shape[-1]))
 
 
 def everyone(devices: ArrayLike, repetitions: int) -> Asked:
-    """
-    BinFlip, and dBitFlip with d = k: every device answers about every bucket. Nothing is drawn.
-
-    >>> everyone([3, 1], repetitions=1).reports.tolist()
-    [[4, 4]]
-    """
+    """BinFlip, and dBitFlip with d = k: every device answers about every bucket. Nothing is drawn."""
     counts = _per_repetition(devices, repetitions)
     return Asked(np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape), counts)
 
@@ -261,12 +222,8 @@ def subsets(devices: ArrayLike, width: int, repetitions: int, generator: np.rand
     """
     The paper's dBitFlip: each device draws `width` of the buckets, without replacement (§2.2).
 
-    Buckets are dealt out in turn. A device with r picks left when s buckets are left takes the next
-    one with probability r/s, so how many take it is a binomial for every (own bucket, r). Devices whose own
-    bucket has passed are alike from then on and are counted together.
-
-    >>> subsets([2, 1], width=1, repetitions=1, generator=np.random.default_rng(1)).reports.sum()
-    np.int64(3)
+    A device with r picks left when s buckets are left takes the next one with probability r/s, so how many take
+    it is a binomial for every (own bucket, r). Devices whose own bucket has passed are counted together.
     """
     counts = _per_repetition(devices, repetitions)
     buckets = counts.shape[1]
@@ -293,11 +250,9 @@ def by_cohort(
     """
     Histograms of reticent: each device draws a cohort, which names the rows that its bits speak of.
 
-    With the Hadamard bit that is one row of the matrix, whose sign at the device's bucket is the truth. With
-    dBitFlip it is a window of a public shuffle of buckets. A bucket is then asked about as often as in the
-    paper (exactly so where the buckets divide 256), hence the same law of each bucket by itself; but two
-    buckets go together only if they are neighbours in the shuffle. One byte tells the window, where the
-    paper's needs a public coin per device.
+    With the Hadamard bit that is one row of the matrix, with dBitFlip a window of a public shuffle: each bucket
+    has the law it has in the paper (exactly where the buckets divide 256), but two go together only if they are
+    neighbours.
     """
     counts = _per_repetition(devices, repetitions)
     cohorts = [mechanism.rows_of(cohort) for cohort in range(COHORTS)]
@@ -314,33 +269,15 @@ def by_cohort(
     return Asked(reports, yes)
 
 
-def accepted(
-    mechanism: BinFlipPlus, devices: ArrayLike, repetitions: int, generator: np.random.Generator
-) -> Asked:
-    """BinFlip+: the devices that accept their public string, which then answers about every bucket."""
-    accepting = generator.binomial(_per_repetition(devices, repetitions), mechanism.acceptance)
-    return everyone(accepting, repetitions)
-
-
 def ones_of(asked: Asked, channel: Channel, generator: np.random.Generator) -> Numbers:
-    """
-    Draw how many of those asked are heard to say 1, per repetition and row.
-
-    `channel` is what the collector sees of one answer, flips included: 1 with probability `high` if the
-    truth is yes and `low` if it is no.
-    """
+    """Draw how many of those asked are heard to say 1, flips included, per repetition and row."""
     right = generator.binomial(asked.yes, float(channel.high))
     wrong = generator.binomial(asked.reports - asked.yes, float(channel.low))
     return np.asarray(right + wrong, dtype=np.int64)
 
 
 def named(mechanism: KFlip, devices: ArrayLike, repetitions: int, generator: np.random.Generator) -> Numbers:
-    """
-    Draw how often KFlip names each bucket, per repetition.
-
-    KFlip names the true bucket with probability p - q and any bucket, all alike, otherwise: those who keep to
-    the truth are a binomial per bucket, the others one multinomial.
-    """
+    """Draw how often KFlip names each bucket: the true one with probability p - q, otherwise any, all alike."""
     counts = _per_repetition(devices, repetitions)
     truthful = generator.binomial(counts, float(mechanism.channel.contrast))
     others = counts.sum(axis=1) - truthful.sum(axis=1)

@@ -152,7 +152,7 @@ def test_one_unit_to_the_wrong_side_is_caught_with_certainty(epsilon: str) -> No
         low = int(mpmath.ceil(mpmath.mpf(SCALE) / (mpmath.exp(mpmath.mpf(epsilon)) + 1)))
     wrong, right = doctored(metric, (low - 1, SCALE - low + 1)), doctored(metric, (low, SCALE - low))
     assert "remembered answer" in {loss.what for loss in enumerate_plan(wrong, 1) if loss.above}
-    assert failing(wrong) == ["every threshold lies on the private side"]
+    assert failing(wrong) == ["every threshold is within its privacy bound"]
     assert not any(loss.above for loss in enumerate_plan(right, 1))
     assert failing(right) == []
 

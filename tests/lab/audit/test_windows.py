@@ -31,7 +31,7 @@ def test_an_honest_client_attains_its_claims_and_is_not_flagged(
     assert result.power.keys() >= set(result.metrics)
 
 
-ALIKE = "other values change nothing but the bits"
+ALIKE = "other values change only the bits"
 CAUGHT = [
     ("answers in every round", "sampled", {"messages are whole reports"}),
     ("one draw for all windows", "sampled",

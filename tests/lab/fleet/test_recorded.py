@@ -139,10 +139,7 @@ LONG = "individual,day,value\n" + "".join(f"a,{day},1\n" for day in range(5000))
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "",
-            r"some.csv: expected the columns individual, day, value; missing: individual, day, value",
-        ),
+        ("", r"some.csv: expected the columns individual, day, value; missing: individual, day, value"),
         ("individual,day\na,1\n", r"some.csv: .*missing: value; found: individual, day\."),
         (
             "individual,day,value\n",
@@ -156,16 +153,16 @@ LONG = "individual,day,value\n" + "".join(f"a,{day},1\n" for day in range(5000))
         ("individual,day,value\na,1,3\na,2\n", r"some.csv: line 3: expected 3 columns, got 2"),
         (
             "individual,day,value\na,1,3\nb,1,4\na,1,5\nb,1,6\n",
-            r"some.csv: line 4: expected each individual and",
+            r"some.csv: line 4: expected each pair of individual and",
         ),
-        (LONG + "a,x,77\na,4,1\n", r"some.csv: line 5003: expected each individual and day once"),
+        (LONG + "a,x,77\na,4,1\n", r"some.csv: line 5003: expected each pair of individual and day once"),
         (LONG + "a,5000,77s\n", r"some.csv: line 5002: value: expected a whole number"),
         ("individual,day,value\na,1,9000000000\n", r"some.csv: expected values below 2\^31; give max_value"),
         ('individual,day,value\na,"1\x00', r"some.csv: "),
         ("1,2,3\n4,5,6\n", r"some.csv: three columns of numbers: expected a first line that names them"),
         ("device,1,2\na,5,3\nb,-77,6\nc,7,8\nd,7,8\n", r"some.csv: line 3: value: expected a whole number"),
         ("device,1,2\na,5,3\nb,6\n", r"some.csv: line 3: expected 3 columns, got 2"),
-        ("device,1,2\na,5,3\na,6,7\n", r"some.csv: line 3: expected each individual and day once"),
+        ("device,1,2\na,5,3\na,6,7\n", r"some.csv: line 3: expected each pair of individual and day once"),
         ("who,when,what\na,1,3\n", r"some.csv: expected the columns individual, day, value; missing"),
     ],
 )
@@ -193,7 +190,7 @@ def test_bytes_that_are_no_text_or_no_gzip_and_a_missing_file_are_refused(tmp_pa
         ({"day": [1]}, "missing: individual, value; found: day"),
         (
             {"individual": ["a", None], "day": [1, 2], "value": [1, 2]},
-            "row 2: individual: expected something",
+            "row 2: individual: expected a value",
         ),
         (
             {"individual": ["a", "a"], "day": [1, 2], "value": [1, -77]},
@@ -205,7 +202,7 @@ def test_bytes_that_are_no_text_or_no_gzip_and_a_missing_file_are_refused(tmp_pa
         ),
         (
             {"individual": ["a", "a"], "day": [1, 1], "value": [1, 2]},
-            "row 2: expected each individual and day",
+            "row 2: expected each pair of individual and day",
         ),
         ({"individual": ["a"], "day": [1], "value": ["77"]}, "value: expected a column of numbers"),
         ({"individual": [], "day": [], "value": []}, "expected rows below the columns"),

@@ -15,7 +15,6 @@ from reticent.lab.fleet import SdkFleet, VectorisedFleet
 from reticent.lab.fleet_counts import (
     SumOfBits,
     Tally,
-    accepted,
     by_cohort,
     chances_of_one,
     everyone,
@@ -234,7 +233,11 @@ def test_bin_flip_plus_has_the_law_of_public_strings_and_acceptance():
             law[string] = law.get(string, 0) + weight * agree
             law[(0,) * 6] = law.get((0,) * 6, 0) + weight * (1 - agree)
         alone.append(law)
-    drawn = law_of_sampler(lambda g: counted(accepted(mechanism, [1, 0, 1], 1, g), mechanism.channel, g))
+
+    def accepting(g):  # as Figure 5 draws them
+        return everyone(g.binomial(np.array([[1, 0, 1]]), mechanism.acceptance), 1)
+
+    drawn = law_of_sampler(lambda g: counted(accepting(g), mechanism.channel, g))
     assert distance(drawn, law_of_devices(alone)) < 1e-12
     all_accept = law_of_sampler(lambda g: counted(everyone([1, 0, 1], 1), mechanism.channel, g))
     assert distance(all_accept, law_of_devices(alone)) > 0.1

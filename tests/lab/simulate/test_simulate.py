@@ -82,7 +82,7 @@ def test_estimates_are_those_of_the_counts_that_are_drawn() -> None:
     found = simulate(PLAN, values, repetitions=2, seed=seed)
     drawn = Draws(PLAN, Crowd.of(values), seed).draw(2)
     for name, figures in found.metrics.items():
-        counts = [one[()][name].counts for one in drawn]
+        counts = [one[name].counts for one in drawn]
         assert list(figures.first) == [estimate(PLAN.by_name[name], of_round) for of_round in counts[0]]
         second = [estimate(PLAN.by_name[name], of_round) for of_round in counts[1]]
         parts = [one.buckets if isinstance(one, HistogramEstimate) else [one] for one in second]
@@ -235,7 +235,7 @@ def test_sampled_rounds_are_estimated_alone_and_by_window() -> None:
     found = simulate(SAMPLED, values, repetitions=1, seed=seed)
     (drawn,) = Draws(SAMPLED, Crowd.of(values), seed).draw(1)
     for name, metric in SAMPLED.by_name.items():
-        counts = drawn[()][name].counts
+        counts = drawn[name].counts
         rounds, windows = found.metrics[name], found.windows[name]
         assert list(rounds.first) == [estimate(metric, of_round) for of_round in counts]
         added = [reduce(add, counts[start : start + 3]) for start in (0, 3, 6)]

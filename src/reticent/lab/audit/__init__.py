@@ -1,17 +1,10 @@
 """
 Does a client keep the promises of a plan's privacy card?
 
-    exact          losses by enumeration over the integers of a plan
-    enumeration    each beside its claim; what must hold of the integers
-    clients        who is audited: the SDK, its core, or any program
-    scenarios      histories to tell apart, and what devices sent in them
-    bounds         what counts of an event prove, and what they could notice
-    attacks        events fixed beforehand, for devices that never change
-    changes        the round of a change, a change against none, values that return
-    blind          events that are learned, and what must not depend on values at all
-    windows        sampled answers: exact losses of one window and of two
-    consistency    repeating oneself, and saying nothing beside the bits
-    run            all of it together, and its picture
+    exact, enumeration, windows     losses by enumeration over a plan's integers, each beside its claim
+    clients, scenarios              who is audited, and the histories that devices live through
+    attacks, changes, blind, bounds events that distinguish histories, and what their counts prove
+    consistency, run                conduct that is checked without chance; all of it together
 
 >>> from reticent.mechanisms import Flip, OneBitMean
 >>> from reticent.plan import Metric, Plan

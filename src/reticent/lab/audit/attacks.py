@@ -33,16 +33,12 @@ class Mark:
     """One answer bit that an event looks at."""
 
     metric: str
-    position: int
-    """Its place in the report."""
-    wanted: int
-    """The answer that speaks for the first history."""
+    position: int  #: Its place in the report
+    wanted: int  #: The answer that speaks for the first history
     flip: float
-    first: float
-    """The chance that the wanted answer is remembered in the first history."""
+    first: float  #: The chance that the wanted answer is remembered in the first history
     second: float
-    column: int = 0
-    """The first round it is looked at; of sampled answers, the window."""
+    column: int = 0  #: The first round it is looked at; of sampled answers, the window
 
 
 def marks_of(plan: Plan, metric: Metric, first: Aim, second: Aim, column: int) -> tuple[Mark, ...]:
@@ -67,11 +63,8 @@ class Attack:
     """
     Two histories without a change, a claim, and the bits to look at.
 
-    The event is the most powerful one there is for a client that keeps its claim: that the likelihood ratio
-    of each bit's answers, by the number of wanted ones, reaches a level (Neyman & Pearson 1933). The level
-    is the one that promises the largest bound. All of this follows from the plan, so the event is fixed
-    before a single report is seen. With too few devices for any bound, the event is the one whose chances
-    differ most.
+    The event is the most powerful one for a client that keeps its claim (Neyman & Pearson 1933), at the level
+    with the largest expected bound. It follows from the plan alone, so it is fixed before a report is seen.
     """
 
     loss: Enumerated
@@ -85,8 +78,7 @@ def attacks_on(plan: Plan, scenarios: Histories, exact: Sequence[Enumerated]) ->
     """
     Every attack on devices that never change, in both directions.
 
-    Where a report answers some metrics only, those of the largest ε stand for the whole plan, among the
-    devices that were asked about them all.
+    Where a report answers some metrics only, those of the largest ε stand for the whole plan.
     """
     losses = {(loss.subject, loss.what): loss for loss in exact}
     short, long = scenarios.worlds[0].rounds, scenarios.worlds[scenarios.long].rounds
@@ -187,19 +179,13 @@ class Event:
 
 
 def _law(flip: float, memo: float, rounds: int) -> Floats:
-    """The chance of so many wanted answers."""
     count = np.arange(rounds + 1)
     kept, turned = binom.pmf(count, rounds, 1 - flip), binom.pmf(count, rounds, flip)
     return np.asarray(memo * kept + (1 - memo) * turned)
 
 
 def _ranks(first: Floats, second: Floats) -> NDArray[np.int64]:
-    """
-    Numbers of wanted answers by likelihood ratio: 0 for the smallest.
-
-    What is impossible in both histories (a change, without flips) ranks as the majority of its answers: no
-    chance is added for a client that keeps its word, much for one that does not.
-    """
+    """Likelihood ranks, 0 the smallest; what is impossible in both histories ranks with its majority."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.round(np.log(first) - np.log(second), 9)
     most = 2 * np.arange(len(ratio)) >= len(ratio)

@@ -18,8 +18,7 @@ from reticent.mechanisms import SCALE
 from reticent.plan import Metric, Plan
 
 Shown = NDArray[np.bool_]
-NONE = 0.0, None
-"""The claim and the exact loss of what must not depend on values at all."""
+NONE = 0.0, None  # The claim and the exact loss of what must not depend on values at all
 _Columns = tuple[str, NDArray[Any], NDArray[Any]]
 
 
@@ -27,16 +26,16 @@ def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Compari
     """
     Claim: none. Each history against the next one, in both directions.
 
-    A loss above 0, at the audit's confidence, means that something other than the answer bits speaks of
-    values. Silence in any of the rounds that both have is an event fixed beforehand. For the others, the event
-    is chosen on the first half of the devices and counted on the second: the outcomes that were commoner here,
-    and of the id the bit that differed most.
+    A loss above 0 means that something other than the answer bits depends on values. Silence is an event fixed
+    beforehand; the others are chosen on the first half of the devices and counted on the second.
     """
     for first, second in pairwise(samples):
         for here, there in ((first, second), (second, first)):
             rounds = min(here.silent.shape[1], there.silent.shape[1])
             silent, other = (np.asarray(sample.silent[:, :rounds].any(axis=1)) for sample in (here, there))
-            yield compare("report", "silence", *NONE, silent, other, fault=Fault("is silent by its value"))
+            yield compare(
+                "report", "silence", *NONE, silent, other, fault=Fault("is silent depending on its value")
+            )
             shown: list[tuple[str, NDArray[Any], NDArray[Any]]] = [
                 ("size of a report", here.sizes[:, 0], there.sizes[:, 0])
             ]
@@ -53,7 +52,7 @@ def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Compari
                     if np.mean(learn == outcome) > np.mean(other_learn == outcome)
                 ]
                 judged, other_judged = np.isin(judge, commoner), np.isin(other_judge, commoner)
-                fault = Fault(f"chooses the {what} by its value")
+                fault = Fault(f"chooses the {what} depending on its value")
                 yield compare("report", what, *NONE, judged, other_judged, fault=fault)
             (learn, judge), (other_learn, other_judge) = (
                 _split(np.unpackbits(sample.ids, axis=1)) for sample in (here, there)
@@ -62,17 +61,16 @@ def compare_envelopes(plan: Plan, samples: Sequence[Sample]) -> Iterator[Compari
             place = int(np.argmax(np.abs(gaps)))
             wanted = gaps[place] > 0
             judged, other_judged = judge[:, place] == wanted, other_judge[:, place] == wanted
-            fault = Fault("chooses a bit of the id by its value")
+            fault = Fault("chooses a bit of the id depending on its value")
             yield compare("report", "bits of the id", *NONE, judged, other_judged, fault=fault)
 
 
 def compare_links(plan: Plan, scenarios: Histories, samples: Sequence[Sample]) -> Iterator[Comparison]:
     """
-    Claim: none. What a device sends in a window must not depend on what it sent in the one before.
+    Claim: none. What a device sends in a window must not depend on the window before.
 
-    Half of the devices of a steady world are compared with themselves: is the second window like the first?
-    The others in pairs: is the second window of one device like the first of another? With draws that are fresh
-    in each window, both are equally likely.
+    Half of the devices of a steady world are compared with themselves, the others in pairs; with fresh draws in
+    each window both agree equally often.
     """
     for sample in samples[: scenarios.steady] if plan.answers.sampled else ():
         columns: list[tuple[str, NDArray[Any]]] = [
@@ -163,10 +161,9 @@ def compare_learned(
     """
     All bits of a device together: each by what most of its rounds say, or by what each of two windows says.
 
-    The other attacks know what to look for; this one finds out, so it also sees dependent answers
-    and should not. The outcomes to look for are chosen on the first half of the devices, and counted on
-    the second. Claim: that of the whole plan for a device that never changes; where answers are sampled, that
-    of two windows, for any two histories.
+    The outcomes to look for are learned on the first half of the devices and counted on the second. Claim: that
+    of the whole plan for a device that never changes; with sampled answers, that of two windows, for any two
+    histories.
     """
     sampled, places = plan.answers.sampled, range(min(plan.bits, MOST_BITS))
     claimed = TWO_WINDOWS if sampled else ALL_ROUNDS

@@ -14,12 +14,8 @@ from scipy.special import gammainccinv, xlog1py, xlogy
 
 Floats = NDArray[np.float64]
 
-FALSE_ALARM = 1e-6
-"""How often an audit flags a client that keeps every claim, over all its events together."""
-
-SURE = 2.0537489106318225
-"""The 98 % point of the normal distribution: what "would notice" means."""
-
+FALSE_ALARM = 1e-6  # How often an audit flags a client that keeps every claim, over all its events together
+SURE = 2.0537489106318225  # The 98 % point of the normal distribution: what "would notice" means
 TYPICAL_EVENTS = 200
 """How many events an audit has, about: what events are chosen for. The bounds use the true number."""
 
@@ -70,7 +66,6 @@ def ratio_bounds(
 def _least(
     ones: Floats, devices: Any, others: Floats, other_devices: Any, together: int, false_alarm: float
 ) -> Floats:
-    """The smallest ln of a ratio that is not refuted, by bisection; numbers or arrays."""
     limit = float(gammainccinv(2, false_alarm / (2 * together)))
     best = _likelihood(ones, devices, ones / np.maximum(devices, 1)) + _likelihood(
         others, other_devices, others / np.maximum(other_devices, 1)
@@ -113,8 +108,7 @@ def expected_lower(
     """
     The bound that so many devices would give, for events of these chances (numbers or arrays); may be < 0.
 
-    `luck` 0 is the middle of what may come; at `SURE` the bound is at least this with chance 0.98 (normal
-    approximation: both shares are moved apart, each by its part of the deviation of their ratio).
+    `luck` 0 is the median; at `SURE` the bound is at least this with chance 0.98 (normal approximation).
     """
     first, second = np.asarray(chance, np.float64), np.asarray(other, np.float64)
     spread, other_spread = (
@@ -131,8 +125,7 @@ def expected_lower(
 class Fault:
     """A way to break the law that is no larger ε, and the chances of an event if every device had it."""
 
-    what: str
-    """What such a device does: "redraws …", "flips …"."""
+    what: str  #: What such a device does: "redraws …", "flips …"
     chance: float = 1.0
     other: float = 0.0
 
@@ -144,16 +137,14 @@ class Comparison:
     subject: str
     what: str
     claim: float
-    exact: float | None
-    """What enumeration says; None where it has no figure."""
+    exact: float | None  #: What enumeration says; None where it has no figure
     hits: int
     devices: int
     other_hits: int
     other_devices: int
     notices: Callable[[float, int], bool] | None = None
     """Whether an ε larger by a share would be found out with chance 0.98, among so many events."""
-    fault: Fault | None = None
-    """What else this event is there to notice."""
+    fault: Fault | None = None  #: What else this event is there to notice
 
 
 def compare(
@@ -178,24 +169,18 @@ class Attacked:
     subject: str
     what: str
     claim: float
-    exact: float | None
-    """What enumeration says; None for what must not depend on values at all."""
+    exact: float | None  #: What enumeration says; None for what must not depend on values at all
     estimate: float
     lower: float
     upper: float
-    devices: int
-    """Per history."""
+    devices: int  #: Per history
     above: bool
     notice: float | None = None
     """The smallest excess of ε that so many devices show with chance 0.98, as a share of ε; None: none."""
 
 
 def judge(comparisons: Iterable[Comparison]) -> list[Attacked]:
-    """
-    Every comparison as a bound, all of them valid together; of those with one name, the one that found most.
-
-    How many there are depends on the plan alone, never on what was sent: that is what the bounds count on.
-    """
+    """Every comparison as a bound, all valid together; of those with one name, the one that found most."""
     every = list(comparisons)
     counts = [(seen.hits, seen.devices, seen.other_hits, seen.other_devices) for seen in every]
     hits, devices, other_hits, other_devices = np.array(counts, np.float64).T
@@ -217,10 +202,9 @@ def judge(comparisons: Iterable[Comparison]) -> list[Attacked]:
 
 def noticed_faults(comparisons: Iterable[Comparison]) -> dict[str, float | None]:
     """
-    In how large a share of devices each fault is found with chance 0.98, in whichever metric has it.
+    In how large a share of devices each fault is found with chance 0.98; None: there are too few devices.
 
-    Devices without the fault show the event as often as those that were seen. Of all events that may notice a
-    fault, the one with the most devices counts, so the share is at most this. None: so many devices are too few.
+    Devices without the fault show the event as often as those that were seen.
     """
     every = list(comparisons)
     largest: dict[tuple[str, str], Comparison] = {}

@@ -1,10 +1,9 @@
 """
-Attacks on devices that change: the round of a change by itself, a change against none, and values that return.
+Attacks on devices that change: the round of a change, a change against none, and values that return.
 
 Devices of the moving world come in pairs with mirrored histories h and h'. An answer *agrees* if it speaks for
-the value that its device holds rather than for the one its mirror image holds. "All agree" under h is the same
-event as "all disagree" under h', so an event is counted among the even devices, and turned round among the odd
-ones. Both have the same histories up to the mirror, hence P ≤ e^ε Q also for the shares of all of them.
+the value that its device holds. "All agree" under h is the event "all disagree" under h', so it is counted among
+the even devices, and reversed among the odd ones: P ≤ e^ε Q also holds for the shares of all of them.
 """
 
 from __future__ import annotations
@@ -32,20 +31,13 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class _Moves:
-    """What the devices that move a metric did, and whether each answer spoke for their value."""
-
-    agrees: Bools
-    """Of each device, round and bit."""
-    disagrees: Bools
-    """Not the opposite: silence does neither."""
+    agrees: Bools  # Of each device, round and bit
+    disagrees: Bools  # Not the opposite: silence does neither
     changed: Bools
     """Of each device and round but the first: whether the value is another than in the round before."""
-    mirrored: Bools
-    """Whether it is the second of its pair."""
-    learning: Bools
-    """Whether its pair is one of the first half."""
-    sure: float
-    """How often an answer bit speaks for the value before it is flipped."""
+    mirrored: Bools  # Whether it is the second of its pair
+    learning: Bools  # Whether its pair is one of the first half
+    sure: float  # How often an answer bit speaks for the value before it is flipped
 
 
 def compare_changes(
@@ -91,8 +83,7 @@ def _compare_returns(metric: Metric, moves: _Moves, loss: Enumerated | None) -> 
     """
     All rounds of a history that changes against those of its mirror image, which has the same pattern.
 
-    The numbers of agreeing answers to look for are learned from the first half of the pairs, and counted
-    in the second: a client that draws anew when a value returns agrees more often than two memos allow.
+    A client that draws again when a value returns agrees more often than two memos allow.
     """
     here, there = moves.agrees.sum(axis=(1, 2)), moves.disagrees.sum(axis=(1, 2))
     changing = moves.changed.any(axis=1)
@@ -118,7 +109,6 @@ def _compare_returns(metric: Metric, moves: _Moves, loss: Enumerated | None) -> 
 
 
 def _moves_of(plan: Plan, metric: Metric, world: World, sample: Sample) -> _Moves:
-    """Of the devices whose pair moves the metric, in a cohort that tells its values apart."""
     chances = np.array([chance_of_first(metric, state[metric.name]) for state in world.states])
     mirror = sample.states.reshape(-1, 2, world.rounds)[:, ::-1].reshape(-1, world.rounds)
     held, other = chances[sample.states], chances[mirror]

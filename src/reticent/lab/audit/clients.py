@@ -26,8 +26,7 @@ from reticent.testing import ManualClock, RecordingTransport
 Values = Mapping[str, int | Fraction | str]
 """What a device records in a round: numbers, and the labels of choices."""
 
-_SUFFIXES = ("", "-wal", "-shm")
-"""A state file, and what SQLite keeps beside it."""
+_SUFFIXES = ("", "-wal", "-shm")  # A state file, and what SQLite keeps beside it
 
 _ELSEWHERE = """
 import sys
@@ -44,7 +43,7 @@ class Participant(Protocol):
 
     def answer(self, round_number: int, values: Values) -> bytes | None:
         """
-        The bytes it would send for a round in which these were its values; None for silence.
+        The bytes it would send for a round with these values; None for silence.
 
         Rounds are asked in rising order; the latest one may be asked again, with the same values.
         """
@@ -72,11 +71,7 @@ class Client(Protocol):
 
 @dataclass
 class CoreClient:
-    """
-    What the SDK computes a report with: secret, `answer`, codec; no file, no clock, no thread.
-
-    Secrets come from the operating system, or from `seed` so that a run can be repeated.
-    """
+    """The SDK's answering core: secret, `answer`, codec. Secrets are random, or from `seed` to repeat a run."""
 
     seed: str | None = None
     name: str = "SDK core"
@@ -129,11 +124,7 @@ class CoreParticipant:
 
 
 class SdkClient:
-    """
-    The whole SDK: a `reticent.Device` on a state file, a clock moved by hand, a transport that records.
-
-    Files go to a folder in memory where the system has one: they live for milliseconds.
-    """
+    """The whole SDK: a `reticent.Device` on a state file, a manual clock, and a transport that records."""
 
     name = "reticent.Device"
 

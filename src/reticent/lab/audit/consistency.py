@@ -19,9 +19,9 @@ PATH = (0, 0, 1, 0)
 REPEATS = "a round asked again gives the same bytes"
 RESTARTS = "a restart gives the same bytes"
 COPIES = "a copy of the state gives the same bytes"
-ALIKE = "other values change nothing but the bits"
-WELL_FORMED = "reports are of this plan, round and size"
-UNCHANGED = "remembered bits without flips stay and return"
+ALIKE = "other values change only the bits"
+WELL_FORMED = "reports match the plan, the round and its size"
+UNCHANGED = "without flips, remembered bits stay the same"
 ELSEWHERE = "another process gives the same bytes"
 AS_CORE = "bytes are those the SDK core computes"
 
@@ -30,8 +30,8 @@ def check_conduct(client: Client, plan: Plan, first_round: int, devices: int) ->
     """
     Fresh devices, each with a copy that has other values.
 
-    Whatever differs is a fault with certainty: nothing here is a matter of chance for a client that keeps
-    the law of the device. Whole devices of the SDK run beside its core with the same secret, and must agree.
+    Nothing here depends on chance: any difference is a fault. Whole devices run beside the core with the same
+    secret.
     """
     rounds = 2 * plan.answers.window or len(PATH)
     seen: Counter[str] = Counter()
@@ -62,7 +62,6 @@ def check_conduct(client: Client, plan: Plan, first_round: int, devices: int) ->
 def _one_device(
     participant: Participant, plan: Plan, first_round: int, number: int
 ) -> Iterator[tuple[str, bool]]:
-    """What holds for one device, as it goes: in a few rounds, or until it has answered two windows."""
     same, other = participant.copy(), participant.copy()
     expected = participant.core() if isinstance(participant, SdkParticipant) else None
     sampled, sent = plan.answers.sampled, list[bytes | None]()
@@ -101,7 +100,6 @@ def _one_device(
 
 
 def _values(plan: Plan, number: int) -> Values:
-    """Values for a device: ends of the range, those that answer most differently, and some in between."""
     chosen: dict[str, int | Fraction | None] = {}
     for place, metric in enumerate(plan.metrics):
         pair = metric.mechanism.extremes(number % 256) or (metric.max_value, 0)
@@ -126,7 +124,6 @@ def _is_well_formed(plan: Plan, round_number: int, sent: bytes) -> bool:
 
 
 def _is_alike(first: bytes | None, second: bytes | None) -> bool:
-    """Whether two messages differ in nothing but the value of their bits."""
     if first is None or second is None:
         return first is second
     reports = parsed(first), parsed(second)

@@ -43,10 +43,9 @@ class Check:
 
 def check_structure(plan: Plan) -> list[Check]:
     """
-    The integers of every metric, checked one by one.
+    The integers of every metric.
 
-    - no threshold is below ⌈2⁶⁴/(e^h + 1)⌉ or above its mirror image, h the exponent of one bit, computed
-      anew here with 90 digits;
+    - no threshold is below ⌈2⁶⁴/(e^h + 1)⌉ or above its mirror image, h the exponent of one bit (90 digits);
     - a mean's thresholds never fall from one cell to the next, and the two ends mirror each other;
     - γ·2⁶⁴ is rounded up, and stays below one half;
     - every cohort is asked as much as every other.
@@ -61,7 +60,7 @@ def check_structure(plan: Plan) -> list[Check]:
         checks += [
             Check(
                 name,
-                "every threshold lies on the private side",
+                "every threshold is within its privacy bound",
                 private,
                 f"{len(used)} thresholds from {low}",
             ),
@@ -73,7 +72,7 @@ def check_structure(plan: Plan) -> list[Check]:
             checks.append(Check(name, "thresholds rise from cell to cell", rise, f"{len(cells)} cells"))
         else:
             kinds = len(row_sets(mechanism))
-            checks.append(Check(name, "every cohort is asked alike", kinds == 1, f"{kinds} kind(s)"))
+            checks.append(Check(name, "every cohort is asked equally", kinds == 1, f"{kinds} kind(s)"))
     return checks
 
 
@@ -110,10 +109,10 @@ def worst_pair(plan: Plan, group: Group, *, flips: bool) -> JointPair:
     """
     The largest ratio over pairs of vectors within the limit, and all answers.
 
-    Tried are all corners of { 0 ≤ x_i ≤ m_i, Σ x_i ≤ M } and all even spreads of the limit over some of the
-    counters. For counters alike, and every answer, the best numerator is an even spread (its logarithm is
-    concave) and the best denominator a corner (convex), so the figure is the largest of all pairs. For
-    counters that differ it is attained, and may not be the largest.
+    Tried are all corners of { 0 ≤ x_i ≤ m_i, Σ x_i ≤ M } and all even spreads of the limit over some counters.
+    For equal counters that is the largest of all pairs: for every answer the best numerator is an even spread
+    (concave) and the best denominator a corner (convex). For counters that differ it is attained, and may not be
+    the largest.
     """
     members = [plan.by_name[name] for name in group.metrics]
     points = list(_points(members, Fraction(group.max_total)))
@@ -174,8 +173,8 @@ def remembered(mechanism: Mechanism, value: Value) -> int:
     """
     The chance that the first bit remembered for a value is 1, over alphas and draws, over 2¹²⁸.
 
-    At most two cells are within reach of a value; how many of the 2⁶⁴ alphas lead to each is found by
-    bisection on `memo_class` itself.
+    At most two cells are within reach; how many of the 2⁶⁴ alphas lead to each is found by bisection on
+    `memo_class`.
     """
     first, last = mechanism.memo_class(value, 0, 0), mechanism.memo_class(value, SCALE - 1, 0)
     below, above = 0, SCALE
@@ -211,12 +210,11 @@ def switched_over(rounds: int) -> tuple[str, str]:
 
 def enumerate_plan(plan: Plan, rounds: int) -> list[Enumerated]:
     """
-    Exact losses of every metric, group and of the whole plan, each beside its claim.
+    Exact losses of every metric, of every group and of the whole plan, each beside its claim.
 
-    Per metric: the remembered answer alone (claim: ε, as the plan has it); one round; two rounds and `rounds`
-    rounds of a device that never changes; one that switches after half of them against one that never does,
-    both directions; devices of one behaviour pattern, by width. Per group: the worst pair of vectors within the
-    limit, in one round and for remembered answers, which is all rounds of a device that never changes.
+    Per metric: the remembered answer; one, two and `rounds` rounds of a constant device; a switch half-way
+    against none; devices of one pattern, by width. Per group: the worst pair of vectors, in one round and for
+    remembered answers.
     """
     card = privacy_card(plan)
     results = [loss for metric in plan.metrics for loss in losses_of_metric(metric, rounds)]
@@ -231,10 +229,7 @@ def enumerate_plan(plan: Plan, rounds: int) -> list[Enumerated]:
     }
     for group in plan.groups:
         claims = card.groups[group.name]
-        for flips, what, claim in (
-            (True, ONE_ROUND, claims.round),
-            (False, ALL_ROUNDS, claims.constant),
-        ):
+        for flips, what, claim in ((True, ONE_ROUND, claims.round), (False, ALL_ROUNDS, claims.constant)):
             ratio = worst_pair(plan, group, flips=flips).ratio
             losses[flips].append(ratio.logarithm)
             answers = "all" if len(group.metrics) <= MOST_COUNTERS else "every number of ones in the"

@@ -1,15 +1,11 @@
 """
-Losses by enumeration, from the integers that a device compares its draws with.
+Losses by enumeration, from the integers that a device compares its draws with; no formula of `reticent.privacy`
+is used.
 
-`reticent.privacy` has formulas; nothing of them is used here. Chances come from `Mechanism.thresholds` and
-`Flip.threshold` as whole numbers over a power of 2⁶⁴, for every class and every output, and the largest
-ratio is found by trying. A sequence of answers enters only through its ones in each part of the history
-(within a part, rounds are exchangeable), and the bits of one answer have draws of their own, so that the
-largest ratio of an answer is the product of those of its bits: this is what keeps the lists short, and it
-loses nothing.
-
-Classes stand for values: a value between two grid points gives a mixture of their two laws, and the ratio
-of two mixtures is never beyond the largest ratio of their parts.
+A sequence of answers enters only through its ones in each part of the history (rounds within a part are
+exchangeable), and the largest ratio of an answer is the product of those of its bits, which have draws of their
+own. Classes stand for values: a value between two grid points gives a mixture of their laws, whose ratios are
+never larger.
 """
 
 from __future__ import annotations
@@ -67,17 +63,12 @@ EVEN = Ratio(1, 1)
 class Enumerated:
     """One loss, computed from all outputs, beside what is claimed of it."""
 
-    subject: str
-    """A metric, "group NAME", or "whole plan"."""
-    what: str
-    """Which pairs of histories."""
+    subject: str  #: A metric, "group NAME", or "whole plan"
+    what: str  #: Which pairs of histories
     claim: float
-    loss: float
-    """Never below the true value; the judgement is made with 100 digits, before rounding."""
-    above: bool
-    """Whether the loss is larger than the claim: no chance is involved."""
-    over: str
-    """What was gone through to find it."""
+    loss: float  #: Never below the true value; the judgement is made with 100 digits, before rounding
+    above: bool  #: Whether the loss is larger than the claim: no chance is involved
+    over: str  #: What was gone through to find it
 
 
 def enumerated(
@@ -102,11 +93,8 @@ def total(losses: list[Decimal]) -> Decimal:
     return result
 
 
-Row = tuple[int, ...]
-"""The thresholds of one class: one whole number per answer bit."""
-
-MOST_ROWS = 12
-"""Most different rows of several bits whose switches are all tried (three classes at a time)."""
+Row = tuple[int, ...]  # The thresholds of one class: one whole number per answer bit
+MOST_ROWS = 12  # Most different rows of several bits whose switches are all tried (three classes at a time)
 
 
 def rows_of(mechanism: Mechanism, cohort: int = 0) -> list[Row]:
@@ -157,7 +145,6 @@ def _row_ratio(here: Row, there: Row, turned: int, rounds: int) -> Ratio:
 
 @lru_cache(maxsize=4096)
 def _bit_ratio(one: int, other: int, turned: int, rounds: int) -> Ratio:
-    """The largest ratio of one bit: over all numbers of ones."""
     worst = EVEN
     for ones in range(rounds + 1):
         above = seen(one, turned, ones, rounds - ones)
@@ -227,7 +214,6 @@ def _product(ratios: Sequence[Ratio]) -> Ratio:
 def _bit_switch(
     first: int, second: int, still: int, turned: int, before: int, after: int
 ) -> tuple[Ratio, Ratio]:
-    """Both directions of one bit: over all pairs of counts of ones."""
     up = down = Ratio(0, 1)
     for early, late in product(range(before + 1), range(after + 1)):
         switched = seen(first, turned, early, before - early) * seen(second, turned, late, after - late)
@@ -239,11 +225,8 @@ def _bit_switch(
     return up, down
 
 
-MOST_CLASSES = 256
-"""Most classes for which pairings are searched."""
-
-WIDTHS = (1, 2, 3, 5, 10)
-"""The widths that are looked at, besides the largest."""
+MOST_CLASSES = 256  # Most classes for which pairings are searched
+WIDTHS = (1, 2, 3, 5, 10)  # The widths that are looked at, besides the largest
 
 
 def widths_of(mechanism: Mechanism) -> list[int]:
@@ -257,10 +240,9 @@ def loss_of_width(mechanism: Mechanism, width: int) -> Ratio:
     """
     The largest ratio between two devices whose rounded sequences are equal up to renaming, without flips.
 
-    Position a of the pattern is class u_a of one device and class v_a of the other; u_a are `width` different
-    classes, so are the v_a, and each pair contributes the largest ratio of its answers. Which classes to pair
-    is an assignment problem, solved in floating point; the figure is the exact product of the pairs it
-    chose, hence one that is attained, and not more than rounding (1e-12) below the largest.
+    Which `width` classes of the one to pair with which of the other is an assignment problem, solved in floating
+    point; the figure is the exact product of the pairs it chose: attained, and at most rounding (1e-12) below the
+    largest.
     """
     worst = EVEN
     for rows in row_sets(mechanism):

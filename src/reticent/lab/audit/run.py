@@ -26,14 +26,7 @@ from reticent.lab.audit.clients import Client, CoreClient, SdkClient
 from reticent.lab.audit.consistency import check_conduct
 from reticent.lab.audit.enumeration import Check, check_structure, enumerate_plan
 from reticent.lab.audit.exact import Enumerated
-from reticent.lab.audit.scenarios import (
-    Sample,
-    World,
-    collect,
-    histories,
-    steady_histories,
-    window_histories,
-)
+from reticent.lab.audit.scenarios import Sample, World, collect, histories, steady_histories, window_histories
 from reticent.lab.audit.windows import enumerate_windows
 from reticent.plan import Plan
 from reticent.plots import COLOURS, drawing, panels
@@ -57,16 +50,12 @@ LARGEST_EXCESS = 1.0
 SOUND, ABOVE_CLAIM, NOT_ENOUGH = "sound", "above claim", "not enough reports"
 
 ROUNDS = 10
-SDK_DEVICES = 2_000
-"""Whole devices, each with a state file, that answer one round of the attacks."""
-
+SDK_DEVICES = 2_000  # Whole devices, each with a state file, that answer one round of the attacks
 CONDUCT_DEVICES = 100
 SDK_CONDUCT_DEVICES = 20
 _CHUNK = 1_000
 _SDK_CHUNK = 100
-_SDK_EFFORT = 200
-"""How many reports of the core take as long as a whole device."""
-
+_SDK_EFFORT = 200  # How many reports of the core take as long as a whole device
 _START = 1_700_000_000
 
 Progress = Callable[[float, float], None]
@@ -82,15 +71,12 @@ class Audit:
     clients: tuple[str, ...]
     metrics: tuple[str, ...]
     rounds: int
-    reports: int
-    """Of the black-box attacks, also those that only showed a cohort."""
-    false_alarm: float
-    """How often all this flags a client that keeps its claims."""
+    reports: int  #: Of the black-box attacks, also those that only showed a cohort
+    false_alarm: float  #: How often all this flags a client that keeps its claims
     exact: tuple[Enumerated, ...]
     checks: tuple[Check, ...]
     attacks: tuple[Attacked, ...]
-    sampled: bool
-    """Whether answers are sampled: then any two histories are compared."""
+    sampled: bool  #: Whether answers are sampled: then any two histories are compared
     faults: Mapping[str, float | None]
     """In how large a share of devices a fault that is no larger ε is found with chance 0.98; None: too few reports."""
     seconds: float
@@ -120,10 +106,9 @@ class Audit:
     @property
     def power(self) -> dict[str, float | None]:
         """
-        For each metric and group and the whole plan, the smallest excess of ε that this run would notice.
+        Per metric, group and the whole plan: the share by which ε must be larger to be noticed with chance 0.98.
 
-        It is the share by which every ε of the subject must be larger so that one of its attacks finds it out
-        with chance 0.98; None if no excess up to sixteen times ε would do.
+        None if no excess up to sixteen times ε is.
         """
         subjects = [loss.subject for loss in self.exact] if len(self.metrics) > 1 else self.metrics
         notices: dict[str, list[float]] = {subject: [] for subject in subjects}
@@ -143,8 +128,8 @@ class Audit:
         """
         "sound", "above claim" or "not enough reports".
 
-        Anything above its claim, and any failed check, is "above claim". Otherwise "not enough reports" is said
-        when an ε twice the plan's, in some metric, would not be noticed with chance 0.98.
+        "Not enough reports" if nothing is above its claim, but twice the ε of some metric would not be noticed
+        with chance 0.98.
         """
         if self.problems:
             return ABOVE_CLAIM
@@ -175,11 +160,9 @@ def audit(
     """
     Audit a plan, and a client that answers it: the SDK unless another is given.
 
-    The SDK is audited twice: its answering core for volume, and whole devices with their files, which must
-    send what the core computes, byte for byte. `seed` repeats the secrets of the core; whole devices always
-    draw theirs from the operating system. With several `workers` the core answers in as many processes.
-
-    A client that keeps every claim is flagged with a chance of at most `FALSE_ALARM`, over everything here.
+    The SDK is audited twice: its answering core, and whole devices with their files, which must send what the
+    core computes, byte for byte. `seed` repeats the secrets of the core. A client that keeps every claim is
+    flagged with a chance of at most `FALSE_ALARM`, over everything here.
     """
     if reports < 1000:
         raise ParameterError("reports", "a whole number >= 1000", reports)
@@ -296,7 +279,6 @@ def _play(
     worlds: Sequence[World],
     counts: Sequence[int],
 ) -> list[Sample]:
-    """What the devices of each world send, in chunks, here or in several processes; no client: whole devices."""
     size = _CHUNK if client else _SDK_CHUNK
     chunks = [
         (place, start, min(size, count - start))
@@ -323,7 +305,6 @@ def _play(
 
 
 def _collected(call: _Call) -> Sample:
-    """One chunk; whole devices get a folder of their own for it."""
     client, plan, world, first_round, devices, seed = call
     if client is not None:
         return collect(client, plan, world, first_round, devices, seed)
@@ -332,7 +313,6 @@ def _collected(call: _Call) -> Sample:
 
 
 def _faults(name: str, samples: Sequence[Sample]) -> list[Check]:
-    """Messages that were no reports, or not whole."""
     kinds: Counter[str] = Counter()
     for sample in samples:
         kinds.update(sample.faults)
@@ -347,8 +327,7 @@ def _faults(name: str, samples: Sequence[Sample]) -> list[Check]:
     ]
 
 
-_WIDEST = 1.6
-"""Where bars are cut off, in claims."""
+_WIDEST = 1.6  # Where bars are cut off, in claims
 
 
 @drawing

@@ -37,17 +37,14 @@ class World:
     """
     A way to live: the states between which devices move, and for how many rounds.
 
-    A state says what each metric holds. With several states and no path, devices come in pairs that start in
-    one state and in the next, and change places in three rounds out of four, drawn at random. So the
-    histories of a pair are mirror images, with changes in every place and many returns.
+    With several states and no path, devices come in pairs with mirrored histories: they start in one state and in
+    the next, and change places in three rounds out of four, drawn at random.
     """
 
     states: tuple[Mapping[str, Aim], ...]
     rounds: int
-    weight: float = 1.0
-    """How many devices live it, as a share of those of the main histories."""
-    path: tuple[int, ...] = ()
-    """The state of every device in each round, where all live the same history."""
+    weight: float = 1.0  #: How many devices live it, as a share of those of the main histories
+    path: tuple[int, ...] = ()  #: The state of every device in each round, where all live the same history
 
     def paths(self, devices: int, seed: Sequence[int]) -> NDArray[np.int16]:
         """In which state each device is in each round; fixed by `seed`, before anything is answered."""
@@ -61,11 +58,7 @@ class World:
 
 
 def resolved(mechanism: Mechanism, aim: Aim, cohort: int | None) -> Value | None:
-    """
-    The value that an aim stands for; 0 where no two values differ, None for no value.
-
-    Without a cohort: that of the first cohort that tells two values apart.
-    """
+    """The value that an aim stands for (None for none); without a cohort, that of the first that distinguishes two."""
     if not isinstance(aim, str):
         return aim.numerator if aim.denominator == 1 else aim
     pairs = (mechanism.extremes(number) for number in (range(COHORTS) if cohort is None else (cohort,)))
@@ -85,10 +78,9 @@ def as_recorded(plan: Plan, values: Mapping[str, Value | None]) -> Values:
 @lru_cache(maxsize=256)
 def informative(mechanism: Mechanism, *, cohort_known: bool) -> NDArray[np.bool_]:
     """
-    For each cohort, whether the first two answer bits tell the two values of `resolved` apart.
+    For each cohort, whether the first two answer bits distinguish the two values of `resolved`.
 
-    Where the cohort is drawn again in each window, it is not known before values are chosen: the same two
-    values are held by all, and tell most in the cohorts that answer them like the one they were chosen for.
+    A cohort that is drawn in each window is not known before values are chosen: all devices hold the same two.
     """
     if cohort_known:
         return np.array([mechanism.extremes(cohort) is not None for cohort in range(COHORTS)])
@@ -106,16 +98,12 @@ class Histories:
     """All worlds of an audit, and which of them are compared for what."""
 
     worlds: Sequence[World]
-    steady: int
-    """How many of the first worlds never change, and differ for single metrics."""
-    joint: tuple[int, int]
-    """The two worlds that differ most in the groups, and in everything else."""
+    steady: int  #: How many of the first worlds never change, and differ for single metrics
+    joint: tuple[int, int]  #: The two worlds that differ most in the groups, and in everything else
     long: int = 0
     """How far behind each of the worlds above stands the same one over all rounds; 0: they have them all."""
-    moving: int | None = None
-    """The world whose devices move between the steady ones."""
-    middle: int | None = None
-    """The world where metrics hold what each device rounds in its own way."""
+    moving: int | None = None  #: The world whose devices move between the steady ones
+    middle: int | None = None  #: The world where metrics hold what each device rounds in its own way
 
     def of_metric(self, plan: Plan, metric: Metric) -> tuple[int, int]:
         """The steady worlds in which a metric holds its first and its second value."""
@@ -130,8 +118,8 @@ def steady_histories(plan: Plan, rounds: int) -> Histories:
     """
     Histories without a change.
 
-    In steady world j, the counters of a group take turns: member j (mod its size) holds all it may, the
-    others 0; what is in no group holds its first value in even worlds, its second in odd ones.
+    In steady world j, member j (mod its size) of each group holds all it may, the others 0; a metric in no group
+    holds its first value in even worlds, its second in odd ones.
     """
     count = max([2, *(len(group.metrics) for group in plan.groups)])
     states: list[dict[str, Aim]] = [_steady(plan, number) for number in range(count)]
@@ -155,9 +143,8 @@ def histories(plan: Plan, rounds: int) -> Histories:
     """
     The histories that an audit of `plan` plays.
 
-    Most devices live two rounds in one of the steady worlds: they tell most about ε. Some live as steadily
-    for all `rounds`, which shows memos that do not last; some move from state to state and back; some hold
-    values between two cells.
+    Most devices live two rounds in a steady world, which reveals most about ε. Some live so for all `rounds`,
+    some move between states, some hold values between two cells.
     """
     short = steady_histories(plan, min(rounds, SHORT))
     worlds = list(short.worlds)
@@ -177,11 +164,7 @@ def histories(plan: Plan, rounds: int) -> Histories:
 
 
 def window_histories(plan: Plan) -> Histories:
-    """
-    The histories of a plan with sampled answers: two windows each, steady, moving within and between windows.
-
-    Any two of them have the same claim, so which of them are compared is only a matter of power.
-    """
+    """The histories of a plan with sampled answers: two windows each, steady, moving within and between windows."""
     window = plan.answers.window
     steady = steady_histories(plan, 2 * window)
     states = steady.worlds[0].states + steady.worlds[1].states
@@ -225,22 +208,15 @@ def _middle(plan: Plan) -> dict[str, Aim]:
 class Sample:
     """What the devices of one world sent: a row per device, a column per round, or per window of sampled answers."""
 
-    states: NDArray[np.int16]
-    """In which state of the world each device was, in each round."""
-    bits: NDArray[np.uint8]
-    """The answer bytes; 0 where nothing came."""
+    states: NDArray[np.int16]  #: In which state of the world each device was, in each round
+    bits: NDArray[np.uint8]  #: The answer bytes; 0 where nothing came
     silent: NDArray[np.bool_]
-    sizes: NDArray[np.int32]
-    """Bytes of each report; 0 where nothing came."""
+    sizes: NDArray[np.int32]  #: Bytes of each report; 0 where nothing came
     cohorts: NDArray[np.uint8]
-    asked: NDArray[np.uint8]
-    """The bytes that say which metrics are answered; none where all are."""
-    picks: NDArray[np.int32]
-    """In which round of a window its report came; 0 where nothing came."""
-    ids: NDArray[np.uint8]
-    """Of the first report."""
-    faults: dict[str, int]
-    """Reports that are none, or not of this plan, by kind."""
+    asked: NDArray[np.uint8]  #: The bytes that say which metrics are answered; none where all are
+    picks: NDArray[np.int32]  #: In which round of a window its report came; 0 where nothing came
+    ids: NDArray[np.uint8]  #: Of the first report
+    faults: dict[str, int]  #: Reports that are none, or not of this plan, by kind
 
     @property
     def devices(self) -> int:
@@ -281,8 +257,7 @@ def collect(
     """
     Let fresh devices live through a world, and keep what they send.
 
-    Where the plan has a cohort that lasts, each device first answers one round of zeros, which shows its cohort
-    and is otherwise left out: what values differ most depends on the cohort, which is public.
+    Where a cohort lasts, each device first answers one round of zeros, which shows it and is otherwise left out.
     """
     window = plan.answers.window
     shows_cohort = plan.uses_cohort and not window

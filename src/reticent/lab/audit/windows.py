@@ -1,9 +1,8 @@
 """
-Sampled answers, exactly: what one window loses by the integers, and two windows by the answering code itself.
+Sampled answers, exactly: the loss of one window from the integers, of two windows by the answering code itself.
 
-The joint law of two windows is that of `reticent.device.answer` with `SecretDraws`. Their keyed hash is replaced by
-a table that gives each input one output, and every table is enumerated with its probability as a whole number
-over a power of 2⁶⁴. A draw that two windows share would be shared here too: nothing is taken for a product.
+The keyed hash of `SecretDraws` is replaced by a table that gives each input one output, and every table is
+enumerated with its probability. A draw that two windows share would be shared here too.
 """
 
 from __future__ import annotations
@@ -25,24 +24,21 @@ from reticent.plan import Answers, Group, Plan, privacy_card
 from reticent.privacy import compose
 from reticent.reports import to_json
 
-History = tuple[Values, ...]
-"""What is recorded in each round."""
+History = tuple[Values, ...]  # What is recorded in each round
 Law = dict[tuple[bytes, ...], Fraction]
 """The chance of all that is sent: the bytes of each round, or none."""
-Outputs = Sequence[tuple[int, bytes]]
-"""The outputs that an input of the hash may have, each with its weight."""
 
-_LATE = 10**6
-"""A round with this number or a later one is in a window, whatever the plan."""
+Outputs = Sequence[tuple[int, bytes]]  # The outputs that an input of the hash may have, each with its weight
+_LATE = 10**6  # A round with this number or a later one is in a window, whatever the plan
 
 
 def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[Check]]:
     """
     Exact losses of a plan with sampled answers, each beside its claim, and whether windows are independent.
 
-    One window: per metric and group the worst pair of values; for the whole plan the worst set of metrics that a
-    report may answer. Two windows: per metric, all pairs of histories of a small copy of the plan, which has
-    windows of at most two rounds and the values that answer most differently.
+    One window: the worst pair of values per metric and group, and the worst set of metrics of a report. Two
+    windows: all pairs of histories of a small copy of the plan, with windows of at most two rounds and the values
+    that differ most.
     """
     card, checks = privacy_card(plan, rounds), []
     results: list[Enumerated] = []
@@ -107,12 +103,7 @@ def enumerate_windows(plan: Plan, rounds: int) -> tuple[list[Enumerated], list[C
 
 @lru_cache(maxsize=256)
 def _two_windows(plan: Plan) -> tuple[Ratio, int, bool]:
-    """
-    The worst ratio of the first metric, over how many histories, and whether the two windows are independent.
-
-    In windows of up to two rounds, beside a neighbour that holds its value where a report answers some metrics
-    only; and alone in windows of one round, with a value that is rounded either way and two cohorts.
-    """
+    """The worst ratio of the first metric, over how many histories, and whether the two windows are independent."""
     worst, count, independent = EVEN, 0, True
     for metrics, length in ((plan.metrics, min(plan.answers.window, 2)), (plan.metrics[:1], 1)):
         copy = replace(plan, metrics=metrics, answers=Answers(length, 1))
@@ -172,7 +163,7 @@ class Table:
 
 
 class _TableHash:
-    """`blake2b` as far as `SecretDraws` uses it, over a table; the root says what came before."""
+    """`blake2b` as far as `SecretDraws` uses it, over a table."""
 
     def __init__(self, table: Table, root: bytes, data: bytes = b"") -> None:
         self._table, self._root, self._data = table, root, data
@@ -256,9 +247,8 @@ def _outputs_of(
     """
     What each draw can be, up to what a device with these values does with it.
 
-    One or two cohorts stand for all: one that tells two values apart, and the next. A cohort is seen and does not
-    depend on values, so the law given any cohorts may lose no more either. Of an answer of several bits only the
-    first two, in which such values differ, are enumerated.
+    One or two cohorts stand for all, since a cohort is public and independent of values. Of several answer bits
+    the first two, in which such values differ, are enumerated.
     """
     tells = [
         cohort

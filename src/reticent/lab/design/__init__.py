@@ -1,15 +1,12 @@
 """
-From a goal to a plan: which mechanism, epsilon and way of answering are precise enough, and what they cost a device.
+From a goal to a plan: which mechanism, epsilon and way of answering are precise enough, and what they cost a
+device.
 
-    Goal       range, fleet, wanted half-width, the promise to devices and what may be lost
-    choose     Goal -> Choice: the design that meets it at the least loss, or the nearest there is
-    Design     one metric, its losses and its half-width: the figures of `reticent plan check`
-    weigh      a goal and recorded values -> a Range each: what clipping and noise cost; `best` of them
+    Goal       range, fleet, wanted half-width, the promise to devices and the loss that is allowed
+    choose     Goal -> Choice: the Design that meets it at the least loss, or the nearest
+    weigh      a goal and recorded values -> a Range each; `best` of them
     both_ways  the design with remembered and with sampled answers
-    WayOut     what to give up when a goal cannot be met, and by how much
-
-Every figure comes from `privacy_card` and `reticent.estimates.expected_half_width`; here they are only searched,
-among numbers of three significant digits.
+    ways_out   what to change in a goal that cannot be met
 """
 
 from reticent.lab.design.alternatives import (

@@ -1,7 +1,4 @@
-"""
-Beside a design: what the other way of answering would give, what a little more or less of everything gives,
-and what to give up where a goal is too much.
-"""
+"""Beside a design: the other way of answering, its neighbours, and what to change in a goal that is too much."""
 
 from __future__ import annotations
 
@@ -44,8 +41,7 @@ from reticent.privacy import CLAIMS, printed
 OTHER_FLIPS = tuple(Fraction(flip) for flip in ("0", "0.05", "0.1", "0.2", "0.3", "0.4"))
 """The flips that a design's own is compared with."""
 
-MOST_BITS = 4
-"""Bits of the dBitFlips that are shown beside a chosen one of another kind."""
+MOST_BITS = 4  # Bits of the dBitFlips that are shown beside a chosen one of another kind
 
 
 @dataclass(frozen=True)
@@ -65,9 +61,7 @@ def spent(choice: Choice) -> Fraction:
 
 def both_ways(choice: Choice) -> tuple[Way, Way]:
     """
-    The best designs of the chosen epsilon with remembered and with sampled answers, one of which was chosen.
-
-    The other has the usual flip of 0.2, or a window of a week.
+    The best designs of the chosen epsilon with remembered (flip 0.2) and with sampled answers (a week).
 
     >>> from reticent.lab.design import Goal, choose
     >>> remembered, sampled = both_ways(choose(Goal(max_value=1, devices=10**6, epsilon=1, round_seconds=21_600)))
@@ -127,10 +121,7 @@ class Neighbour:
 
 def neighbours(choice: Choice) -> tuple[Neighbour, ...]:
     """
-    The chosen design, then half and twice its epsilon, other flips, windows or metrics per report, other
-    mechanisms, other fleets.
-
-    Other mechanisms have the epsilon at which they lose as much as the chosen one, or a little less.
+    The chosen design, then other epsilons, flips or windows, mechanisms at an equal loss, and fleets.
 
     >>> from reticent.lab.design import Goal, choose
     >>> around = neighbours(choose(Goal(max_value=24, devices=10_000, epsilon=1)))
@@ -154,7 +145,6 @@ def neighbours(choice: Choice) -> tuple[Neighbour, ...]:
 
 
 def _other_parameters(goal: Goal, chosen: Design) -> Iterator[Neighbour]:
-    """The chosen mechanism with another epsilon, and another flip or window."""
     for label, epsilon in (("epsilon / 2", chosen.epsilon / 2), ("epsilon × 2", chosen.epsilon * 2)):
         if LEAST_EPSILON <= epsilon <= MOST_EPSILON:
             yield Neighbour(label, make(goal, chosen.candidate, epsilon, chosen.flip))
@@ -188,12 +178,7 @@ Number = TypeVar("Number", int, Fraction)
 
 @dataclass(frozen=True, slots=True)
 class WayOut:
-    """
-    One part of a goal, and what it would have to be instead for the rest to be met.
-
-    `instead` is the nearest number of three significant digits that will do (of rounds, for a window); None
-    when none will.
-    """
+    """One part of a goal, and the nearest number of three digits that meets the rest; None when none does."""
 
     part: Part
     wanted: Fraction | int
@@ -202,8 +187,7 @@ class WayOut:
 
 def ways_out(choice: Choice) -> tuple[WayOut, ...]:
     """
-    How a goal that cannot be met could be: by a larger fleet, a wider limit, a wider interval, fewer flips or a
-    longer window.
+    How a goal that cannot be met could be met.
 
     >>> from reticent.lab.design import Goal, choose
     >>> goal = Goal(max_value=21_600, devices=100_000, half_width=240, epsilon=1)

@@ -89,10 +89,7 @@ class Candidate:
         return Metric(name, mechanism, Flip(flip), goal.unit, labels=goal.labels, is_flag=goal.flag)
 
     def loss(self, goal: Goal, epsilon: Fraction) -> float:
-        """
-        The loss of all metrics behind the promise at an epsilon: of the same pattern, whatever the flip, or of
-        one window.
-        """
+        """The loss behind the promise, of all metrics: same pattern (whatever the flip), or one window."""
         mechanism = self._build(goal, epsilon)
         if goal.sampled:
             return loss_of_window([mechanism] * goal.metrics, [], goal.answers.metrics or goal.metrics)
@@ -101,8 +98,6 @@ class Candidate:
     def most_epsilon(self, goal: Goal, limit: Fraction) -> Fraction | None:
         """
         The largest epsilon whose loss behind the promise is within a limit; None when the least is too much.
-
-        Losses are floats rounded up, and so is the limit they are compared with: 2 · 0.3 is within 0.6.
 
         >>> goal = Goal(max_value=24, devices=1000, lifetime=1, buckets=32)
         >>> Candidate("d-bit-flip", bits=4).most_epsilon(goal, goal.limit)
@@ -149,7 +144,6 @@ def candidates(goal: Goal) -> tuple[Candidate, ...]:
 
 @lru_cache(maxsize=64)
 def _buckets(max_value: Fraction, count: int, edges: tuple[Fraction, ...], labels: bool) -> Buckets:
-    """Buckets are asked for many times in a search."""
     if labels:
         return Buckets(range(count), absent=True)
     return Buckets(edges) if edges else Buckets.even(max_value, count)
@@ -158,20 +152,17 @@ def _buckets(max_value: Fraction, count: int, edges: tuple[Fraction, ...], label
 @dataclass(frozen=True)
 class Design:
     """
-    A metric for a fleet, what it loses and how precise it is.
+    A metric for a fleet, its losses and its precision.
 
-    `half_width` is at the truth the goal expects, `worst_half_width` at the worst there can be; they are the
-    same when it expects none. Both are of a round, or of a window where answers are sampled.
+    `half_width` is at the truth the goal expects, `worst_half_width` at the worst; of a round or of a sampled
+    window.
     """
 
     candidate: Candidate
-    plan: Plan
-    """The smallest plan there is around the metric, or around as many as the goal has."""
-    devices: int
-    """How many there are; an estimate has its segment's share of them."""
+    plan: Plan  #: The smallest plan there is around the metric, or around as many as the goal has
+    devices: int  #: How many there are; an estimate has its segment's share of them
     card: PrivacyCard
-    loss: float
-    """The one behind the promise: of the same pattern, or of one window."""
+    loss: float  #: The one behind the promise: of the same pattern, or of one window
     half_width: float
     worst_half_width: float
 
@@ -242,16 +233,13 @@ def choose(goal: Goal) -> Choice:
     """
     The design that is precise enough at the least loss, or else the most precise within the limit.
 
-    Each candidate gets the flip that the goal asks for and the smallest epsilon of three significant digits
-    that reaches the half-width. Of those within the limit of privacy the one that loses least is chosen, the
-    more precise of two that lose the same. The limit is never exceeded: when nothing within it is precise
-    enough, the narrowest interval within it is the answer, and `met` is False. Mechanisms are compared by the
-    loss behind the promise, not by epsilon: the same-pattern loss of dBitFlip with d bits is d·ε.
+    Each candidate gets the flip that the goal asks for and the smallest epsilon of three significant digits that
+    reaches the half-width. The limit is never exceeded: when nothing within it is precise enough, `met` is False.
+    Mechanisms are compared by the loss behind the promise, not by epsilon.
 
-    The window of sampled answers, where the goal leaves it open, is a week. Where that is not precise enough it
-    is 2 or 4 weeks under the limit of a year, and a day or a round under a limit per window, for a precision
-    of less than a week. The metrics that a report answers, where the goal leaves them open, are as many
-    as give the least loss or the narrowest interval. The choice's goal has both.
+    A sampled window that the goal leaves open is a week; if that is not precise enough, 2 or 4 weeks under the
+    limit of a year, and a day or a round under a limit per window for a period of less than a week. Metrics per
+    report that are left open are as many as give the least loss or the narrowest interval.
 
     >>> choice = choose(Goal(max_value=21_600, devices=100_000, half_width=300, epsilon=1))
     >>> choice.met, float(choice.chosen.epsilon), round(choice.chosen.half_width, 1)
@@ -291,7 +279,6 @@ def can_be_met(goal: Goal) -> bool:
 
 
 def _private_enough(goal: Goal) -> Iterator[tuple[Candidate, Fraction, Fraction]]:
-    """Each candidate that may be chosen, its flip and its largest epsilon within the limit; one bit has one."""
     for candidate in candidates(goal):
         flip, most = candidate.flip(goal), candidate.most_epsilon(goal, goal.limit)
         if flip is not None and most is not None:

@@ -17,15 +17,9 @@ from reticent.plan.parse import MAX_NUMBER, MIN_NUMBER
 LEAST_EPSILON, MOST_EPSILON = Fraction(1, 1000), Fraction(20)
 """What a plan takes for epsilon."""
 
-MOST_FLIP = Fraction(499, 1000)
-"""What a plan takes for flip, at most."""
-
-USUAL_FLIP = Fraction(1, 5)
-"""What Windows uses (§5 of the paper)."""
-
-LEAST_CHANGE = Fraction("0.00401")
-"""Λ of the largest flip, in three digits."""
-
+MOST_FLIP = Fraction(499, 1000)  # What a plan takes for flip, at most
+USUAL_FLIP = Fraction(1, 5)  # What Windows uses (§5 of the paper)
+LEAST_CHANGE = Fraction("0.00401")  # Λ of the largest flip, in three digits
 MOST_CHANGE = Fraction(20)
 MOST_LIFETIME = Fraction(10_000)
 MOST_YEAR = Fraction(10**12)
@@ -50,40 +44,30 @@ class Goal:
     """
     A counter in [0, `max_value`], a fleet, how precise its figures are to be, and what devices are promised.
 
-    What is asked is the mean, or the histogram of so many even `buckets` or between `edges`, or a choice among
-    `labels`, or a `flag`; the range of the last three is known. `metrics` such metrics are in the plan.
-
-    `half_width` is that of the interval at `confidence`, of `period` rounds together: in the counter's unit for
-    a mean, as a share for the buckets of a histogram (all of them at once); None asks for the narrowest there is
-    within the limit. Without `period` it is that of one round of remembered answers or one window of sampled
-    ones. `segments` splits the fleet into so many equal parts, each of which is to be that precise. `expected` is
-    the mean or the share to be precise about, the worst there can be when left out. `bias` is what the range cuts
-    off the mean (see `weigh`); every half-width includes it.
+    Asked is the mean, the histogram of `buckets` or between `edges`, a choice among `labels`, or a `flag`; the
+    plan has `metrics` of them. `half_width` is that of the interval at `confidence`, of `period` rounds together
+    (one round or one window if left out): in the counter's unit, or as a share for all buckets at once; None asks
+    for the narrowest. Each of `segments` equal parts of the fleet is to be that precise. `expected` is the mean
+    or share to be precise about (the worst if left out); `bias` is what the range cuts off, which half-widths
+    include.
 
     `promise` is whom the promise covers, and with it how devices answer. Its limit is for all metrics together:
 
         "constant"      devices that keep their value; remembered answers. Limited by one of
-                        `epsilon`    what a constant device loses over all rounds, ε ≤ E, and 2E at most by
-                                     `lifetime`, which is what a mechanism with two remembered answers loses;
-                        `lifetime`   what devices whose rounded values repeat in the same pattern lose, L.
-        "any-history"   any two histories, whatever a device does; sampled answers. Limited by one of
+                        `epsilon`    what a constant device loses over all rounds; the same limit as `lifetime` = 2ε;
+                        `lifetime`   what devices whose rounded values repeat in the same pattern lose.
+        "any-history"   any two histories; sampled answers. Limited by one of
                         `epsilon`    what they lose in one window;
-                        `year`       what they lose in a year: in all windows that a year can touch.
+                        `year`       what they lose in all windows that a year can touch.
 
-    As every mechanism that may be chosen has a same-pattern loss of 2ε or more, E is the same limit as L = 2E.
-    Without a limit E is 4, above which `reticent plan check` warns.
-
-    How well remembered answers hide the time of a change is either `flip`, the flip probability γ of every
-    answer bit (0.2 when left out), or `change_time`, the most that may be lost per round by which a change is
-    moved (d·ln((1-γ)/γ)). `window` is the length of a window in rounds, and `asked` the number of metrics that
-    a report answers there; left out, they are chosen.
+    Without a limit epsilon is 4, above which `reticent plan check` warns. `flip` (0.2 if left out) hides the time
+    of a change, or `change_time`, the most that may be lost per round by which a change is moved (d·ln((1-γ)/γ)).
+    `window`, in rounds, and `asked`, metrics per report, are chosen if left out.
 
     >>> Goal(max_value=21_600, devices=100_000, half_width=240, epsilon=1).limit
     Fraction(2, 1)
     >>> Goal(max_value=21_600, devices=100_000, promise="any-history", year=53, window=7).limit
     Fraction(1, 1)
-    >>> Goal(None, devices=1000, epsilon=1, labels=("build", "test")).buckets
-    3
     """
 
     max_value: Fraction
@@ -260,16 +244,16 @@ class Goal:
             raise ParameterError("promise", "constant or any-history", self.promise)
         if self.sampled:
             others: tuple[str, ...] = ("lifetime", "change_time")
-            hint = "they belong to remembered answers"
+            hint = "only remembered answers have them"
             if self.flip:
                 raise ParameterError(
                     "flip",
                     "no flip with promise any-history",
                     f"{float(self.flip):g}",
-                    "fresh draws need none",
+                    "fresh draws need no flips",
                 )
         else:
-            others, hint = ("year", "window", "asked"), "they belong to promise any-history"
+            others, hint = ("year", "window", "asked"), "only promise any-history has them"
         for name in others:
             if getattr(self, name) is not None:
                 raise ParameterError(
@@ -278,10 +262,10 @@ class Goal:
         for name in ("lifetime", "year"):
             if self.epsilon is not None and getattr(self, name) is not None:
                 raise ParameterError(
-                    "epsilon", f"either epsilon or {name}", "both", "the one gives the other"
+                    "epsilon", f"either epsilon or {name}", "both", "one determines the other"
                 )
         if self.flip is not None and self.change_time is not None:
-            raise ParameterError("flip", "either flip or change_time", "both", "the one gives the other")
+            raise ParameterError("flip", "either flip or change_time", "both", "one determines the other")
         self._check_bounds()
 
     def _check_bounds(self) -> None:

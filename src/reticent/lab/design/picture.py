@@ -22,16 +22,12 @@ if TYPE_CHECKING:
 FLIPS = tuple(Fraction(flip) for flip in ("0", "0.1", "0.2", "0.3", "0.4"))
 WINDOWS = tuple(days * DAY for days in (1, 7, 28, 91, 364))
 POINTS = 25
-REACH = 8
-"""The picture shows from an eighth to eight times the loss of the design that was chosen."""
+REACH = 8  # The picture shows from an eighth to eight times the loss of the design that was chosen
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """
-    Half-widths of one candidate by its loss, as epsilon grows: that of the same pattern, or of any two
-    histories over a year where answers are sampled.
-    """
+    """Half-widths of one candidate by the loss behind the promise (of a year, if sampled), as epsilon grows."""
 
     label: str
     losses: tuple[float, ...]
@@ -112,7 +108,6 @@ def draw(choice: Choice, ranges: tuple[Range, ...] = ()) -> Figure:
 
 
 def _scaled(axes: Axes) -> None:
-    """Both scales with plain numbers at 1, 2 and 5."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     for axis in (axes.xaxis, axes.yaxis):
@@ -122,7 +117,6 @@ def _scaled(axes: Axes) -> None:
 
 
 def _draw_ranges(axes: Axes, choice: Choice, ranges: tuple[Range, ...]) -> None:
-    """The error of each range, and the parts that clipping and noise have in it."""
     unit, tops = choice.goal.unit or "in the counter's unit", [float(tried.max_value) for tried in ranges]
     lines = {name: [getattr(tried, name) for tried in ranges] for name in ("rmse", "bias", "noise")}
     for place, (label, name) in enumerate({"error": "rmse", "clipping": "bias", "noise": "noise"}.items()):
@@ -169,7 +163,6 @@ def _curve(
 
 
 def _mark_goal(axes: Axes, goal: Goal) -> None:
-    """A cross-hair: the half-width wanted, the loss allowed, and grey where both are met."""
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     limited = any(limit is not None for limit in (goal.epsilon, goal.lifetime, goal.year))
     limit = float(goal.limit * _windows(goal)) if limited else right

@@ -27,10 +27,8 @@ _SECONDS = tuple(
     )
     for number in numbers
 )
-MOST_BIAS = 4
-"""Times that a wanted half-width is at least as wide as what the range cuts off."""
-_SMALLEST = 64
-"""Ranges are tried from this part of the largest value."""
+MOST_BIAS = 4  # Times that a wanted half-width is at least as wide as what the range cuts off
+_SMALLEST = 64  # Ranges are tried from this part of the largest value
 
 
 def round_numbers(top: float, unit: str = "") -> list[Fraction]:
@@ -54,14 +52,10 @@ def round_numbers(top: float, unit: str = "") -> list[Fraction]:
 class Range:
     """A range for recorded values, and what comes of it."""
 
-    choice: Choice
-    """The best design with this range, whose half-widths include what it cuts off."""
-    cut: float
-    """The share of values above the range, which devices clip."""
-    bias: float
-    """How far that moves the mean."""
-    noise: float
-    """The standard deviation of the estimate of one period, for devices drawn from such people."""
+    choice: Choice  #: The best design with this range, whose half-widths include what it cuts off
+    cut: float  #: The share of values above the range, which devices clip
+    bias: float  #: How far that moves the mean
+    noise: float  #: The standard deviation of the estimate of one period, for devices drawn from such people
 
     @property
     def max_value(self) -> Fraction:
@@ -76,10 +70,7 @@ class Range:
 
 def weigh(goal: Goal, values: NDArray[Any]) -> tuple[Range, ...]:
     """
-    A mean's goal with each range that values suggest, smallest first.
-
-    A small range cuts off large values, a large one needs more noise for the same promise. Each is designed for
-    the mean that is left of the values. `best` says which to take.
+    A mean's goal with each range that values suggest, smallest first; `best` says which to take.
 
     >>> values = np.array([0] * 90 + [3600] * 9 + [86_400])
     >>> ranges = weigh(Goal(max_value=86_400, devices=10_000, epsilon=1, unit="second"), values)
@@ -108,8 +99,7 @@ def best(ranges: tuple[Range, ...]) -> Range:
     """
     The range that reaches the half-width at the least loss; or else the one with the least error.
 
-    The intervals of an estimate do not know what was cut off, so that is a quarter of the half-width at most, or
-    as little as any range needs that reaches it.
+    What is cut off, which intervals do not include, is at most a quarter of the half-width if possible.
     """
     precise = [tried for tried in ranges if tried.choice.met and tried.choice.goal.half_width is not None]
     if not precise:
@@ -139,8 +129,7 @@ def edges_of(values: NDArray[Any], buckets: int, unit: str = "") -> tuple[Fracti
     """
     Edges in round numbers between which about equally many of the recorded values lie.
 
-    Zeros get a bucket of their own where they would fill one. There are fewer buckets than asked for where
-    round numbers are too few.
+    Zeros get a bucket of their own where they would fill one; there may be fewer buckets than asked for.
 
     >>> [int(edge) for edge in edges_of(np.array([0] * 50 + list(range(1, 101))), 4)]
     [0, 1, 30, 60, 100]

@@ -1,20 +1,13 @@
 """
-The chance of a simulated fleet: a hash of seed, device and purpose, as numbers and as arrays.
-
-Every draw is one 64-bit word,
+The chance of a simulated fleet: a hash of seed, device and purpose, as numbers and as arrays. Every draw is one
+word,
 
     draw(device, what)  =  mix( state(device) ⊕ place(what) ),
     state(device)       =  mix( key + device · γ  mod 2⁶⁴ ),      γ = ⌊2⁶⁴/φ⌋, which is odd,
 
-where `place` is a word of BLAKE2b over (seed, plan, metric, digest, purpose, index, bit), each with its
-length before it, `key` is such a word too, and `mix` is the finaliser of SplitMix64 (Steele, Lea and Flood,
-"Fast splittable pseudorandom number generators", OOPSLA 2014), which is a bijection. So at one place no two
-devices share a draw, and two draws of one device are the same only if two words of BLAKE2b are.
-
-Nothing here is secret, nor meant to be: whoever knows the seed knows every draw. A real device draws from its
-own secret, with `reticent.device.SecretDraws`.
-
-The values of simulated devices come from NumPy's generators, one per block of devices (`InBlocks`).
+where `place` and `key` are words of BLAKE2b over (seed, plan, metric, digest, purpose, index, bit) and `mix` is the
+finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), a bijection: at one place no two devices share a draw.
+Nothing here is secret: a real device draws from its own secret, with `reticent.device.SecretDraws`.
 """
 
 from __future__ import annotations
@@ -51,11 +44,9 @@ Words = NDArray[np.uint64]
 
 def mix(word: int) -> int:
     """
-    The finaliser of SplitMix64: every bit of the result depends on every bit of `word`.
+    The finaliser of SplitMix64.
 
-    The first word that SplitMix64 gives from seed 0 is
-
-    >>> hex(mix(0x9E3779B97F4A7C15))
+    >>> hex(mix(0x9E3779B97F4A7C15))  # the first word from seed 0
     '0xe220a8397b1dcdaf'
     """
     word = (word ^ word >> 30) * _FIRST & _WORD
@@ -74,11 +65,7 @@ def mix_words(words: Words, scratch: Words) -> Words:
 
 
 class Places:
-    """
-    The places of a fleet's draws: one word per purpose, index and bit, the same for every device.
-
-    Those of sampled answers are other places in each window, which is named by its start.
-    """
+    """The places of a fleet's draws, the same for every device; sampled answers have other places in each window."""
 
     def __init__(self, seed: int, plan: str, window: int | None = None) -> None:
         head = encode(SCHEME, str(seed).encode(), plan.encode())
@@ -129,14 +116,10 @@ def _places(seed: int, plan: str, window: int | None) -> Places:
 
 class HashDraws:
     """
-    The draws of one simulated device, number by number: a `reticent.device.Draws`.
+    The draws of one simulated device: a `reticent.device.Draws`.
 
-    `reticent.device.answer` with these gives, bit for bit, the reports that `VectorisedFleet` gives for
-    the same seed and device.
-
-    >>> draws = HashDraws(seed=1, device=7, plan="app-usage")
-    >>> draws.cohort() == HashDraws(1, 7, "app-usage").cohort()
-    True
+    `reticent.device.answer` with these gives, bit for bit, the reports of `VectorisedFleet` for the same seed and
+    device.
     """
 
     __slots__ = ("_places", "_state", "_window")
@@ -199,11 +182,7 @@ class FleetDraws:
     def words(
         self, place: int | Words, part: slice | NDArray[np.intp], scratch: Words | None = None
     ) -> Words:
-        """
-        The draws of some devices at a place (or one place each).
-
-        `scratch`, uint64[2, devices or more], is memory to use again; what was drawn is valid until then.
-        """
+        """The draws of some devices at a place (or one each); `scratch`, uint64[2, devices], is reused."""
         states = self.states[part]
         room = np.empty((2, len(states)), np.uint64) if scratch is None else scratch
         words, spare = room[:, : len(states)]
@@ -237,12 +216,7 @@ def each_block(work: Callable[[slice], None], devices: int, size: int = BLOCK) -
 
 
 class InBlocks(ABC):
-    """
-    Draws the values of a population block by block.
-
-    Each block has a generator of its own, seeded by the one handed in, so the values are the same on any
-    number of cores, and scratch memory is that of a few blocks.
-    """
+    """Draws the values of a population block by block, with a generator each: the same on any number of cores."""
 
     __slots__ = ()
 

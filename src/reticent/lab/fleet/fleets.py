@@ -1,8 +1,4 @@
-"""
-Fleets of simulated devices: as arrays, for millions at once, and one by one with the code of the SDK.
-
-A whole fleet as counts alone, without devices, is in `reticent.lab.fleet_counts`.
-"""
+"""Fleets of simulated devices: as arrays, for millions at once, and one by one with the code of the SDK."""
 
 from __future__ import annotations
 
@@ -25,12 +21,9 @@ from reticent.mechanisms import COHORTS
 from reticent.plan import Metric, Plan, Window
 from reticent.reports import ID_BYTES, MAX_ROUND, Report, from_packed, record_width, to_packed
 
-_BLOCK = 1 << 15
-"""Devices at a time: their words fit the second-level cache."""
+_BLOCK = 1 << 15  # Devices at a time: their words fit the second-level cache
 _REPORTS = 1 << 14
-_TABLE = 1 << 14
-"""Entries of a table that stays in the first-level cache, more or less."""
-
+_TABLE = 1 << 14  # Entries of a table that stays in the first-level cache, more or less
 Values = Mapping[str, NDArray[Any]]
 """Per metric, a whole number for each device; a metric that is left out is 0 everywhere, as on a device."""
 
@@ -39,18 +32,7 @@ Tags = NDArray[np.uint8]
 
 
 class SdkFleet:
-    """
-    Devices without files or network: secrets, and the law by which a device answers.
-
-    Their secrets come from a seed, so that a simulation can be repeated; a real device's never do.
-
-    >>> from reticent.mechanisms import OneBitMean
-    >>> from reticent.plan import Metric
-    >>> plan = Plan("demo", 1, 3600, 3600, (Metric("minutes", OneBitMean(1, 60)),))
-    >>> fleet = SdkFleet(plan, devices=3, seed=1)
-    >>> len(list(fleet.reports(7, {"minutes": [0, 30, 60]})))
-    3
-    """
+    """Devices without files or network: secrets from a seed, and the law by which a device answers."""
 
     def __init__(
         self, plan: Plan, devices: int, seed: int, segments: Sequence[Mapping[str, str]] | None = None
@@ -67,11 +49,7 @@ class SdkFleet:
         return len(self._secrets)
 
     def reports(self, round_number: int, values: Mapping[str, Sequence[object]]) -> Iterator[Report]:
-        """
-        What every device answers in a round; `values` has a list per metric, in the order of devices.
-
-        Where answers are sampled, only the devices that pick the round in its window have a report.
-        """
+        """What every device answers in a round (if sampled, those that pick it); a list of values per metric."""
         window = window_of(self.plan, round_number)
         if window != self._window:
             start = None if window is None else window.start
@@ -138,8 +116,6 @@ class _Chance:
 
 @dataclass(frozen=True, slots=True)
 class _Answering:
-    """Those who answer a round, by their numbers, and what is drawn for it."""
-
     round: int
     chance: _Chance
     devices: range | NDArray[np.intp]
@@ -156,25 +132,18 @@ class VectorisedFleet:
     """
     Simulated devices, numbered from `first`, that answer exactly as the SDK does.
 
-    Alphas, remembered answers, cohorts, flips and report ids are a hash of the seed (`HashDraws`), so any
-    round can be asked for at any time, in any order, and gives the same reports each time. Device *i*'s
-    report is, bit for bit, that of `reticent.device.answer` with `HashDraws(seed, i, plan.name)`. This is for
-    simulation: a real device's chance comes from a secret of its own.
+    Device *i*'s report is, bit for bit, that of `reticent.device.answer` with `HashDraws(seed, i, plan.name)`,
+    and with sampled answers that of `HashDraws(seed, i, plan.name, window.start)` in the round that it picks. Any
+    round can be asked for at any time. This is for simulation: a real device's chance comes from a secret of its
+    own.
 
-    Where answers are sampled, a round has the reports of the devices that pick it in its window, and the draws
-    are those of the window: `HashDraws(seed, i, plan.name, window.start)`.
-
-    Values are whole numbers; what is out of range is clamped, and groups are scaled to their limits, as on a
-    device. The value of a choice is the place of its label. Where a device can be without a value, a negative
-    number stands for none.
+    Values are whole numbers, clamped and scaled to joint limits as on a device. The value of a choice is the
+    place of its label; a negative number stands for no value.
 
     >>> from reticent.mechanisms import OneBitMean
     >>> plan = Plan("demo", 1, 3600, 3600, (Metric("minutes", OneBitMean(1, 60)),))
     >>> fleet = VectorisedFleet(plan, devices=1000, seed=1)
-    >>> values = {"minutes": np.full(1000, 60)}
-    >>> next(fleet.reports(7, values)) == next(fleet.reports(7, values))
-    True
-    >>> fleet.counts(7, values)[7, ()]["minutes"].reports
+    >>> fleet.counts(7, {"minutes": np.full(1000, 60)})[7, ()]["minutes"].reports
     1000
     """
 
@@ -254,8 +223,7 @@ class VectorisedFleet:
         """
         The class of remembered answer that each device's value calls for: the cell that a mean rounds to.
 
-        `values` as for a round, or those of this metric alone. Of several rounds, `patterns` and `widths` of
-        `reticent.privacy` can be taken. Sampled answers have none: they are drawn again in each window.
+        `values` as for a round, or those of this metric alone. Sampled answers have none.
         """
         if self.plan.answers.sampled:
             raise ParameterError(
@@ -299,7 +267,6 @@ class VectorisedFleet:
         return _Answering(round_number, chance, picked)
 
     def _asked(self, answering: _Answering, part: Part) -> NDArray[np.bool_] | None:
-        """Which metrics are asked of some devices; None where all are."""
         return answering.chance.asked(self.plan, part) if self.plan.asked_bytes else None
 
     # One block of those who answer
@@ -332,7 +299,6 @@ class VectorisedFleet:
     def _classified(
         self, answering: _Answering, values: Values, block: slice, metrics: list[Metric]
     ) -> list[NDArray[Any]]:
-        """The class of answer of each device of a block, per metric."""
         part = answering.part(block)
         of_block = {name: column[part] for name, column in values.items()}
         ratios: dict[str, Ratios] = {}
@@ -353,7 +319,6 @@ class VectorisedFleet:
     def _write(
         self, records: NDArray[np.uint8], answering: _Answering, block: slice, values: Values, tags: Tags
     ) -> None:
-        """The records of a block, as `reticent.reports` defines them."""
         part, draws = answering.part(block), answering.chance.draws
         records[:, :8] = np.frombuffer(answering.round.to_bytes(8, "big"), dtype=np.uint8)
         for half, where in enumerate(draws.places.report_id(self.plan.version, answering.round)):
@@ -388,7 +353,6 @@ class VectorisedFleet:
         return self.plan.by_name[name]
 
     def _checked(self, round_number: int, values: Values) -> dict[str, Whole]:
-        """One array of whole numbers per metric of the plan."""
         if not 0 <= round_number < MAX_ROUND:
             raise ParameterError("round", "a whole number from 0 to below 2^53", round_number)
         for name in values:
@@ -412,7 +376,6 @@ class VectorisedFleet:
         return columns
 
     def _codes(self, tags: Tags | None) -> Tags:
-        """The tags' codes; all "other" where none are given."""
         last = np.array([len(segment.tags) - 1 for segment in self.plan.segments], dtype=np.uint8)
         if tags is None:
             return np.broadcast_to(last, (self.devices, len(last)))
@@ -431,11 +394,8 @@ def tally(
     """
     How many devices each group has, and how many ones at each place: int64[groups] and int64[groups, places].
 
-    `keys` is the group of each device (None if there is one group), `bits` one array of 0 and 1 per place. A
-    few bits at a time are read as one number, and the pairs of group and number counted in one table.
-
-    >>> tally(np.array([0, 1, 1]), [np.array([1, 0, 1], np.uint8)], groups=2)[1].tolist()
-    [[1], [1]]
+    `keys` is the group of each device (None for one group), `bits` one array of 0 and 1 per place. A few bits at
+    a time are read as one number, and the pairs of group and number counted in one table.
     """
     ones = np.zeros((groups, len(bits)), dtype=np.int64)
     if keys is None:

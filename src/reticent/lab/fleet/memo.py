@@ -25,16 +25,10 @@ from reticent.lab.fleet.draws import FleetDraws, Words, blocks, each_block
 from reticent.mechanisms import COHORTS
 from reticent.plan import Group, Metric, Plan
 
-Whole = NDArray[np.integer[Any]]
-"""Whole numbers of any integer type; out of range is clamped."""
-
-Part = slice | NDArray[np.intp]
-"""Some devices of a fleet: a block of them, or those with these numbers."""
-
-_TABLE = 1 << 20
-"""Largest value for which the bucket of every value is written down."""
-_WORD = 64
-"""Remembered bits of a device that are kept in one word."""
+Whole = NDArray[np.integer[Any]]  # Whole numbers of any integer type; out of range is clamped
+Part = slice | NDArray[np.intp]  # Some devices of a fleet: a block of them, or those with these numbers
+_TABLE = 1 << 20  # Largest value for which the bucket of every value is written down
+_WORD = 64  # Remembered bits of a device that are kept in one word
 _ROOM = 2**62
 _HALF = np.uint64(32)
 _LOW = np.uint64(2**32 - 1)
@@ -120,8 +114,6 @@ class Limit:
 
 
 class _Scale:
-    """The points of a grid or the edges of buckets, as integers over one denominator."""
-
     def __init__(self, metric: Metric) -> None:
         points = metric.mechanism.points
         self._denominator = lcm(*(point.denominator for point in points))
@@ -141,7 +133,6 @@ class _Scale:
         return np.minimum(np.searchsorted(self._ceilings, inside, side="right") - 1, self._last)
 
     def _below_ratios(self, ratios: Ratios) -> NDArray[np.int64]:
-        """The same for values that were scaled."""
         scaled = ratios.over * self._denominator
         places = np.zeros(len(scaled), dtype=np.int64)
         for point in self._points:
@@ -226,9 +217,8 @@ class Memo:
     """
     What each device answers for each class: bit = [memo draw < threshold of the class].
 
-    Where all remembered bits of a device fit one word they are drawn once and kept, class by class, first bit
-    lowest: at most eight bytes per device and metric. Otherwise they are drawn again when asked for, which
-    gives the same bits. So are those of sampled answers (`keep` is false), of which each device uses one.
+    Bits that fit one word per device are drawn once and kept (`keep`), class by class, first bit lowest; others
+    are drawn again when asked for, which gives the same bits.
     """
 
     def __init__(
@@ -249,7 +239,6 @@ class Memo:
         self._kept = self._drawn() if keep and self._classes * self._bits <= _WORD else None
 
     def _drawn(self) -> NDArray[Any]:
-        """Every remembered bit of every device."""
         kept = np.zeros(len(self._draws.states), np.min_scalar_type((1 << self._bits * self._classes) - 1))
 
         def work(part: slice) -> None:
@@ -285,7 +274,6 @@ class Memo:
         ]
 
     def _thresholds(self, classes: NDArray[np.intp], bit: int, part: Part) -> NDArray[np.uint64]:
-        """What a bit's draws are compared with: the table has every class, for one cohort or for all."""
         slots = classes
         if self._varies:
             slots = self._cohorts[part].astype(np.intp)

@@ -25,11 +25,7 @@ from reticent.plan import Metric
 
 
 class Population(Protocol):
-    """
-    Where the values of a fleet come from: a frozen value with a name and a range, which draws when asked.
-
-    `max_value` is the top *m* of the range. The same generator state gives the same values.
-    """
+    """Where the values of a fleet come from; the same generator state gives the same values in [0, `max_value`]."""
 
     @property
     def name(self) -> str:
@@ -45,12 +41,7 @@ class Population(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """
-    Every device holds the same value in every round; half of the range when it is left out (§5: 12 hours).
-
-    >>> Constant(86_400).values(2, 1, np.random.default_rng()).tolist()
-    [[43200, 43200]]
-    """
+    """Every device holds the same value in every round; half of the range when it is left out (§5: 12 hours)."""
 
     max_value: int
     value: int | None = None
@@ -69,12 +60,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Uniform(InBlocks):
-    """
-    Each whole number from 0 to `max_value` is equally likely: xᵢ(t) ~ U{0, …, m} (§5).
-
-    The values of a device are drawn again each round, as the paper's are, unless it is `steady`: then it
-    keeps the value of its first round.
-    """
+    """Each whole number from 0 to `max_value` is equally likely (§5): drawn again each round, or once if `steady`."""
 
     max_value: int
     steady: bool = False
@@ -132,12 +118,7 @@ class AgeInDays(InBlocks):
     """
     A counter that grows by 1 each round and stops at `max_value`: the example of §3.3.
 
-    The age in the first round is uniform on 0, …, m. With one step from 0 to m a device's rounded value
-    changes at most once, so its reports have the form z…z z̄…z̄.
-
-    >>> ages = AgeInDays(10).values(1000, 3, np.random.default_rng(1))
-    >>> sorted(set((ages[1] - ages[0]).tolist()))
-    [0, 1]
+    The first age is uniform on 0, …, m. With one step from 0 to m the rounded value changes at most once.
     """
 
     max_value: int
@@ -165,11 +146,7 @@ POPULATIONS = tuple(sorted(_BY_NAME))
 
 
 def taken_by(metric: Metric, usage: NDArray[np.int32]) -> NDArray[np.int32]:
-    """
-    Made-up or recorded numbers as values of a metric.
-
-    Where a device can be without a value, 0 is none; of a choice, 1 is the first label.
-    """
+    """Made-up or recorded numbers as values of a metric: where a device can be without a value, 0 is none."""
     if not metric.absent:
         return usage
     return np.where(usage > 0, usage - bool(metric.labels), -1).astype(np.int32)
@@ -177,10 +154,7 @@ def taken_by(metric: Metric, usage: NDArray[np.int32]) -> NDArray[np.int32]:
 
 def population(name: str, max_value: Number, rounds_per_day: int = 1) -> Population:
     """
-    The population of a name, over a range.
-
-    Those of app usage are scaled so that a day has `rounds_per_day` rounds of `max_value` each; the others
-    do not know of days.
+    The population of a name, over a range; those of app usage have `rounds_per_day` rounds of `max_value` a day.
 
     >>> population("constant", 60)
     Constant(max_value=60, value=None)

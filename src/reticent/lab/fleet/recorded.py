@@ -39,8 +39,7 @@ _ALSO = {
 """Other names of these columns, in any case."""
 _NOTHING = ("", "na", "nan", "null", "none")
 """What stands in a table of days where an individual has no value."""
-_ROWS = 1 << 12
-"""Rows of CSV at a time: they stay in the cache."""
+_ROWS = 1 << 12  # Rows of CSV at a time: they stay in the cache
 _LARGEST = 2**31 - 1
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -52,21 +51,17 @@ class ValuesError(ReticentError):
 @dataclass(frozen=True, eq=False)
 class Recorded:
     """
-    A population of people who were really there.
+    A recorded population.
 
-    With as many devices as individuals, `values` is the recording itself, in the order of the file. With
-    fewer it is a random sample of individuals; with more, a random sample with replacement: some individuals
-    then stand for several devices, which makes rare patterns look more common than they are.
+    With as many devices as individuals, `values` is the recording itself. With fewer it is a random sample of
+    individuals; with more, one with replacement, which makes rare patterns look more common than they are.
     """
 
     name: str
     max_value: int
-    individuals: tuple[str, ...]
-    """Labels, in the order in which they first appear."""
-    days: tuple[str, ...]
-    """Labels, in order."""
-    table: NDArray[np.int32]
-    """One row per day, one column per individual."""
+    individuals: tuple[str, ...]  #: Labels, in the order in which they first appear
+    days: tuple[str, ...]  #: Labels, in order
+    table: NDArray[np.int32]  #: One row per day, one column per individual
 
     def values(self, devices: int, rounds: int, generator: np.random.Generator) -> NDArray[np.int32]:
         """The first `rounds` days of so many individuals: int32[rounds, devices]."""
@@ -89,8 +84,7 @@ def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -
     """
     The values in a file: CSV (also .csv.gz) or Parquet, in one of the forms above.
 
-    Values above `max_value` are clamped to it, as a device would; when it is left out it is the largest value
-    in the file. Raises `ValuesError` for a file that is not such a table.
+    Values are clamped to `max_value`, by default the largest in the file. Raises `ValuesError`.
     """
     top = None if max_value is None else whole_range(max_value)
     file = Path(path)
@@ -113,7 +107,7 @@ def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -
     if len(again):
         row = int(by_place[again + 1].min())
         raise ValuesError(
-            f"{_place(file, row, rows.form)}: expected each individual and day once, got a pair again."
+            f"{_place(file, row, rows.form)}: expected each pair of individual and day once, got a duplicate."
         )
     if top is None:
         top = max(1, int(rows.values.max()))
@@ -126,16 +120,13 @@ def read_values(path: str | os.PathLike[str], max_value: Number | None = None) -
 
 
 class _Form(NamedTuple):
-    """How the lines of a CSV file are to be read."""
-
     delimiter: str
     header: bool
     width: int
     picks: tuple[int | None, int | None, int] | None
     """The places of individual, day and value; None where there is none. No picks: a column per day."""
     days: tuple[str, ...] = ()
-    labelled: bool = False
-    """Of a table of days: whether the first column names the individual."""
+    labelled: bool = False  # Of a table of days: whether the first column names the individual
 
     @property
     def values_per_line(self) -> int:
@@ -143,8 +134,6 @@ class _Form(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """A file as columns; labels as codes into the list of distinct ones."""
-
     individuals: list[Any]
     individual: NDArray[np.int64]
     days: list[Any]
@@ -187,7 +176,6 @@ def _csv(file: Path) -> _Rows:
 
 
 def _cells(form: _Form, rows: list[list[str]], first: int) -> tuple[list[str], list[str], list[str]]:
-    """The individual, the day and the value of every cell."""
     numbered = [str(place) for place in range(first, first + len(rows))]
     if form.picks:
         who, when, what = form.picks
@@ -201,7 +189,6 @@ def _cells(form: _Form, rows: list[list[str]], first: int) -> tuple[list[str], l
 
 
 def _form(file: Path, delimiter: str, heads: list[str]) -> _Form:
-    """What the first line says about the file."""
     known = {name: place for place, head in enumerate(heads) if (name := _column(head))}
     size = len(heads)
     if "value" in known and (len(known) == len(COLUMNS) or size <= 2):
@@ -230,7 +217,6 @@ def _form(file: Path, delimiter: str, heads: list[str]) -> _Form:
 
 
 def _column(head: str) -> str | None:
-    """Which column a name stands for."""
     name = head.lower()
     return next((column for column in COLUMNS if name == column or name in _ALSO[column]), None)
 
@@ -288,7 +274,6 @@ def _whole(file: Path, form: _Form, first: int, texts: Sequence[str]) -> NDArray
 
 
 def _place(file: Path, row: int, form: _Form | None = None) -> str:
-    """Where a value is: its line in a CSV file, its row in a Parquet file."""
     if form is None:
         return f"{file}: row {row + 1}"
     with _opened(file) as text:
@@ -318,7 +303,7 @@ def _parquet(file: Path) -> _Rows:
     for name in COLUMNS:
         if table[name].null_count:
             row = table[name].is_null().to_numpy().argmax()
-            raise ValuesError(f"{_place(file, int(row))}: {name}: expected something, got nothing.")
+            raise ValuesError(f"{_place(file, int(row))}: {name}: expected a value, got null.")
     if not len(table):
         return _Rows([], _NONE, [], _NONE, _NONE)
     values = table["value"].to_numpy()
@@ -336,7 +321,6 @@ def _parquet(file: Path) -> _Rows:
 
 
 def _encoded(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
-    """Distinct labels in order of appearance, and the place of each row's."""
     encoded = column.dictionary_encode().unify_dictionaries().combine_chunks()
     if hasattr(encoded, "chunks"):  # older versions of pyarrow keep one chunk
         encoded = encoded.chunk(0)

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 from reticent.errors import ReticentError
 from reticent.reports import packed_header
 
-MOST_AT_ONCE = 100_000
-"""Reports per request."""
+MOST_AT_ONCE = 100_000  # Reports per request
 _TRY_AGAIN = (429, 503)
 _LONGEST_WAIT = 30.0
 
@@ -27,9 +26,8 @@ def send_packed(
     """
     Send a packed batch to a collector, in parts if it is long; returns how many reports were accepted.
 
-    A collector that is busy (429 or 503) is asked again after the time it names, for at most `patience`
-    seconds in all. That is safe: a report that arrives twice counts once. Raises `SendError` when a batch
-    or some of its reports are refused.
+    A busy collector (429 or 503) is asked again after the time it names, for at most `patience` seconds in all: a
+    report that arrives twice counts once. Raises `SendError` when a batch or some of its reports are refused.
     """
     header = packed_header(batch)
     head, step = batch[: header.start], header.width * MOST_AT_ONCE
@@ -56,7 +54,6 @@ def send_packed(
 def _request(
     endpoint: str, batch: bytes, key: str | None, timeout: float
 ) -> tuple[int, float, dict[str, Any]]:
-    """The status, how long to wait before asking again, and the answer."""
     parts = urlsplit(endpoint)
     connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = connect(parts.netloc, timeout=timeout)

@@ -16,9 +16,7 @@ from reticent.errors import ParameterError
 from reticent.lab.fleet.draws import InBlocks
 from reticent.mechanisms import Number, exact
 
-DAY = 86_400
-"""Seconds in a day."""
-
+DAY = 86_400  # Seconds in a day
 _SATURDAY = 5
 _LARGEST = 2**31 - 1
 _RANKS = 4096
@@ -30,71 +28,45 @@ class AppUsage(InBlocks):
     Seconds that each device spends in an app.
 
     Device *i* has a chance of use qᵢ ~ Beta(a, b) and is either engaged or dormant. On its first day it is
-    engaged with probability e₀; from one day to the next an engaged device falls dormant with probability
-    d·(1 - qᵢ)ᶜ and a dormant one comes back with probability r. On an engaged day the app is used with
-    probability
+    engaged with probability e₀; from one day to the next an engaged device falls dormant with probability d·(1 -
+    qᵢ)ᶜ and a dormant one comes back with probability r. On an engaged day the app is used with probability
 
         qᵢ · weekday factor · (1 + λ if it was used the day before),
 
-    for a time ~ Gamma(shape κ, mean Mᵢ · weekday factor), where log Mᵢ ~ Normal(μ, σ²) has the rank
-    correlation ρ with qᵢ (a Gaussian copula, Pearson 2·sin(πρ/6)). Times are rounded up to whole seconds and
-    end with the day.
+    for a time ~ Gamma(shape κ, mean Mᵢ · weekday factor), where log Mᵢ ~ Normal(μ, σ²) has the rank correlation ρ
+    with qᵢ (a Gaussian copula, Pearson 2·sin(πρ/6)). Times are rounded up to whole seconds and end with the day.
 
-    A recording holds nobody who was never seen in it, and numbers fitted to it are about the others. With
-    `seen_within` above 0, a device that does not use the app in so many days is drawn again, and ρ and the
-    law of Mᵢ are among those seen. A share `never_users` of all devices then never uses the app.
+    A recording holds only people who were seen in it: with `seen_within` above 0, a device that does not use the
+    app in so many days is drawn again, and ρ and the law of Mᵢ are among those seen. A share `never_users` never
+    uses the app.
 
-    With `rounds_per_day` above 1 a round has `max_value` seconds and a day that many rounds. The day's use is
-    then one sitting: it begins at a random moment of a round that is chosen with the weights `rhythm` (all
-    equal when left out), earlier if it would outlast the day, and runs on into the rounds that follow. With
-    `punctuality` above 0 a device has a round of the day of its own, drawn with the same weights and kept, in
-    which that share of its sittings begins.
-
-    >>> usage = replace(GRAN_TURISMO_SPORT, never_users=0.5)
-    >>> usage.values(devices=4, rounds=31, generator=np.random.default_rng(1)).shape
-    (31, 4)
+    With `rounds_per_day` above 1 a day's use is one sitting: it begins at a random moment of a round that is
+    chosen with the weights `rhythm` (equal if left out), or, for a share `punctuality` of sittings, of the
+    device's own round of the day; earlier if it would outlast the day. It runs on into the rounds that follow.
     """
 
     name: str
-    use: float
-    """a: pseudo-count of days with use, in the Beta law of the chance of use."""
-    rest: float
-    """b: pseudo-count of days without."""
-    dormancy: float
-    """d: chance of falling dormant, for a device that hardly uses the app."""
-    loyalty: float
-    """c: how much less that is for a device which uses it often."""
-    comeback: float
-    """r: chance of waking again."""
-    engaged: float
-    """e₀: share engaged on the first day."""
-    habit: float
-    """λ: how much more likely use is on the day after use."""
-    log_seconds: float
-    """μ: mean over devices of the logarithm of seconds on a used day."""
-    log_spread: float
-    """σ: its standard deviation over devices (sb in the table of fitted numbers)."""
-    regularity: float
-    """κ: shape of the Gamma law of a device's seconds; larger is steadier."""
-    rank_correlation: float
-    """ρ: who uses the app on more days uses it for longer."""
+    use: float  #: a: pseudo-count of days with use, in the Beta law of the chance of use
+    rest: float  #: b: pseudo-count of days without
+    dormancy: float  #: d: chance of falling dormant, for a device that hardly uses the app
+    loyalty: float  #: c: how much less that is for a device which uses it often
+    comeback: float  #: r: chance of waking again
+    engaged: float  #: e₀: share engaged on the first day
+    habit: float  #: λ: how much more likely use is on the day after use
+    log_seconds: float  #: μ: mean over devices of the logarithm of seconds on a used day
+    log_spread: float  #: σ: its standard deviation over devices (sb in the table of fitted numbers)
+    regularity: float  #: κ: shape of the Gamma law of a device's seconds; larger is steadier
+    rank_correlation: float  #: ρ: who uses the app on more days uses it for longer
     seen_within: int = 0
     """Days in which every device uses the app at least once (but for the never-users); 0 asks for nothing."""
-    never_users: float = 0.0
-    """Share of devices that never use it: no recording of users can tell."""
-    weekend_use: float = 1.0
-    """Factor on the chance of use on Saturdays and Sundays."""
-    weekend_seconds: float = 1.0
-    """Factor on the seconds then."""
-    first_weekday: int = 0
-    """Weekday of the first day; 0 is Monday."""
-    max_value: int = DAY
-    """*m*: the seconds of a round, and the most a device can spend in one."""
+    never_users: float = 0.0  #: Share of devices that never use it: no recording of users can tell
+    weekend_use: float = 1.0  #: Factor on the chance of use on Saturdays and Sundays
+    weekend_seconds: float = 1.0  #: Factor on the seconds then
+    first_weekday: int = 0  #: Weekday of the first day; 0 is Monday
+    max_value: int = DAY  #: *m*: the seconds of a round, and the most a device can spend in one
     rounds_per_day: int = 1
-    rhythm: tuple[float, ...] = ()
-    """How likely a sitting begins in each round of a day; any scale."""
-    punctuality: float = 0.0
-    """Share of sittings that begin in the device's own round of the day."""
+    rhythm: tuple[float, ...] = ()  #: How likely a sitting begins in each round of a day; any scale
+    punctuality: float = 0.0  #: Share of sittings that begin in the device's own round of the day
 
     def __post_init__(self) -> None:
         def check(names: str, expected: str, holds: Callable[[Any], bool]) -> None:
@@ -127,7 +99,6 @@ class AppUsage(InBlocks):
 
     @property
     def _day(self) -> int:
-        """The length of a day, in the unit of the values."""
         return self.max_value * self.rounds_per_day
 
     @property
@@ -136,12 +107,7 @@ class AppUsage(InBlocks):
         return _seen(self)[0]
 
     def scaled(self, max_value: Number, rounds_per_day: int = 1, rhythm: tuple[float, ...] = ()) -> AppUsage:
-        """
-        The same shape over another range: all times grow in proportion to the length of the day.
-
-        >>> GRAN_TURISMO_SPORT.scaled(21_600, rounds_per_day=4).log_seconds == GRAN_TURISMO_SPORT.log_seconds
-        True
-        """
+        """The same shape over another range: all times grow in proportion to the length of the day."""
         top = whole_range(max_value)
         shift = log(top * rounds_per_day / self._day)
         return replace(
@@ -153,7 +119,6 @@ class AppUsage(InBlocks):
         )
 
     def _fill(self, draw: np.random.Generator, values: NDArray[np.int32]) -> None:
-        """A block of devices: the days on which each uses the app, then for how long."""
         rounds, devices = values.shape
         days = -(-rounds // self.rounds_per_day)
         chance, used = self._days_of_use(draw, days, devices)
@@ -174,7 +139,6 @@ class AppUsage(InBlocks):
             self._spread(draw, today, who, values[first : first + self.rounds_per_day], habits)
 
     def _weekend(self, day: int, factor: float) -> float:
-        """The factor on a Saturday or Sunday, 1 on other days."""
         return factor if (self.first_weekday + day) % 7 >= _SATURDAY else 1.0
 
     def _days_of_use(
@@ -200,7 +164,6 @@ class AppUsage(InBlocks):
     def _candidates(
         self, draw: np.random.Generator, days: int, count: int
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Devices that may or may not be seen: the chain of engaged and dormant days, and use on them."""
         chance = draw.beta(self.use, self.rest, count)
         leave = self.dormancy * (1 - chance) ** self.loyalty
         engaged = draw.random(count) < self.engaged
@@ -223,7 +186,6 @@ class AppUsage(InBlocks):
         values: NDArray[np.int32],
         habits: NDArray[np.intp] | None,
     ) -> None:
-        """Write a day's seconds into its rounds."""
         if self.rounds_per_day == 1:
             values[0, who] = today
             return
@@ -238,7 +200,6 @@ class AppUsage(InBlocks):
             row[who] = np.maximum(inside, 0)
 
     def _beginning(self, draw: np.random.Generator, count: int) -> NDArray[np.intp]:
-        """In which round of a day so many sittings begin."""
         weights = np.cumsum(self.rhythm or (1.0,) * self.rounds_per_day)
         begin = np.searchsorted(weights, draw.random(count) * weights[-1], side="right")
         return np.asarray(np.minimum(begin, self.rounds_per_day - 1))
@@ -247,11 +208,9 @@ class AppUsage(InBlocks):
 @lru_cache(maxsize=32)
 def _seen(usage: AppUsage) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
     """
-    The share of devices that use the app within `seen_within` days, and the ranks of q among them.
+    The share of devices that use the app within `seen_within` days, and the ranks of q among them, as a table.
 
-    The ranks as a table from the quantile of q among all to its quantile among those seen. Given q, the
-    chance of not being seen follows from the chain exactly: the probabilities of "engaged, no use yet" and
-    "dormant, no use yet", day after day.
+    Given q, the chance of not being seen follows from the chain exactly, day after day.
     """
     edges = np.linspace(0, 1, _RANKS + 1)
     if not usage.seen_within:
@@ -286,7 +245,6 @@ def whole_range(max_value: Number) -> int:
 
 
 def _fitted(name: str, *numbers: float, **days: float) -> AppUsage:
-    """A row of the table of fitted numbers: a, b, d, c, r, e₀, λ, μ, σ, κ, ρ."""
     fields = (
         "use", "rest", "dormancy", "loyalty", "comeback", "engaged",
         "habit", "log_seconds", "log_spread", "regularity", "rank_correlation",

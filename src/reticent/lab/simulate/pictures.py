@@ -38,14 +38,14 @@ def _estimates(simulation: Simulation, estimates: MetricEstimates) -> Figure:
     else:
         _last_histogram(left, estimates)
     rounds = np.arange(1, simulation.rounds + 1)
-    right.axhline(estimates.confidence, color=_TRUTH, label="promised", zorder=1)
+    right.axhline(estimates.confidence, color=_TRUTH, label="nominal", zorder=1)
     low, high = clopper_pearson(estimates.inside.sum(axis=0), simulation.repetitions, 0.95)
     reach = [estimates.coverage - low, high - estimates.coverage]
     right.errorbar(
         rounds, estimates.coverage, reach, fmt="o", color=_ESTIMATE, label="measured, 95 % interval", zorder=2
     )
     right.set(
-        title=f"Intervals that held the truth ({simulation.repetitions} repetitions)",
+        title=f"Coverage of the intervals ({simulation.repetitions} repetitions)",
         xlabel="round",
         ylabel="share of repetitions",
         xlim=(0, simulation.rounds + 1),
@@ -108,7 +108,7 @@ def _people(people: People) -> Figure:
     left.bar_label(bars, [f"loss ≤ {losses[width]:.3g}" for width in shares], fontsize=8, padding=2)
     left.set_xticks(range(len(shares)), [str(width) for width in shares])
     left.set(
-        title="What devices give away, by pattern",
+        title="Loss by the width of the pattern",
         xlabel=f"remembered answers used in {people.rounds} rounds",
         ylabel="% of devices",
         ylim=(0, 112),
@@ -122,12 +122,12 @@ def _people(people: People) -> Figure:
     )
     right.set_yscale("log")
     right.set(
-        title=f"How many share a pattern: {100 * supports.share_lonely:.1f} % are lonely",
+        title=f"Devices per pattern: {100 * supports.share_lonely:.1f} % share theirs with at most one",
         xlabel="% of devices, most common patterns first",
         ylabel="devices with the pattern",
     )
     figure.suptitle(
-        f"{people.metric.name}: {100 * supports.share_constant:.1f} % never change what they answer",
+        f"{people.metric.name}: {100 * supports.share_constant:.1f} % never change their remembered answer",
         fontsize=11,
     )
     return figure

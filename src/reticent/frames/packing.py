@@ -10,8 +10,7 @@ import narwhals as nw
 from reticent.plan import Plan
 from reticent.stores.lake import Columns, asked_place, bit_place
 
-WORD_BITS = 62
-"""A number below 2⁶² has no sign in any engine, nor has twice it."""
+WORD_BITS = 62  # a number below 2⁶² has no sign in any engine, nor has twice it
 
 
 class Slot(NamedTuple):

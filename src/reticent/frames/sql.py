@@ -16,8 +16,7 @@ from reticent.plan import Metric, Plan
 from reticent.stores import FEW
 from reticent.stores.lake import Columns, asked_place, bit_place
 
-RULE = "hoeffding"
-"""How the query makes intervals: SQL has no beta quantile, so no Clopper-Pearson interval."""
+RULE = "hoeffding"  # how the query makes intervals: SQL has no beta quantile, so no Clopper-Pearson interval
 
 _TIMES = {
     "duckdb": ("EPOCH(CURRENT_TIMESTAMP)", "TO_TIMESTAMP({})"),
@@ -29,8 +28,7 @@ _TIMES = {
 """By dialect: the unix seconds of now, and the time of unix seconds. All else is translated by sqlglot."""
 DIALECTS = tuple(_TIMES)
 
-_DIGITS = 3
-"""Of a row's number inside a string."""
+_DIGITS = 3  # of a row's number inside a string
 _MOST_ROWS = 10**_DIGITS
 
 

@@ -21,19 +21,13 @@ class Estimated:
     plan: str
     version: int
     metric: str
-    every: str
-    """What it is of: "round", "window", "day", "week" or "month"."""
-    start: int
-    """Unix seconds."""
+    every: str  #: what it is of: "round", "window", "day", "week" or "month"
+    start: int  #: unix seconds
     end: int
-    state: str
-    """"open": provisional; "sealed": final."""
-    segment: Mapping[str, str]
-    """The tags it is about; empty for the whole fleet."""
-    round: int
-    """The number of the first round."""
-    to: int
-    """The number of the last round."""
+    state: str  #: "open": provisional; "sealed": final
+    segment: Mapping[str, str]  #: the tags it is about; empty for the whole fleet
+    round: int  #: the number of the first round
+    to: int  #: the number of the last round
     estimate: Estimate | HistogramEstimate
 
 

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 class Change:
     """How a metric changed from one period to the next, in one segment."""
 
-    after: Result
-    """The later period; of its rounds those that are compared."""
+    after: Result  #: the later period; of its rounds those that are compared
     before: Result
     estimate: Estimate | HistogramEstimate
     """The later value less the earlier, with its interval; of each bucket for a histogram or choice."""

@@ -45,11 +45,9 @@ class Period:
 
     plan: Plan
     every: Every
-    first: int
-    """The number of its first round, whether that has reports or not."""
+    first: int  #: the number of its first round, whether that has reports or not
     last: int
-    start: int
-    """When it begins, in unix seconds; a day, week or month at midnight UTC."""
+    start: int  #: when it begins, in unix seconds; a day, week or month at midnight UTC
     end: int
     state: State
     rounds: tuple[RoundInfo, ...]

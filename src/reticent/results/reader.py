@@ -49,8 +49,7 @@ from reticent.stores import FEW, CountsByTags, DamagedError, RoundInfo, RoundKey
 REMEMBERED = 2_000_000
 """How many rows of sealed rounds' counts are kept in memory, some 70 bytes each; they never change."""
 
-SETTLED_SECONDS = 60
-"""After the last round of a period closes, so that what was accepted in time is stored."""
+SETTLED_SECONDS = 60  # after the last round of a period closes, so that what was accepted in time is stored
 MOST_ROUNDS_READ = 10_000
 """How many rounds an answer that is bounded is made of at most, unless one period has more."""
 
@@ -98,8 +97,7 @@ class Subject:
 
     period: Period
     metric: Metric
-    segment: Mapping[str, str]
-    """The tags that were picked; empty for the whole fleet."""
+    segment: Mapping[str, str]  #: the tags that were picked; empty for the whole fleet
 
     @property
     def plan(self) -> str:
@@ -154,8 +152,7 @@ class Subject:
 class Result(Subject):
     """The estimate of one metric in one period and segment."""
 
-    by_round: Mapping[int, Counts]
-    """The counts that it is made of, by the number of their round."""
+    by_round: Mapping[int, Counts]  #: the counts that it is made of, by the number of their round
     estimate: Estimate | HistogramEstimate
 
     @property

@@ -12,12 +12,9 @@ ID_BYTES = 16
 
 _ROOM = 8
 """Ids in a bucket: as many as a word has bytes, so that a word of 0 says of all of them that none is equal."""
-_FULLEST, _OVERFULL = 0.7, 0.85
-"""How full a table is when moving begins, and when it must be done."""
-_SMALLEST = 9
-"""Buckets of the smallest table, as a power of two."""
-_STEP = 1 << 11
-"""Buckets moved at a time: about a millisecond."""
+_FULLEST, _OVERFULL = 0.7, 0.85  # how full a table is when moving begins, and when it must be done
+_SMALLEST = 9  # buckets of the smallest table, as a power of two
+_STEP = 1 << 11  # buckets moved at a time: about a millisecond
 _FEW, _MOST_BITS = 500, 18
 """Hashes that are sorted to see whether two are equal; more go to a table first, which fits into a cache."""
 _MOVED_PER_ID = 10
@@ -50,8 +47,7 @@ class Ids(NamedTuple):
 class Missing(NamedTuple):
     """Which ids of a batch are not in a set, and all that is needed to add those."""
 
-    fresh: Mask
-    """Of equal ids in the batch, only the first."""
+    fresh: Mask  #: of equal ids in the batch, only the first
     ids: Ids
     places: Places
 
@@ -94,8 +90,7 @@ class IdSet:
         self._count = 0
         places = int(expected / _FULLEST) + 1
         self._table = _Table(max(_SMALLEST, (places // _ROOM).bit_length()))
-        self._larger: _Table | None = None
-        """The table that ids are being moved to."""
+        self._larger: _Table | None = None  # the table that ids are being moved to
         self._moved = self._owed = 0
         """The buckets that were moved, and the places that should be moved by now beside them."""
 

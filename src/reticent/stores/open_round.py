@@ -80,14 +80,12 @@ class OpenRound:
 
     def __init__(self, layout: Layout, expected: int = 0) -> None:
         self.layout = layout
-        self.seen = Seen()
-        """Which commit groups are in."""
+        self.seen = Seen()  # which commit groups are in
         self.released = False
         """Whether ids were let go of, because the round is closing and takes nothing more."""
         self._ids = IdSet(expected=expected)
         self._length = 0
-        self._waiting = bytearray()
-        """Answers end to end that are not counted yet."""
+        self._waiting = bytearray()  # answers end to end that are not counted yet
         self._counted: CountsByTags = {}
         self._swapping, self._counting = threading.Lock(), threading.Lock()
 

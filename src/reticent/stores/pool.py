@@ -13,8 +13,7 @@ from reticent.errors import StoreError
 Row = tuple[Any, ...]
 Connection = TypeVar("Connection")
 
-PLACE_SECONDS = 20.0
-"""To wait for others to be done with the connections."""
+PLACE_SECONDS = 20.0  # to wait for others to be done with the connections
 
 
 class Transaction(ABC):

@@ -24,17 +24,12 @@ try:
 except ImportError as missing:
     raise MissingExtraError("postgres", "psycopg") from missing
 
-SCHEMA = "reticent"
-"""Where the tables are, unless the address ends in ?schema=NAME."""
-_MAKING = 0x2E71CE01
-"""The advisory lock that one collector holds while it makes the tables."""
+SCHEMA = "reticent"  # where the tables are, unless the address ends in ?schema=NAME
+_MAKING = 0x2E71CE01  # the advisory lock that one collector holds while it makes the tables
 _READERS = 8
-_LOCK_MILLISECONDS = 100
-"""To wait for those who read the table of a sealed round before it is dropped later."""
-_CONNECT_SECONDS = 5
-"""To connect; libpq's own limit."""
-_MARGIN_SECONDS = 1.0
-"""In which a server that cuts a statement short says so."""
+_LOCK_MILLISECONDS = 100  # to wait for those who read the table of a sealed round before it is dropped later
+_CONNECT_SECONDS = 5  # to connect; libpq's own limit
+_MARGIN_SECONDS = 1.0  # in which a server that cuts a statement short says so
 _IDLE_SECONDS = 30
 """After which the server undoes the transaction of a collector that has gone silent, and frees its rows."""
 _REFUSED_SECONDS = 3.0

@@ -43,8 +43,7 @@ class Count:
 
     reports: int
     counts: CountsByTags
-    left_out: dict[str, str] = field(default_factory=dict)
-    """By name: the reason."""
+    left_out: dict[str, str] = field(default_factory=dict)  #: by name: the reason
 
 
 class Layout:

@@ -60,8 +60,7 @@ class RoundStore(Generic[Kind]):
         self._damaged: dict[RoundKey, str] = {}
         """Rounds that could not be read whole at the last look, and why."""
         self._gone: StoreGoneError | None = None
-        self._left_to_others: set[RoundKey] = set()
-        """Rounds that another collector seals."""
+        self._left_to_others: set[RoundKey] = set()  # rounds that another collector seals
 
     @property
     def url(self) -> str:

@@ -69,8 +69,7 @@ class Step:
     """
 
     number: int = 0
-    reports: int = 0
-    """How many the round had when the step was taken."""
+    reports: int = 0  #: how many the round had when the step was taken
     shown: CountsByTags = field(default_factory=dict)
     waiting: CountsByTags = field(default_factory=dict)
 

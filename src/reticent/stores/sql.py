@@ -52,14 +52,10 @@ WHERE (? = '' OR plan = ?) AND place <= ?
 ORDER BY plan, round DESC, version DESC
 """
 UNSEALED = ("open", "closing")
-_BYTES_AT_ONCE, _GROUPS_AT_ONCE = 1 << 24, 20_000
-"""How much of a round is read in one transaction."""
-_ROUNDS_AT_ONCE = 500
-"""Of how many rounds the counts of a metric are read in one transaction."""
-_RESULTS_AT_ONCE = 200
-"""Rows of results in one transaction, or one histogram more."""
-_TURN_SECONDS = 0.002
-"""Between two such transactions: whoever waits to append is next."""
+_BYTES_AT_ONCE, _GROUPS_AT_ONCE = 1 << 24, 20_000  # how much of a round is read in one transaction
+_ROUNDS_AT_ONCE = 500  # of how many rounds the counts of a metric are read in one transaction
+_RESULTS_AT_ONCE = 200  # rows of results in one transaction, or one histogram more
+_TURN_SECONDS = 0.002  # between two such transactions: whoever waits to append is next
 
 
 class SqlBackend(ABC):

@@ -140,8 +140,7 @@ def _for_postgres(script: str) -> str:
 
 
 SQLITE_TABLES = _translated(_SCHEMA, _SQLITE)
-SQLITE_RECORDS = _translated(_RECORDS, _SQLITE)
-"""Of each open round, with its number for {number}."""
+SQLITE_RECORDS = _translated(_RECORDS, _SQLITE)  # of each open round, with its number for {number}
 POSTGRES_TABLES = _for_postgres(_SCHEMA + _VERSION)
 POSTGRES_RECORDS = (
     _for_postgres(_RECORDS) + "\nALTER TABLE records_{number} ALTER COLUMN records SET STORAGE EXTERNAL;"

@@ -20,8 +20,7 @@ from reticent.stores.sqlite_files import DatabaseFiles
 from reticent.stores.store import Repair
 
 APPLICATION_ID = 0x2E71CE01
-OLDEST_SQLITE = (3, 35, 0)
-"""The first one with RETURNING."""
+OLDEST_SQLITE = (3, 35, 0)  # the first one with RETURNING
 
 PRAGMAS = (
     "synchronous = FULL",
@@ -29,17 +28,12 @@ PRAGMAS = (
     "wal_autocheckpoint = 1000",
     "journal_size_limit = 67108864",
 )
-_SHORT_LOG = "PRAGMA wal_autocheckpoint = 250"
-"""A megabyte, where there is little room."""
-_PATIENCE = 10.0
-"""Seconds to wait for another process that writes."""
+_SHORT_LOG = "PRAGMA wal_autocheckpoint = 250"  # a megabyte, where there is little room
+_PATIENCE = 10.0  # seconds to wait for another process that writes
 _READERS = 8
-_DROPPED_GROUPS, _DROPPED_BYTES = 1000, 1 << 22
-"""How much of a sealed round is dropped at a time."""
-_MISSED = 1000
-"""Numbers in a row without a group that can be read, after which a damaged table has no more."""
-_TURN_SECONDS = 0.002
-"""Between two such times: whoever waits to append is next."""
+_DROPPED_GROUPS, _DROPPED_BYTES = 1000, 1 << 22  # how much of a sealed round is dropped at a time
+_MISSED = 1000  # numbers in a row without a group that can be read, after which a damaged table has no more
+_TURN_SECONDS = 0.002  # between two such times: whoever waits to append is next
 
 
 class SqliteBackend(SqlBackend):

@@ -11,8 +11,7 @@ from urllib.parse import quote
 from reticent.errors import StoreError
 from reticent.stores.store import StoreGoneError
 
-_PAGE_ONE = ("page_count", "freelist_count", "schema_version")
-"""What the first page says, by pragma."""
+_PAGE_ONE = ("page_count", "freelist_count", "schema_version")  # what the first page says, by pragma
 
 
 class DatabaseFiles:

@@ -36,8 +36,7 @@ class Key:
     role: Role
     hash: bytes
     label: str
-    created_at: int
-    """Unix seconds."""
+    created_at: int  #: unix seconds
     revoked_at: int | None = None
 
     @property
@@ -82,8 +81,7 @@ class DamagedError(StoreError):
     def __init__(self, message: str, key: RoundKey, reason: str = "") -> None:
         super().__init__(message)
         self.key = key
-        self.reason = reason or message.partition("\n")[0]
-        """In a few words, for lists of rounds."""
+        self.reason = reason or message.partition("\n")[0]  # in a few words, for lists of rounds
 
 
 def damaged(url: str, key: RoundKey, reason: str) -> DamagedError:
@@ -144,10 +142,8 @@ class RoundInfo(NamedTuple):
 class Repair(NamedTuple):
     """What can be done about a damaged round."""
 
-    damage: str
-    """What is wrong."""
-    readable: int
-    """Reports that can be read, stored twice or not; all of them are kept."""
+    damage: str  #: what is wrong
+    readable: int  #: reports that can be read, stored twice or not; all of them are kept
     action: str
     """What a repair does, and where the copy of what it replaces is; empty when nothing can be done."""
 
@@ -158,8 +154,7 @@ class PeriodKey(NamedTuple):
     plan: str
     version: int
     every: str
-    start: int
-    """Unix seconds."""
+    start: int  #: unix seconds
     end: int
 
 

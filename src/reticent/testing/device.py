@@ -41,8 +41,7 @@ class ManualClock:
     120.0
     """
 
-    now: float = 1_700_000_000.0
-    """Unix seconds."""
+    now: float = 1_700_000_000.0  #: unix seconds
 
     def __call__(self) -> float:
         """The time."""

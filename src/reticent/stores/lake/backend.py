@@ -32,16 +32,14 @@ from reticent.stores.records import Count, CountsByTags, Records, RoundKey, late
 from reticent.stores.store import DamagedError, Repair, RoundGoneError, RoundInfo, State, StoreGoneError
 
 _PARTS_AT_ONCE, _ROWS_AT_ONCE = 256, 1 << 20
-_PAGE = bytes(4096)
-"""What takes up room: on a full disk an empty file can still be made."""
+_PAGE = bytes(4096)  # what takes up room: on a full disk an empty file can still be made
 
 
 class Own(NamedTuple):
     """A part that this writer wrote."""
 
     part: Part
-    merges: int
-    """How often what is in it was merged."""
+    merges: int  #: how often what is in it was merged
     records: Records | None
     """What is in it, while it is small and not merged: so that merging need not read it."""
 
@@ -60,16 +58,13 @@ class LakeBackend(ResultFiles):
     `readonly` reads from files alone: nothing is made, swept or tried, and no right to do so is needed.
     """
 
-    merged_at_once: ClassVar[int] = 64
-    """Parts of one writer that are merged into one."""
-    most_rows: ClassVar[int] = 1 << 20
-    """Rows beyond which parts are large enough."""
+    merged_at_once: ClassVar[int] = 64  #: parts of one writer that are merged into one
+    most_rows: ClassVar[int] = 1 << 20  #: rows beyond which parts are large enough
 
     def __init__(self, files: Files, *, readonly: bool = False) -> None:
         super().__init__(files, readonly)
         self.seals = Seals(files)
-        self.engine: Engine | None = None
-        """What counts a round that is sealed here; None: PyArrow and NumPy."""
+        self.engine: Engine | None = None  # what counts a round that is sealed here; None: PyArrow and NumPy
         self._writer = secrets.token_hex(16)
         self.leases = Leases(files, self._writer)
         self._written: dict[RoundKey, int] = {}

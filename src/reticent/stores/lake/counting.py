@@ -29,10 +29,8 @@ from reticent.stores.store import State
 if TYPE_CHECKING:
     from reticent.stores.lake.backend import LakeBackend
 
-LOOKS = 50
-"""How often a folder is listed anew because parts in it were merged while they were being read."""
-ROWS_AT_ONCE = 1 << 22
-"""Rows that are in memory at once, some 100 bytes each."""
+LOOKS = 50  # how often a folder is listed anew because parts in it were merged while they were being read
+ROWS_AT_ONCE = 1 << 22  # rows that are in memory at once, some 100 bytes each
 _MOST_SHARES = 500
 """Temporary files that are open at once; of more than two billion rows, each has more than `ROWS_AT_ONCE`."""
 _COUNTED_AT_ONCE = 1 << 20

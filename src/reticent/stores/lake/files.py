@@ -18,8 +18,7 @@ from reticent.errors import MissingExtraError, StoreError
 Result = TypeVar("Result")
 
 TEMPORARY = "tmp"
-_FORGOTTEN = 86_400.0
-"""Seconds after which a temporary file belongs to a process that died."""
+_FORGOTTEN = 86_400.0  # seconds after which a temporary file belongs to a process that died
 
 
 class UnusablePathError(StoreError):
@@ -134,8 +133,7 @@ class LocalFiles(Files):
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._root = Path(folder)
         self._mode = 0o700
-        self._durable: set[Path] = set()
-        """Folders below the lake's own whose names are synced."""
+        self._durable: set[Path] = set()  # folders below the lake's own whose names are synced
 
     @property
     def url(self) -> str:

@@ -22,8 +22,7 @@ from reticent.stores.open_round import Span
 from reticent.stores.records import Layout, Records, RoundKey
 
 FORMAT = 1
-NUMBER_BYTES = 7
-"""Bytes of answer bits in one column: a number below 2⁵⁶ has no sign in any engine."""
+NUMBER_BYTES = 7  # bytes of answer bits in one column: a number below 2⁵⁶ has no sign in any engine
 _ROW_GROUP = 1 << 18
 LAKE = "lake.json"
 PLANS, REPORTS, SEALS, COUNTS, KEYS, DAMAGED = "plans", "reports", "seals", "counts", "keys", "damaged"

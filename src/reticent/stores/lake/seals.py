@@ -41,8 +41,7 @@ class Seals:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._final: dict[RoundKey, Count] = {}
-        """The latest that were asked for."""
+        self._final: dict[RoundKey, Count] = {}  # the latest that were asked for
         self._reports: dict[RoundKey, int] = {}
         """How many reports sealed rounds have, which costs little to keep."""
 

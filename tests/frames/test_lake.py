@@ -186,7 +186,7 @@ BAD: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "fewer rows": (
         lambda path: rewritten(path, lambda table: table.slice(1)),
-        "rows: expected [0-9]+ as the name says, got [0-9]+",
+        "rows: expected [0-9]+ as in the name, got [0-9]+",
     ),
 }
 

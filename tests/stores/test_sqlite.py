@@ -72,7 +72,7 @@ def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) 
         other.execute("CREATE TABLE photo (id INTEGER)")
     other.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"photos\.db: is another program's database; it was left as it is"):
+    with pytest.raises(StoreError, match=r"photos\.db: is another program's database; it was not changed"):
         open_store(f"sqlite:///{path}")
     with pytest.raises(StoreError, match="is not a store of reticent"):
         open_store(f"sqlite:///{path}", readonly=True)
@@ -272,7 +272,7 @@ def test_a_backup_made_while_writing_is_a_whole_store(store: RoundStore, path: P
         assert least <= found.load_open_rounds() <= most
         assert found.counts(KEY._replace(round=6)) == store.counts(KEY._replace(round=6))
         found.close()
-    with pytest.raises(StoreError, match="is there already; a backup never overwrites"):
+    with pytest.raises(StoreError, match="already exists; a backup never overwrites"):
         store.backend.backup(copies[0][0])
 
 

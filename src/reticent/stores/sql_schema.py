@@ -9,18 +9,12 @@ from reticent.columns import COLUMNS
 
 SCHEMA_VERSION = 3
 _RESULT_TYPES = {"text": "TEXT", "int64": "INTEGER", "float64": "REAL", "timestamp": "TIME", "json": "JSON"}
-_EMPTY = ("bucket", "bucket_low", "bucket_high", "label", "value")
-"""Columns of results that may be empty; the others never are."""
-
-
-def _results() -> str:
-    lines = (
-        f"    {column.name} {_RESULT_TYPES[column.type]}{'' if column.name in _EMPTY else ' NOT NULL'}"
-        f"{',' if column is not COLUMNS[-1] else ''} -- {column.meaning}"
-        for column in COLUMNS
-    )
-    return "\n".join(lines)
-
+_EMPTY = ("bucket", "bucket_low", "bucket_high", "label", "value")  # columns of results that may be empty
+_RESULTS = "\n".join(
+    f"    {column.name} {_RESULT_TYPES[column.type]}{'' if column.name in _EMPTY else ' NOT NULL'}"
+    f"{',' if column is not COLUMNS[-1] else ''} -- {column.meaning}"
+    for column in COLUMNS
+)
 
 _SCHEMA = """
 CREATE TABLE plans (               -- every plan ever served, as it was written
@@ -83,7 +77,7 @@ CREATE VIEW latest AS              -- the newest figures of each plan, metric an
     SELECT results.* FROM results
     JOIN (SELECT plan, metric, every, max(start_time) AS start_time FROM results GROUP BY 1, 2, 3) AS newest
     USING (plan, metric, every, start_time);
-""".replace("RESULTS", _results())
+""".replace("RESULTS", _RESULTS)
 _RECORDS = """
 CREATE TABLE records_{number} (          -- the reports of one open round
     number  INTEGER PRIMARY KEY,   -- of the commit group; in order of arrival per collector
@@ -95,8 +89,8 @@ CREATE TABLE schema_version (      -- one row: which version of these tables thi
     version INTEGER NOT NULL       -- another version than reticent knows is refused
 );
 """
+# SQLite stores both as text, a time in ISO 8601; other programs go by the names of the types.
 _SQLITE = {"TEXTS": "JSON", "INTEGERS": "JSON", "TIME": "TIMESTAMP"}
-"""What SQLite calls these types; it keeps both as text, a time in ISO 8601. Tools go by the names."""
 _POSTGRES = {
     "INTEGER PRIMARY KEY": "BIGSERIAL PRIMARY KEY",
     "INTEGERS": "BIGINT[]",
@@ -111,7 +105,7 @@ _POSTGRES = {
 
 
 def _translated(script: str, types: Mapping[str, str]) -> str:
-    """A script with the types of a database; what a line says after -- stays as it is."""
+    """A script with the types of a database; comments after -- stay as they are."""
     lines = []
     for line in script.splitlines():
         code, dashes, comment = line.partition("-- ")
@@ -122,7 +116,7 @@ def _translated(script: str, types: Mapping[str, str]) -> str:
 
 
 def _comments(script: str) -> Iterator[str]:
-    """What the lines of a script say of its tables, views and columns, as statements for PostgreSQL."""
+    """The comments of a script on tables, views and columns, as statements for PostgreSQL."""
     table = ""
     for line in script.splitlines():
         code, _, comment = line.partition("-- ")
@@ -142,14 +136,13 @@ def _for_postgres(script: str) -> str:
 SQLITE_TABLES = _translated(_SCHEMA, _SQLITE)
 SQLITE_RECORDS = _translated(_RECORDS, _SQLITE)  # of each open round, with its number for {number}
 POSTGRES_TABLES = _for_postgres(_SCHEMA + _VERSION)
-POSTGRES_RECORDS = (
+POSTGRES_RECORDS = (  # the bits are noise, which does not compress
     _for_postgres(_RECORDS) + "\nALTER TABLE records_{number} ALTER COLUMN records SET STORAGE EXTERNAL;"
 )
-"""The bits are noise: stored as they are, since compressing them would be for nothing."""
 
 
 def other_version(url: str, version: int) -> str:
-    """What to say of a store whose schema is of another version."""
+    """The error message about a store of another schema version."""
     what = f"{url}: expected schema version {SCHEMA_VERSION}, got {version}.\n  Hint: "
     if version > SCHEMA_VERSION:
         return f"{what}a newer reticent made it; use that, or a new store"

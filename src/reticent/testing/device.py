@@ -27,8 +27,6 @@ from reticent.device import Accepted, Consent, Device, Outcome, Policy
 from reticent.plan import Plan
 from reticent.reports import Report, from_json
 
-__all__ = ["ManualClock", "RecordingTransport", "Sandbox", "sandbox"]
-
 
 @dataclass
 class ManualClock:
@@ -112,11 +110,9 @@ def sandbox(
     """
     A sandbox for a plan, gone afterwards.
 
-    Slips of the program raise `UsageError`, unless `debug` is False.
-
-    The device is enrolled in the round before, so that the first round of the sandbox is answered.
-    Nothing leaves the machine, so the rules about DO_NOT_TRACK, CI and containers are lifted unless a policy
-    is given.
+    Mistakes of the program raise `UsageError`, unless `debug` is False. The device is enrolled in the round
+    before, so that the first round of the sandbox is answered. Nothing leaves the machine, so the rules about
+    DO_NOT_TRACK, CI and containers are lifted unless a policy is given.
     """
     with TemporaryDirectory(prefix="reticent-") as folder:
         clock = ManualClock()

@@ -1,8 +1,8 @@
 """
 Open rounds as Parquet files in a folder or object store, which any number of collectors share.
 
-Collectors never talk to each other: each writes parts of its own, and duplicates are found when a round is
-counted. `docs/reference/lake.md` has the files, the states and the proof.
+Collectors do not communicate: each writes its own parts, and duplicates are found when a round is counted.
+`docs/reference/lake.md` has the files, the states and the proof.
 """
 
 from __future__ import annotations
@@ -67,5 +67,5 @@ __all__ = [
 
 
 def read_lake(url: str) -> LakeBackend:
-    """The lake at an address, to be read only: nothing is made, swept or tried."""
+    """The lake at an address, read-only: nothing is made, swept or tested."""
     return LakeBackend(files_at(url), readonly=True)

@@ -1,4 +1,4 @@
-"""The steps from an open round to a sealed one, each a file that is made once, whoever makes it."""
+"""The steps from an open round to a sealed one, each a file that is made once, by any process."""
 
 from __future__ import annotations
 
@@ -32,23 +32,22 @@ class Seals:
     """
     The files that close, freeze and seal a round, in this order, and are never changed.
 
-    | file | made when | says |
+    | file | made when | content |
     |---|---|---|
-    | `closing.json` | somebody begins to seal | what is not in `parts.json` is late |
-    | `parts.json` | by whoever first sees `closing.json` | the parts that count |
-    | `round=N.json` | when they are counted | the counts, for ever |
+    | `closing.json` | sealing begins | none: what is not in `parts.json` is late |
+    | `parts.json` | a process first sees `closing.json` | the parts that count |
+    | `round=N.json` | they are counted | the final counts |
     """
 
     def __init__(self, files: Files) -> None:
         self._files = files
         self._final: dict[RoundKey, Count] = {}  # the latest that were asked for
-        self._reports: dict[RoundKey, int] = {}
-        """How many reports sealed rounds have, which costs little to keep."""
+        self._reports: dict[RoundKey, int] = {}  # of sealed rounds
 
     # Rounds and their parts
 
     def listed(self, key: RoundKey) -> tuple[list[Part], list[str]]:
-        """The parts of a round that are there now and not left out, and the names that are not the lake's."""
+        """The existing parts of a round that are not left out, and the names that are not the lake's."""
         names = self._files.names(folder_of(key))
         left_out = {name.removesuffix(LEFT_OUT) for name in names if name.endswith(LEFT_OUT)}
         parsed = {name: Part.parse(name.removesuffix(LEFT_OUT)) for name in names}
@@ -56,7 +55,7 @@ class Seals:
         return [part for name, part in parsed.items() if part and name == part.name not in left_out], strays
 
     def left_out(self, key: RoundKey) -> dict[str, str]:
-        """By name, why parts do not count although they did: a repair said so."""
+        """The parts that a repair left out, and why."""
         reasons = {}
         for name in self._files.names(folder_of(key)):
             if name.endswith(LEFT_OUT):
@@ -65,11 +64,11 @@ class Seals:
         return reasons
 
     def leave_out(self, key: RoundKey, name: str, reason: str) -> None:
-        """Say for ever that a part does not count."""
+        """Leave a part out for ever."""
         self._files.put_new(f"{folder_of(key)}/{name}{LEFT_OUT}", reason.encode())
 
     def countable(self, key: RoundKey) -> list[str]:
-        """The names of the parts that count, without those that another one covers."""
+        """The names of the parts that count, without those that another part covers."""
         names = self.kept(key)
         if names is None:
             parts, _ = self.listed(key)
@@ -96,35 +95,35 @@ class Seals:
     # Closing and freezing
 
     def is_closing(self, key: RoundKey) -> bool:
-        """Whether somebody has begun to seal a round, perhaps long ago."""
+        """Whether sealing a round has begun, perhaps long ago."""
         return self._files.read(closing_path(key)) is not None
 
     def close(self, key: RoundKey) -> None:
-        """Begin to seal: whoever appends after this asks `frozen` whether it still counted."""
+        """Begin to seal: an append after this asks `frozen` whether it still counts."""
         self._files.put_new(closing_path(key), b"{}")
 
     def frozen(self, key: RoundKey) -> list[str]:
         """
-        The names of the files that count in a round that is closing.
+        The names of the files that count in a closing round.
 
-        Whoever asks first lists the folder, after `closing.json` was made; the list that is kept first is
-        the one that everybody goes by.
+        The first caller lists the folder, after `closing.json` was made; the list that is stored first is valid
+        for all processes.
         """
         kept = self.kept(key)
         if kept is None:
             parts, _ = self.listed(key)
             names = sorted(part.name for part in parts)
-            self._files.settle(folder_of(key))  # after a power cut, all that the list names is there
+            self._files.settle(folder_of(key))  # after a power cut, all files of the list exist
             self._files.put_new(frozen_path(key), json.dumps({"parts": names}).encode())
             kept = self.kept(key)
-        else:  # who made it may not have synced it: what is late or counted by it must stay so
+        else:  # its maker may not have synced it yet: what is late or counted by it must stay so
             self._files.settle(folder_of(key, SEALS))
         if kept is None:
             raise StoreError(f"{self._files.url}: {frozen_path(key)}: is gone")
         return kept
 
     def kept(self, key: RoundKey) -> list[str] | None:
-        """The same, or None when nobody has asked yet; changes nothing."""
+        """The same, or None when it is not stored yet; changes nothing."""
         data = self._files.read(frozen_path(key))
         try:
             return None if data is None else [str(name) for name in json.loads(data)["parts"]]
@@ -135,7 +134,7 @@ class Seals:
     # Counts
 
     def is_sealed(self, key: RoundKey) -> bool:
-        """Whether the counts of a round are there, or were until they were pruned."""
+        """Whether the counts of a round exist, or existed until they were pruned."""
         return key in self._reports or self._files.read(counts_path(key)) is not None or self.is_pruned(key)
 
     def is_pruned(self, key: RoundKey) -> bool:
@@ -154,7 +153,7 @@ class Seals:
         return True
 
     def final(self, key: RoundKey, plan: Plan) -> Count | None:
-        """What a sealed round comes to; None when it is not sealed."""
+        """The counts of a sealed round; None when it is not sealed."""
         count = self._final.get(key)
         if count is None:
             data = self._files.read(counts_path(key))
@@ -170,7 +169,7 @@ class Seals:
         return count
 
     def reports(self, key: RoundKey) -> int | None:
-        """How many reports a sealed round has; None when it is not sealed. Its counts are not decoded."""
+        """The number of reports of a sealed round; None when it is not sealed. Its counts are not decoded."""
         if key not in self._reports:
             data = self._files.read(counts_path(key))
             if data is None:
@@ -197,7 +196,7 @@ class Seals:
 
     @contextmanager
     def _damage(self, key: RoundKey) -> Iterator[None]:
-        """Turn what is wrong with the file of a sealed round into `DamagedError`."""
+        """Turn errors about the file of a sealed round into `DamagedError`."""
         try:
             yield
         except (ValueError, KeyError, TypeError, AttributeError, ParameterError) as error:
@@ -206,7 +205,7 @@ class Seals:
             raise DamagedError(message, key) from error
 
     def publish(self, key: RoundKey, count: Count) -> bool:
-        """Seal: make the counts what they are for ever; False when another was quicker."""
+        """Seal: the counts are final; False when another process was first."""
         if self.is_pruned(key):
             return False
         rows = [
@@ -218,7 +217,7 @@ class Seals:
         return self._files.put_new(counts_path(key), json.dumps(document).encode())
 
     def sweep(self, key: RoundKey) -> None:
-        """Remove the parts of a round whose counts are there, but for damaged ones that were left out."""
+        """Remove the parts of a round whose counts exist, except damaged ones that were left out."""
         parts, _ = self.listed(key)
         if parts:
             self._files.settle(counts_path(key).rpartition("/")[0])

@@ -1,8 +1,8 @@
 """
 The columns of the table of results: the same names in the same order in SQL, Parquet, Arrow, CSV, JSON and frames.
 
-A row is one number with its interval, so a histogram is a row per bucket. This module says what the columns
-are, and how a time and a segment are written where there is no type for them.
+A row is one number with its interval, so a histogram is a row per bucket. Times and segments are text where there
+is no type for them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The columns of a report packed into a few whole numbers, which compare as the report does."""
+"""The columns of a report packed into a few whole numbers, in the same order."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Word:
 
     @property
     def head(self) -> tuple[Slot, ...]:
-        """The cohort and tags in this word: what reports are grouped by."""
+        """The cohort and tags in this word, by which reports are grouped."""
         return tuple(slot for slot in self.slots if not slot.column.startswith(("bits_", "asked_")))
 
     def key(self) -> nw.Expr:
-        """The word without what is counted in it: its answer bits, and which metrics are asked."""
+        """The word without its answer bits, and without the bits of metrics asked."""
         answers = sum(slot.bits for slot in self.slots if slot.column.startswith("bits_"))
         key = nw.col(self.name) - nw.col(self.name) % (1 << answers)
         for slot in self.slots:
@@ -93,12 +93,11 @@ class Packing:
                 slots.append(Slot(column, bits, shift))
             self.words.append(Word(f"word_{len(self.words)}", tuple(slots)))
         self.names = [word.name for word in self.words]
-        self.slots = [slot for word in self.words for slot in word.slots]
-        """All columns but the id, from left to right."""
+        self.slots = [slot for word in self.words for slot in word.slots]  # all columns but the id, in order
         starts = {slot.column: (word.name, slot.shift) for word in self.words for slot in word.slots}
+        # The column of each answer bit, then of each metric that may be asked, and its place in the column.
         self.columns = [bit_place(plan, bit) for bit in range(plan.bits)]
-        """The column of each answer bit, and its place in the column."""
         if plan.asked_bytes:
             self.columns += [asked_place(plan, metric) for metric in range(len(plan.metrics))]
+        # The same by word.
         self.bits = [(starts[column][0], starts[column][1] + shift) for column, shift in self.columns]
-        """The word of each answer bit, then of each metric that is or is not asked, and its place in the word."""

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -61,14 +61,6 @@ class Parts:
     def rows(self, names: Sequence[str]) -> int:
         """The number of rows of some parts, by their names."""
         return sum(part.rows for name in names if (part := Part.parse(name)))
-
-    def location(self, name: str) -> tuple[str, Any]:
-        """A part for engines: its full name, and fsspec's file system, or None for this machine's."""
-        return self.files.location(f"{self.folder}/{name}")
-
-    def address(self, name: str) -> str:
-        """A part for engines with their own connectors."""
-        return self.files.address(f"{self.folder}/{name}")
 
     def read(self, name: str) -> Records:
         """The records of a part; `StoreError` with the reason when it is gone or bad."""

@@ -6,16 +6,13 @@ import os
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from reticent.errors import MissingExtraError, StoreError
-
-Result = TypeVar("Result")
 
 TEMPORARY = "tmp"
 _FORGOTTEN = 86_400.0  # seconds after which a temporary file belongs to a process that died
@@ -346,33 +343,31 @@ class ObjectFiles(Files):
 
     def read(self, path: str) -> bytes | None:
         """A whole file; None when there is none."""
-
-        def read() -> bytes | None:
-            try:
-                return bytes(self._filesystem.cat_file(self._full(path)))
-            except FileNotFoundError:
-                return None
-
-        return self._try(path, read)
+        with self._errors(path), suppress(FileNotFoundError):
+            return bytes(self._filesystem.cat_file(self._full(path)))
+        return None
 
     def read_all(self, paths: Iterable[str]) -> list[bytes | UnusablePathError | None]:
         """Several whole files, fetched in parallel where the file system can do that."""
         full = [self._full(path) for path in paths]
-        contents = self._try("", lambda: self._filesystem.cat(full, on_error="return")) if full else {}
-        if not isinstance(contents, dict):  # of one path, some file systems give its content alone
+        with self._errors(""):
+            contents = self._filesystem.cat(full, on_error="return") if full else {}
+        if not isinstance(contents, dict):  # for one path, some file systems return its content alone
             contents = dict.fromkeys(full, contents)
         files: list[bytes | UnusablePathError | None] = []
         for path in full:
             content = contents[path]
-            if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
-                raise self._fault(path.removeprefix(self._prefix + "/"), content) from content
+            with self._errors(path.removeprefix(self._prefix + "/")):
+                if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
+                    raise content
             files.append(None if isinstance(content, FileNotFoundError) else bytes(content))
         return files
 
     def has(self, path: str) -> bool:
         """Whether there is a file."""
         self._filesystem.invalidate_cache()
-        return bool(self._try(path, lambda: self._filesystem.exists(self._full(path))))
+        with self._errors(path):
+            return bool(self._filesystem.exists(self._full(path)))
 
     def location(self, path: str) -> tuple[str, Any]:
         """The address with its protocol, and the file system to register with an engine."""
@@ -384,32 +379,23 @@ class ObjectFiles(Files):
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file under a path that no other process uses; a retry writes the same again."""
-        self._try(path, lambda: self._filesystem.pipe_file(self._full(path), data))
+        with self._errors(path):
+            self._filesystem.pipe_file(self._full(path), data)
 
     def put_new(self, path: str, data: bytes) -> bool:
         """Write a file if there is none; False when there is one."""
-
-        def put() -> bool:
-            try:
-                self._filesystem.pipe_file(self._full(path), data, mode="create")
-            except FileExistsError:
-                return False
+        with self._errors(path), suppress(FileExistsError):
+            self._filesystem.pipe_file(self._full(path), data, mode="create")
             return True
-
-        return self._try(path, put)
+        return False
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder, sorted; none when there is no such folder."""
-
-        def names() -> list[str]:
-            try:
-                paths = self._filesystem.ls(self._full(folder), detail=False)
-            except FileNotFoundError:
-                return []
-            return sorted({str(path).rstrip("/").rpartition("/")[2] for path in paths})
-
         self._filesystem.invalidate_cache()
-        return self._try(folder, names)
+        with self._errors(folder), suppress(FileNotFoundError):
+            paths = self._filesystem.ls(self._full(folder), detail=False)
+            return sorted({str(path).rstrip("/").rpartition("/")[2] for path in paths})
+        return []
 
     def remove(self, paths: Iterable[str]) -> None:
         """Remove files; missing ones are ignored."""
@@ -420,25 +406,19 @@ class ObjectFiles(Files):
                 return
         except Exception:  # perhaps one of them is missing: remove them one by one
             self._filesystem.invalidate_cache()
-
-        def remove(path: str) -> None:
-            with suppress(FileNotFoundError):
-                self._filesystem.rm_file(path)
-
         for path in full:
-            self._try(path, partial(remove, path))
+            with self._errors(path), suppress(FileNotFoundError):
+                self._filesystem.rm_file(path)
 
     def _full(self, path: str) -> str:
         return f"{self._prefix}/{path}".rstrip("/")
 
-    def _try(self, path: str, work: Callable[[], Result]) -> Result:
+    @contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
         try:
-            return work()
-        except Exception as error:  # libraries of object stores have trees of exceptions of their own
-            raise self._fault(path, error) from error
-
-    def _fault(self, path: str, error: Exception) -> StoreError:
-        return StoreError(f"{self.url}: {path}: {type(error).__name__}: {error}")
+            yield
+        except Exception as error:  # libraries of object stores have their own exceptions
+            raise StoreError(f"{self.url}: {path}: {type(error).__name__}: {error}") from error
 
 
 def files_at(url: str) -> Files:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -47,19 +47,9 @@ def plan_path(name: str, version: int) -> str:
     return f"{PLANS}/{name}/v{version}.toml"
 
 
-def closing_path(key: RoundKey) -> str:
-    """The file that stops `append`."""
-    return f"{folder_of(key, SEALS)}/closing.json"
-
-
-def frozen_path(key: RoundKey) -> str:
-    """The file that lists the parts that count."""
-    return f"{folder_of(key, SEALS)}/parts.json"
-
-
-def pruned_path(key: RoundKey) -> str:
-    """The file that replaces the counts when they were removed."""
-    return f"{folder_of(key, SEALS)}/pruned.json"
+def seal_path(key: RoundKey, name: Literal["closing", "parts", "pruned"]) -> str:
+    """A file that closes a round, lists the parts that count, or replaces counts that were removed."""
+    return f"{folder_of(key, SEALS)}/{name}.json"
 
 
 def counts_path(key: RoundKey) -> str:

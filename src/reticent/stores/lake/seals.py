@@ -14,12 +14,10 @@ from reticent.stores.lake.layout import (
     LEFT_OUT,
     SEALS,
     Part,
-    closing_path,
     counts_path,
     folder_of,
-    frozen_path,
     outermost,
-    pruned_path,
+    seal_path,
     value_of,
 )
 from reticent.stores.records import Count, CountsByTags, RoundKey, counts_in_rows, counts_of_rows
@@ -96,11 +94,11 @@ class Seals:
 
     def is_closing(self, key: RoundKey) -> bool:
         """Whether sealing a round has begun, perhaps long ago."""
-        return self._files.read(closing_path(key)) is not None
+        return self._files.read(seal_path(key, "closing")) is not None
 
     def close(self, key: RoundKey) -> None:
         """Begin to seal: an append after this asks `frozen` whether it still counts."""
-        self._files.put_new(closing_path(key), b"{}")
+        self._files.put_new(seal_path(key, "closing"), b"{}")
 
     def frozen(self, key: RoundKey) -> list[str]:
         """
@@ -114,22 +112,22 @@ class Seals:
             parts, _ = self.listed(key)
             names = sorted(part.name for part in parts)
             self._files.settle(folder_of(key))  # after a power cut, all files of the list exist
-            self._files.put_new(frozen_path(key), json.dumps({"parts": names}).encode())
+            self._files.put_new(seal_path(key, "parts"), json.dumps({"parts": names}).encode())
             kept = self.kept(key)
         else:  # its maker may not have synced it yet: what is late or counted by it must stay so
             self._files.settle(folder_of(key, SEALS))
         if kept is None:
-            raise StoreError(f"{self._files.url}: {frozen_path(key)}: is gone")
+            raise StoreError(f"{self._files.url}: {seal_path(key, 'parts')}: is gone")
         return kept
 
     def kept(self, key: RoundKey) -> list[str] | None:
         """The same, or None when it is not stored yet; changes nothing."""
-        data = self._files.read(frozen_path(key))
+        data = self._files.read(seal_path(key, "parts"))
         try:
             return None if data is None else [str(name) for name in json.loads(data)["parts"]]
         except (ValueError, KeyError, TypeError) as error:
-            reason = type(error).__name__
-            raise DamagedError(f"{self._files.url}: {frozen_path(key)}: is damaged: {reason}", key) from error
+            message = f"{self._files.url}: {seal_path(key, 'parts')}: is damaged: {type(error).__name__}"
+            raise DamagedError(message, key) from error
 
     # Counts
 
@@ -139,7 +137,7 @@ class Seals:
 
     def is_pruned(self, key: RoundKey) -> bool:
         """Whether the counts of a round were removed for ever."""
-        return self._files.read(pruned_path(key)) is not None
+        return self._files.read(seal_path(key, "pruned")) is not None
 
     def prune(self, key: RoundKey) -> bool:
         """Remove the counts of a sealed round; it stays closed. False when there are none."""
@@ -147,7 +145,9 @@ class Seals:
         self._reports.pop(key, None)
         if not self._files.has(counts_path(key)):
             return False
-        self._files.put_new(pruned_path(key), b"{}")  # first: without either, it would be sealed again
+        self._files.put_new(
+            seal_path(key, "pruned"), b"{}"
+        )  # first: without either, it would be sealed again
         self._files.remove([counts_path(key)])
         self._files.settle(counts_path(key).rpartition("/")[0])
         return True

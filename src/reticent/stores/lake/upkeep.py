@@ -17,8 +17,8 @@ from reticent.stores.lake.layout import (
     REPORTS,
     Part,
     folder_of,
-    frozen_path,
     plan_path,
+    seal_path,
 )
 from reticent.stores.records import RoundKey, misfits
 from reticent.stores.store import DamagedError, Repair
@@ -71,7 +71,8 @@ def bad_files(lake: LakeBackend, key: RoundKey) -> dict[str, str]:
             return {folder_of(key): NOT_A_FOLDER}
         names = lake.seals.countable(key)
     except DamagedError as error:
-        return {frozen_path(key): str(error).removeprefix(f"{lake.url}: {frozen_path(key)}: ")}
+        path = seal_path(key, "parts")
+        return {path: str(error).removeprefix(f"{lake.url}: {path}: ")}
     parts = Parts(lake.files, lake.columns(key), key)
     bad = parts.problems(names, pages=True)
     if GONE in bad.values() and (lake.seals.kept(key) is None or lake.seals.is_sealed(key)):
@@ -121,7 +122,7 @@ def repair(lake: LakeBackend, key: RoundKey, *, dry: bool) -> Repair | None:
                 lake.seals.leave_out(key, name, reason)  # first: else the moved part would be missed
             if reason != GONE:
                 lake.files.move(path, f"{folder_of(key, DAMAGED)}/{secrets.token_hex(4)}-{name}")
-        if frozen_path(key) in bad:
+        if seal_path(key, "parts") in bad:
             lake.seals.frozen(key)
     damage = "; ".join(f"{path}: {reason}" for path, reason in bad.items())
     return Repair(damage, readable, action)

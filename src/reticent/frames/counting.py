@@ -134,9 +134,7 @@ def _distinct(source: Any, packing: Packing, shape: Shape) -> Any:
     first, *others = packing.words
     checked = nw.when(shape.valid()).then(first.expression()).otherwise(nw.lit(INVALID, nw.Int64))
     rows = source.select(
-        *shape.group,
-        checked.alias(first.name),
-        *(word.expression().alias(word.name) for word in others),
+        *shape.group, checked.alias(first.name), *(word.expression().alias(word.name) for word in others)
     )
     if not others:
         return rows.group_by(shape.group).agg(nw.col(first.name).min())

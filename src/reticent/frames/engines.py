@@ -55,10 +55,7 @@ class RoundCount:
 
 
 def lake_rounds(
-    url: str,
-    plan: str | None = None,
-    version: int | None = None,
-    rounds: Iterable[int] | None = None,
+    url: str, plan: str | None = None, version: int | None = None, rounds: Iterable[int] | None = None
 ) -> list[RoundKey]:
     """The rounds of a lake that are open or closing; or the given ones, in any state."""
     lake = read_lake(url)

@@ -6,7 +6,7 @@ import itertools
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -61,33 +61,31 @@ class SqliteBackend(SqlBackend):
                 "  Hint: it comes with Python; use a newer build of it"
             )
         if readonly:
-            self._open_readonly()
+            if not Path(path).is_file():
+                hint = "reticent serve and reticent keys create make a new one"
+                raise StoreError(f"{self.url}: there is no such store.\n  Hint: {hint}")
+            self._readers = _SqliteConnections(lambda: _unchanged(path), "BEGIN", _READERS)
+            self._writer = self._readers
+            with self.reading() as transaction:
+                self._check_ours(transaction.execute)
             return
         with self._errors("cannot be opened: "):
             in_memory = path == ":memory:"
             if not in_memory:
                 _make_file(Path(path))
-                # Look before anything is written: another program's file stays as it is.
-                with closing(
-                    sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_PATIENCE)
-                ) as file:
-                    file.execute("BEGIN")  # one state of the file: another process may be making it just now
-                    version, application, tables = _described(lambda sql: file.execute(sql).fetchall())
-                if tables and application != APPLICATION_ID:
-                    raise StoreError(
-                        f"{self.url}: is another program's database; it was not changed\n"
-                        "  Hint: give the file that reticent serve uses, or a name for a new one"
-                    )
-                if tables and version != SCHEMA_VERSION:
-                    raise StoreError(other_version(self.url, version))
+                # Check before anything is written: another program's file is not changed.
+                address = f"file:{quote(path)}?mode=ro"
+                with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE)) as file:
+                    file.execute("BEGIN")  # one state of the file: another process may be making it
+                    if _tables(file.execute):
+                        self._check_ours(file.execute)
             writer = _Writer(lambda: _connected(path), "BEGIN IMMEDIATE", most=1)
-            self._writer: _SqliteConnections = writer
+            self._writer = writer
             self._readers = (
                 self._writer if in_memory else _SqliteConnections(lambda: _connected(path), "BEGIN", _READERS)
             )
             with self._writer.transaction() as transaction:
-                # Make the tables of an empty file, unless another process was quicker.
-                if not _described(transaction.execute)[2]:
+                if not _tables(transaction.execute):  # else another process was first
                     for statement in SQLITE_TABLES.split(";\n"):
                         transaction.execute(statement)
                     transaction.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -95,19 +93,13 @@ class SqliteBackend(SqlBackend):
             if not in_memory:
                 self._files = writer.files = _DatabaseFiles(self.url, path, lambda: _connected(path))
 
-    def _open_readonly(self) -> None:
-        if not Path(self._path).is_file():
-            raise StoreError(
-                f"{self.url}: there is no such store.\n"
-                "  Hint: reticent serve and reticent keys create make a new one"
-            )
-        self._writer = self._readers = _SqliteConnections(lambda: _unchanged(self._path), "BEGIN", _READERS)
-        with self.reading() as transaction:
-            version, application, _ = _described(transaction.execute)
+    def _check_ours(self, execute: Callable[[str], Iterable[Row]]) -> None:
+        """Refuse a file of another program or schema version."""
+        ((application,),) = execute("PRAGMA application_id")
+        ((version,),) = execute("PRAGMA user_version")
         if application != APPLICATION_ID:
-            raise StoreError(
-                f"{self.url}: is not a store of reticent.\n  Hint: give the file that reticent serve uses"
-            )
+            hint = "give the file that reticent serve uses" + ("" if self._readonly else ", or a new name")
+            raise StoreError(f"{self.url}: is another program's database; it was not changed\n  Hint: {hint}")
         if version != SCHEMA_VERSION:
             raise StoreError(other_version(self.url, version))
 
@@ -432,12 +424,9 @@ def _write_ahead(connection: sqlite3.Connection) -> str:
             return str(mode)
 
 
-def _described(execute: Callable[[str], list[Row]]) -> tuple[int, int, int]:
-    """Schema version, whose file it is, and how many tables it has."""
-    ((version,),) = execute("PRAGMA user_version")
-    ((application,),) = execute("PRAGMA application_id")
+def _tables(execute: Callable[[str], Iterable[Row]]) -> int:
     ((tables,),) = execute("SELECT count(*) FROM sqlite_master")
-    return version, application, tables
+    return int(tables)
 
 
 def _make_file(path: Path) -> None:

@@ -13,16 +13,7 @@ import numpy as np
 from reticent.errors import StoreError
 from reticent.stores.lake.counting import LOOKS, Arrow, BadFileError, Engine, count_round
 from reticent.stores.lake.files import TEMPORARY, Files, UnusablePathError
-from reticent.stores.lake.layout import (
-    COUNTS,
-    FORMAT,
-    LAKE,
-    REPORTS,
-    Part,
-    folder_of,
-    outermost,
-    plan_path,
-)
+from reticent.stores.lake.layout import COUNTS, FORMAT, LAKE, REPORTS, Part, folder_of, outermost, plan_path
 from reticent.stores.lake.leases import Leases
 from reticent.stores.lake.results import ResultFiles
 from reticent.stores.lake.seals import Seals

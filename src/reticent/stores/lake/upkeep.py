@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING
 from reticent.errors import StoreError
 from reticent.stores.lake.counting import GONE, Parts
 from reticent.stores.lake.files import UnusablePathError
-from reticent.stores.lake.layout import (
-    COUNTS,
-    DAMAGED,
-    LAKE,
-    REPORTS,
-    Part,
-    folder_of,
-    plan_path,
-    seal_path,
-)
+from reticent.stores.lake.layout import COUNTS, DAMAGED, LAKE, REPORTS, Part, folder_of, plan_path, seal_path
 from reticent.stores.records import RoundKey, misfits
 from reticent.stores.store import DamagedError, Repair
 

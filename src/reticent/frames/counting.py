@@ -1,11 +1,12 @@
-"""Reports to counts, in one expression for every kind of frame."""
+"""Reports to counts, in one expression for every kind of frame: columns packed into a few whole numbers."""
 
 from __future__ import annotations
 
 import secrets
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -13,15 +14,15 @@ import pyarrow as pa
 
 from reticent.counts import Counts, Slice, fold
 from reticent.errors import ParameterError, ReportError, ReticentError
-from reticent.frames.packing import Packing
 from reticent.plan import Plan
 from reticent.reports import MAX_ROUND, Report, answers_asked, packed_header, record_width, to_packed
-from reticent.stores.lake import Columns
+from reticent.stores.lake import Columns, asked_place, bit_place
 from reticent.stores.records import ROUND_BYTES
 
 IDS = ["id_high", "id_low"]
 ROUND = "round"
 REPORTS, LEAST = "reports", "least"
+WORD_BITS = 62  # a number below 2⁶² has no sign in any engine, nor has twice it
 INVALID = -1  # the word of a row that is not a report: the smallest word is kept, so it remains
 
 # By cohort: reports, and ones at each place of the report, then of the metrics asked.
@@ -179,7 +180,9 @@ def _add(
     """Add a row of the result to the tally of its round and tags, by its cohort."""
     plan = packing.plan
     head = {
-        slot.column: slot.of(int(row[f"key_{word.name}"])) for word in packing.words for slot in word.head
+        slot.column: int(row[f"key_{word.name}"]) >> slot.shift & slot.largest
+        for word in packing.words
+        for slot in word.head
     }
     tags = tuple(
         segment.tags[min(head[f"segment_{segment.name}"], len(segment.tags) - 1)] for segment in plan.segments
@@ -190,6 +193,92 @@ def _add(
     reports[cohort] = reports.get(cohort, 0) + int(row[REPORTS])
     known = ones.get(cohort, [0] * len(packing.bits))
     ones[cohort] = [number + int(row[f"bit_{place}"]) for place, number in enumerate(known)]
+
+
+class Slot(NamedTuple):
+    """A column inside a word: its value times 2^shift."""
+
+    column: str
+    bits: int
+    shift: int
+
+    @property
+    def largest(self) -> int:
+        """The largest value that fits."""
+        return (1 << self.bits) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """
+    Neighbouring columns as one number, the leftmost in the highest bits.
+
+    Rows compare from left to right by their columns exactly as they do by their words, so the smallest row of
+    an id is the smallest word where one is enough, which is the common case.
+    """
+
+    name: str
+    slots: tuple[Slot, ...]
+
+    def expression(self) -> nw.Expr:
+        """The word of each row."""
+        terms = [nw.col(slot.column).cast(nw.Int64) * (1 << slot.shift) for slot in self.slots]
+        return sum(terms[1:], start=terms[0])
+
+    @property
+    def head(self) -> tuple[Slot, ...]:
+        """The cohort and tags in this word, by which reports are grouped."""
+        return tuple(slot for slot in self.slots if not slot.column.startswith(("bits_", "asked_")))
+
+    def key(self) -> nw.Expr:
+        """The word without its answer bits, and without the bits of metrics asked."""
+        answers = sum(slot.bits for slot in self.slots if slot.column.startswith("bits_"))
+        key = nw.col(self.name) - nw.col(self.name) % (1 << answers)
+        for slot in self.slots:
+            if slot.column.startswith("asked_"):
+                below = nw.col(self.name) % (1 << slot.shift)
+                key = key - (nw.col(self.name) % (1 << slot.shift + slot.bits) - below)
+        return key
+
+
+class Packing:
+    """
+    The words of a plan's reports, and where in them each answer bit is.
+
+    >>> from reticent.mechanisms import Buckets, HadamardBit
+    >>> from reticent.plan import Metric
+    >>> plan = Plan("demo", 1, 3600, 0, (Metric("hours", HadamardBit(1, Buckets.even(24, 3))),))
+    >>> packing = Packing(plan)
+    >>> [[(slot.column, slot.bits, slot.shift) for slot in word.slots] for word in packing.words]
+    [[('cohort', 8, 8), ('bits_0', 8, 0)]]
+    >>> packing.bits
+    [('word_0', 7)]
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        groups: list[list[tuple[str, int]]] = [[]]
+        for field in Columns(plan).fields[2:]:  # all but the two halves of the id
+            size = 8 * (field.stop - field.start)
+            if sum(bits for _, bits in groups[-1]) + size > WORD_BITS:
+                groups.append([])
+            groups[-1].append((field.name, size))
+        self.words: list[Word] = []
+        for group in groups:
+            shift, slots = sum(bits for _, bits in group), []
+            for column, bits in group:
+                shift -= bits
+                slots.append(Slot(column, bits, shift))
+            self.words.append(Word(f"word_{len(self.words)}", tuple(slots)))
+        self.names = [word.name for word in self.words]
+        self.slots = [slot for word in self.words for slot in word.slots]  # all columns but the id, in order
+        starts = {slot.column: (word.name, slot.shift) for word in self.words for slot in word.slots}
+        # The column of each answer bit, then of each metric that may be asked, and its place in the column.
+        self.columns = [bit_place(plan, bit) for bit in range(plan.bits)]
+        if plan.asked_bytes:
+            self.columns += [asked_place(plan, metric) for metric in range(len(plan.metrics))]
+        # The same by word.
+        self.bits = [(starts[column][0], starts[column][1] + shift) for column, shift in self.columns]
 
 
 class Shape:
@@ -211,7 +300,7 @@ class Shape:
             self._ranges[ROUND] = (0, MAX_ROUND - 1) if round_number is None else (round_number, round_number)
         if "version" in schema:
             self._ranges["version"] = (self.plan.version, self.plan.version)
-        self._texts = ["plan"] if "plan" in schema else []
+        self._has_plan = "plan" in schema
         for name in [*IDS, *self._ranges]:
             if name not in schema:
                 raise FrameError(
@@ -232,8 +321,8 @@ class Shape:
         for name, (lowest, highest) in self._ranges.items():
             number = nw.col(name).cast(nw.Int64).fill_null(-1)
             conditions.append((number >= lowest) & (number <= highest))
-        for name in self._texts:
-            conditions.append(nw.col(name).cast(nw.String).fill_null("") == self.plan.name)
+        if self._has_plan:
+            conditions.append(nw.col("plan").cast(nw.String).fill_null("") == self.plan.name)
         if self.plan.asked_bytes:
             conditions += self._answers_asked()
         return nw.all_horizontal(*conditions, ignore_nulls=False)
@@ -256,8 +345,8 @@ class Shape:
 
     def refusal(self, source: Any) -> FrameError:
         """Why a frame has invalid rows, by the nulls and ranges of its columns."""
-        texts = [nw.col(name).cast(nw.String) for name in self._texts]
-        ends = [nw.col(name) for name in self._ranges] + texts
+        texts = ["plan"] if self._has_plan else []
+        ends = [*map(nw.col, self._ranges), *(nw.col(name).cast(nw.String) for name in texts)]
         (seen,) = _rows(
             source.select(
                 *(column.null_count().name.suffix("__nulls") for column in [*map(nw.col, IDS), *ends]),
@@ -265,7 +354,7 @@ class Shape:
                 *(column.max().name.suffix("__max") for column in ends),
             )
         )
-        for name in [*IDS, *self._ranges, *self._texts]:
+        for name in [*IDS, *self._ranges, *texts]:
             if seen[f"{name}__nulls"]:
                 return FrameError(name, "a value in every row", f"null in {seen[f'{name}__nulls']}")
         wrong, expected = "plan", f"{self.plan.name} in every row"

@@ -96,7 +96,7 @@ class OpenRound:
 
     def missing(self, records: Records) -> Fresh:
         """The records whose id is not in the round yet, each once."""
-        missing = self._ids.missing(self.layout.ids(records))
+        missing = self._ids.missing(records[:, :ID_BYTES])
         all_are = np.count_nonzero(missing.fresh) == len(records)
         return Fresh(records if all_are else records[missing.fresh], missing)
 
@@ -104,7 +104,7 @@ class OpenRound:
         """Add records that were `missing` and are durable now."""
         self._ids.add(fresh.ids)
         self._length += len(fresh.records)
-        answers = self.layout.answers(fresh.records)
+        answers = fresh.records[:, ID_BYTES:].tobytes()
         with self._swapping:
             self._waiting += answers
         if len(self._waiting) >= _COUNT_AT:

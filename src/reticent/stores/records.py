@@ -88,14 +88,6 @@ class Layout:
             possible &= whole[:, place] < len(segment.tags)
         return whole if possible.all() else whole[: int(np.argmin(possible))]
 
-    def ids(self, records: Records) -> NDArray[np.uint8]:
-        """The ids of records."""
-        return records[:, :ID_BYTES]
-
-    def answers(self, records: Records) -> bytes:
-        """Records without their ids, end to end."""
-        return records[:, ID_BYTES:].tobytes()
-
     def counts(self, records: Records) -> CountsByTags:
         """The counts of distinct records, by tags."""
         return self.count(records[:, ID_BYTES:])

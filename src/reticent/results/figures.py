@@ -130,7 +130,7 @@ class Withheld(Subject):
 def reason_of(plan: Plan, state: State) -> str:
     """Why nothing is shown of a round, in the same words for any number of reports that is too small."""
     if state == "damaged":
-        return "damaged: reticent store check says what is wrong"
+        return "damaged: see reticent store check"
     least = f"{plan.min_reports:,} reports"
     return (
         f"fewer than {least}" if state == "sealed" else f"an open round is shown in steps of at least {least}"

@@ -71,7 +71,7 @@ class Results:
         """
         The rounds of a plan, latest first, with their times and states, ready for JSON.
 
-        `reports` are those that are shown; None where there are too few, and then `reason` says so.
+        `reports` are those that are shown; None where there are too few, with the `reason`.
         """
         plans = {(version.name, version.version): version for version in self._store.plans()}
         rows = []

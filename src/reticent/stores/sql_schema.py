@@ -17,14 +17,14 @@ _RESULTS = "\n".join(
 )
 
 _SCHEMA = """
-CREATE TABLE plans (               -- every plan ever served, as it was written
+CREATE TABLE plans (               -- every plan ever served
     name    TEXT NOT NULL,         -- plan.name
     version INTEGER NOT NULL,      -- plan.version
-    text    TEXT NOT NULL,         -- plan.toml
+    text    TEXT NOT NULL,         -- plan.toml, unchanged
     PRIMARY KEY (name, version)
 );
 CREATE TABLE rounds (              -- rounds that got at least one report
-    id         INTEGER PRIMARY KEY, -- names the table of its records, which exists until it is sealed
+    id         INTEGER PRIMARY KEY, -- number of the table of its records, which exists until it is sealed
     plan       TEXT NOT NULL,      -- plan.name
     version    INTEGER NOT NULL,   -- plan.version
     round      INTEGER NOT NULL,   -- unix seconds / round length
@@ -38,30 +38,30 @@ CREATE TABLE counts (              -- sealed rounds; never changed
     round_id INTEGER NOT NULL REFERENCES rounds (id), -- rounds.id
     metric   TEXT NOT NULL,        -- the metric's name in the plan
     tags     TEXTS NOT NULL,       -- a list, one public tag per segment of the plan
-    reports  INTEGERS NOT NULL,    -- a list, per row: reports that speak of it
-    ones     INTEGERS NOT NULL,    -- a list, per row: how many of them said 1
+    reports  INTEGERS NOT NULL,    -- a list: reports, per row of the mechanism
+    ones     INTEGERS NOT NULL,    -- a list: reports that answered 1, per row
     PRIMARY KEY (round_id, metric, tags)
 ) WITHOUT ROWID;
 CREATE TABLE steps (               -- what readers are shown of open rounds; removed when they are sealed
     round_id INTEGER NOT NULL REFERENCES rounds (id), -- rounds.id
     number   INTEGER NOT NULL,     -- from 1 on, each taken once
-    document JSON NOT NULL,        -- reports so far, and counts by tags that are shown and that wait
+    document JSON NOT NULL,        -- reports so far, and the shown and waiting counts by tags
     PRIMARY KEY (round_id, number)
 ) WITHOUT ROWID;
-CREATE TABLE keys (                -- who may write, read or administer
+CREATE TABLE keys (                -- access keys
     id         TEXT PRIMARY KEY,   -- public part of the key
     role       TEXT NOT NULL,      -- ingest, reader, admin
     hash       BLOB NOT NULL,      -- SHA-256 of the whole key
-    label      TEXT NOT NULL,      -- a note for people
-    created_at TIME NOT NULL,      -- when it was made, UTC
+    label      TEXT NOT NULL,      -- a note
+    created_at TIME NOT NULL,      -- when it was created, UTC
     revoked_at TIME                -- when it was revoked, UTC; empty while it is active
 );
-CREATE TABLE results (             -- finished figures, a row per number, made of the counts after each seal
+CREATE TABLE results (             -- final figures, a row per number, computed from the counts after each seal
 RESULTS
 );
 CREATE UNIQUE INDEX results_key ON results
     (plan, metric, every, start_time, version, segment, COALESCE(bucket, -1));
-CREATE TABLE periods (             -- periods whose figures are all in results
+CREATE TABLE periods (             -- periods whose rows are all in results
     plan       TEXT NOT NULL,      -- plan.name
     version    INTEGER NOT NULL,   -- plan.version
     every      TEXT NOT NULL,      -- round, window, day, week or month
@@ -80,13 +80,13 @@ CREATE VIEW latest AS              -- the newest figures of each plan, metric an
 """.replace("RESULTS", _RESULTS)
 _RECORDS = """
 CREATE TABLE records_{number} (          -- the reports of one open round
-    number  INTEGER PRIMARY KEY,   -- of the commit group; in order of arrival per collector
+    number  INTEGER PRIMARY KEY,   -- number of the commit group; in order of arrival per collector
     records BLOB NOT NULL          -- reports end to end, of fixed width: id, cohort, tags, bits
 );
 """
 _VERSION = """
-CREATE TABLE schema_version (      -- one row: which version of these tables this is
-    version INTEGER NOT NULL       -- another version than reticent knows is refused
+CREATE TABLE schema_version (      -- one row: the version of these tables
+    version INTEGER NOT NULL       -- reticent refuses other versions
 );
 """
 # SQLite stores both as text, a time in ISO 8601; other programs go by the names of the types.

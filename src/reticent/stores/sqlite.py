@@ -200,7 +200,7 @@ class SqliteBackend(SqlBackend):
     def rebuild(self, number: int, layout: Layout, reason: str, dry: bool) -> Repair:
         """Put the readable groups, one by one, into a new table, and keep the old one beside it."""
         with self.reading() if dry else self.writing() as transaction:
-            groups = self._readable(number, layout)  # on another connection: nobody else writes meanwhile
+            groups = self._readable(number, layout)  # on another connection: nothing else writes meanwhile
             if not dry:
                 transaction.execute(f"ALTER TABLE records_{number} RENAME TO damaged_{number}")
                 transaction.execute(self.records_table.format(number=number))

@@ -83,7 +83,7 @@ class DamagedError(StoreError):
 def damaged(url: str, key: RoundKey, reason: str) -> DamagedError:
     """The error about a round that cannot be read."""
     message = f"{url}: round {key.round} of {key.plan} version {key.version} is damaged: {reason}\n"
-    return DamagedError(f"{message}  Hint: reticent store repair says what can be saved", key, reason)
+    return DamagedError(f"{message}  Hint: reticent store repair shows what can be saved", key, reason)
 
 
 class StoreGoneError(StoreError):
@@ -278,7 +278,7 @@ class Store(Rounds, Keys, RoundWriter, Protocol):
       and appending them again is safe;
     - a record whose id is in its round already is not counted again;
     - `seal` turns a round into counts in one transaction, and drops its records after it; from then on
-      `append` says `late`, and the counts never change, whoever seals and however often;
+      `append` says `late`, and the counts never change, whichever process seals and however often;
     - a round that cannot be read raises `DamagedError`, and all other rounds are served.
 
     Methods block; a collector calls them from threads of its own. `append` is called by one thread at a time.

@@ -44,7 +44,7 @@ class BadFileError(ReticentError):
         self.names = dict(names)
         self.files = {f"{folder}/{name}": reason for name, reason in sorted(names.items())}
         listed = "\n".join(f"{lake}: {path}: {reason}" for path, reason in self.files.items())
-        super().__init__(f"{listed}\n  Hint: --skip-bad counts the rest and says what was left out")
+        super().__init__(f"{listed}\n  Hint: --skip-bad counts the rest and lists what was left out")
 
 
 class EngineError(ReticentError):

@@ -228,9 +228,9 @@ class Columns:
 
     def problem(self, file: pq.ParquetFile, key: RoundKey, rows: int) -> str:
         """Why an open file is not a part of so many rows, by its footer; empty when it is one."""
-        says = {name.decode(): text for name, text in (file.metadata.metadata or {}).items()}
+        kept = {name.decode(): text for name, text in (file.metadata.metadata or {}).items()}
         for name, expected in self.metadata(key).items():
-            got = says.get(name, b"nothing").decode(errors="replace")
+            got = kept.get(name, b"nothing").decode(errors="replace")
             if got != expected:
                 return f"{name}: expected {expected}, got {got}"
         for column in self.schema:

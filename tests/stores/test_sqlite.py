@@ -72,9 +72,9 @@ def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) 
         other.execute("CREATE TABLE photo (id INTEGER)")
     other.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"photos\.db: is another program's database; it was not changed"):
+    with pytest.raises(StoreError, match=r"photos\.db: is not a database of reticent; it was not changed"):
         open_store(f"sqlite:///{path}")
-    with pytest.raises(StoreError, match="is another program's database; it was not changed"):
+    with pytest.raises(StoreError, match="is not a database of reticent; it was not changed"):
         open_store(f"sqlite:///{path}", readonly=True)
     assert path.read_bytes() == before
 

@@ -118,11 +118,7 @@ def _plain_types(frame: Any) -> dict[str, Any]:
 
 
 def shares(passes: int) -> Iterator[nw.Expr]:
-    """
-    Whether a row's id is in the first share, in the second, and so on: each id is in one of them.
-
-    Shares are remainders by two random numbers, which senders do not know: they cannot crowd ids into one share.
-    """
+    """Whether an id is in the first share, the second, and so on, by random divisors that senders do not know."""
     high, low = (secrets.randbelow(1 << 30) * 2 + (1 << 31) + 1 for _ in IDS)
     halves = [nw.col(name).fill_null(0) % number for name, number in zip(IDS, (high, low), strict=True)]
     share = ((halves[0] + halves[1]) % passes).abs()

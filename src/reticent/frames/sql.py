@@ -184,12 +184,7 @@ def _query(plan: Plan, confidence: float) -> str:
 
 
 def _folding(plan: Plan, tags: Sequence[str]) -> dict[str, str]:
-    """
-    The groups of tags that are shown, by the rule of `reticent.stores.folded`, step by step.
-
-    From the last segment to the first, combinations with too few reports lose their tag. A rest that is too small
-    without any tag takes in the smallest of the others.
-    """
+    """The groups of tags that are shown, step by step as in `reticent.stores.folded`."""
     least, shown = plan.min_reports, [f"shown_{place}" for place in range(len(tags))]
     keys, group = _list("round", *tags), _list("round", *shown)
     few = [_order(segment.tags).index(FEW) for segment in plan.segments]
@@ -249,11 +244,7 @@ def _places(plan: Plan) -> Iterable[tuple[int, int, str]]:
 
 
 def _points(plan: Plan) -> Iterable[str]:
-    """
-    Per mean or bucket, what a row of the counts adds to its hits: + its ones, - its zeros, . nothing.
-
-    They come from the mechanism itself, row by row; one whose hits are other sums has no query.
-    """
+    """Per mean or bucket, what a row of the counts adds to its hits: + its ones, - its zeros, . nothing."""
     for number, metric in enumerate(plan.metrics):
         size = metric.mechanism.row_count
         rows, none = np.eye(size, dtype=np.int64), np.zeros((size, size), dtype=np.int64)

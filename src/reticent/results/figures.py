@@ -85,11 +85,7 @@ class Result(Subject):
 
     @property
     def balance(self) -> Balance | None:
-        """
-        The reports of each row against chance; None where there is nothing to compare.
-
-        That includes several rounds with memoization: a device is on the same row in all of them.
-        """
+        """The reports of each row against chance; None for several rounds with memoization, where rows repeat."""
         if len(self.by_round) > 1 and not self.period.plan.answers.sampled:
             return None
         return balance(self.metric, self.counts)

@@ -34,11 +34,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """
-    The rounds of a plan's version that begin between two times.
-
-    `reticent.estimates.pooling` combines them into one figure.
-    """
+    """The rounds of a plan's version that begin between two times."""
 
     plan: Plan
     every: Every
@@ -61,12 +57,7 @@ class Period:
 
 
 def usual_every(plan: Plan) -> Every:
-    """
-    The default period: a day, where a day has at least one round or window.
-
-    A plan with a longer window is shown by window, one with longer rounds by round, and so is one with rounds
-    of less than a minute, which are for trying things out.
-    """
+    """The default period: a day; a longer window or round by itself, and rounds of less than a minute too."""
     if plan.answers.sampled and plan.answers.window * plan.round_seconds > SHORTEST["day"]:
         return "window"
     fits = SHORTEST["day"] // MOST_ROUNDS_OF_A_DAY <= plan.round_seconds <= SHORTEST["day"]

@@ -68,11 +68,7 @@ class Results:
         raise ParameterError("plan", "a plan this collector serves", name)
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[dict[str, Any]]:
-        """
-        The rounds of a plan, latest first, with their times and states, ready for JSON.
-
-        `reports` are those that are shown; None where there are too few, with the `reason`.
-        """
+        """The rounds of a plan, latest first, ready for JSON; without `reports` but with a `reason` if too few."""
         plans = {(version.name, version.version): version for version in self._store.plans()}
         rows = []
         for listed in self._store.rounds(plan, last):

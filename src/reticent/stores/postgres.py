@@ -148,11 +148,7 @@ class PostgresBackend(SqlBackend):
             yield transaction
 
     def ping(self) -> None:
-        """
-        Raise `StoreError` when the database cannot be reached or written at the moment.
-
-        A full disk still takes something as small as a ping: so a write that failed recently counts too.
-        """
+        """Raise `StoreError` when the database cannot be reached, or a recent write failed, as on a full disk."""
         if time.monotonic() - self._failed_at < _REFUSED_SECONDS:
             raise StoreError(f"{self.url}: a recent write failed")
         with self.reading() as transaction:
@@ -187,11 +183,7 @@ class PostgresBackend(SqlBackend):
         return isinstance(error, errors.UndefinedTable | errors.DataCorrupted | errors.IndexCorrupted)
 
     def drop_records(self, number: int) -> None:
-        """
-        Drop the table of a sealed round, unless it is being read, as pg_dump does for minutes.
-
-        `lock_timeout` bounds the wait of those who come to read it meanwhile.
-        """
+        """Drop the table of a sealed round, unless it is being read, as pg_dump does for minutes."""
         with self.sealing() as transaction:
             transaction.execute(f"SET LOCAL lock_timeout TO '{_LOCK_MILLISECONDS}ms'")
             transaction.execute(f"DROP TABLE IF EXISTS records_{number}")

@@ -206,12 +206,7 @@ class RoundStore(Generic[Kind]):
         return known
 
     def _check_whole(self, key: RoundKey) -> None:
-        """
-        Raise `DamagedError` when a round that was damaged the last time still is.
-
-        When it was repaired meanwhile, perhaps by another process, it is read from the start: memory lacks what
-        could not be read.
-        """
+        """Raise `DamagedError` when a damaged round still is; read it from the start when it was repaired."""
         if key not in self._damaged:
             return
         repair = self.backend.repair(key, dry=True)
@@ -245,12 +240,7 @@ class RoundStore(Generic[Kind]):
     # Counts
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
-        """
-        The rounds of a plan, latest first; at most the `last` ones of each plan.
-
-        The `reports` of an open round are exact in a collector that holds it in memory. A reader gets the
-        number stored, in which a report that two collectors stored counts twice; nothing is loaded for that.
-        """
+        """The rounds of a plan, latest first; open ones in memory with exact reports, others with stored ones."""
         rounds = []
         for info in self.backend.rounds(plan, last):
             if info.damage:

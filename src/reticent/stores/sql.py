@@ -155,11 +155,7 @@ class SqlBackend(SqlTables):
         return [self._stored(info) if info.state in UNSEALED else info for info in infos]
 
     def _stored(self, info: RoundInfo) -> RoundInfo:
-        """
-        A round with the reports stored in its table.
-
-        In a transaction of its own, which locks its row: by now it may be sealed, and its table gone.
-        """
+        """A round with the reports in its table; its row is locked, since it may be sealed by now."""
         width, groups, whole, stored = self.layout(info.key).width, 0, 0, 0
         try:
             with self.reading() as transaction:
@@ -228,11 +224,7 @@ class SqlBackend(SqlTables):
         return Count(len(whole), whole.counts())
 
     def publish(self, key: RoundKey, count: Count) -> bool:
-        """
-        Write the counts, in one transaction, then drop the table; False when another process was first.
-
-        The table may be large or being read: so it is dropped after the transaction, or by a later `sweep`.
-        """
+        """Write the counts in one transaction, then drop the table; False when another process was first."""
         with self.sealing() as transaction:
             changed = transaction.execute(
                 f"UPDATE rounds SET state = 'sealed', reports = ? WHERE {_ROUND} AND state = 'closing' RETURNING id",  # noqa: S608

@@ -99,7 +99,7 @@ class SqliteBackend(SqlBackend):
         ((version,),) = execute("PRAGMA user_version")
         if application != APPLICATION_ID:
             hint = "give the file that reticent serve uses" + ("" if self._readonly else ", or a new name")
-            raise StoreError(f"{self.url}: is another program's database; it was not changed\n  Hint: {hint}")
+            raise StoreError(f"{self.url}: is not a database of reticent; it was not changed\n  Hint: {hint}")
         if version != SCHEMA_VERSION:
             raise StoreError(other_version(self.url, version))
 
@@ -175,11 +175,7 @@ class SqliteBackend(SqlBackend):
         )
 
     def drop_records(self, number: int) -> None:
-        """
-        Drop the table of a sealed round, a few megabytes at a time.
-
-        There is one writer at a time, and dropping a large table takes seconds: so others write in between.
-        """
+        """Drop the table of a sealed round a few megabytes at a time, so that others write in between."""
         is_empty = False
         while not is_empty:
             with self.writing() as transaction:
@@ -355,12 +351,7 @@ class _DatabaseFiles:
         return status.st_mtime_ns, status.st_size
 
     def _is_whole(self, connection: sqlite3.Connection) -> bool:
-        """
-        Whether the file holds what this process knows to be in it.
-
-        Moving the log into the file by hand is harmless. A new connection reads the file; one in use has pages
-        in memory.
-        """
+        """Whether the file, read by a new connection, holds what this process knows to be in it."""
         try:
             name = f"file:{quote(self._names[0])}?mode=ro"
             with closing(sqlite3.connect(name, uri=True, timeout=0.1)) as fresh:

@@ -87,11 +87,7 @@ def damaged(url: str, key: RoundKey, reason: str) -> DamagedError:
 
 
 class StoreGoneError(StoreError):
-    """
-    Files of the store were removed, replaced or overwritten while it was in use.
-
-    Nothing is acknowledged from then on, until the cause is fixed and the process is started again.
-    """
+    """Files of the store were removed or replaced while in use; nothing is acknowledged until a restart."""
 
 
 class StoreAwayError(StoreError):
@@ -195,11 +191,7 @@ class Kept(Protocol):
         """Drop the records of sealed rounds that are still there; repeated until none is left."""
 
     def prune(self, key: RoundKey) -> bool:
-        """
-        Remove the counts of a sealed round for ever, and the results of its periods; False when it is not sealed.
-
-        It stays closed: what is appended later is late.
-        """
+        """Remove the counts of a sealed round and its results for ever; it stays closed. False when not sealed."""
 
     def verify(self) -> list[str]:
         """The problems of the store, a sentence each; empty when there is none. Changes nothing."""
@@ -244,11 +236,7 @@ class RoundWriter(Kept, Protocol):
 
 @runtime_checkable
 class ResultsTable(Protocol):
-    """
-    A backend that keeps the table of results: finished figures that other programs read.
-
-    `reticent.results.write_results` writes it from the counts, and can rebuild it.
-    """
+    """A backend that keeps the table of results, which `reticent.results.write_results` makes from the counts."""
 
     def written(self, plan: str) -> set[PeriodKey]:
         """The periods of a plan whose rows are all in the table."""
@@ -384,11 +372,7 @@ class MetricCounts(Protocol):
 
 @runtime_checkable
 class Steps(Protocol):
-    """
-    A backend that keeps what readers are shown of open rounds, in steps that all collectors share.
-
-    Without it readers are shown nothing of a round before it is sealed.
-    """
+    """A backend that keeps what readers are shown of open rounds; without it they are shown nothing of them."""
 
     def step(self, key: RoundKey) -> tuple[int, str] | None:
         """The number and document of the latest step of a round that is not sealed; None before the first."""

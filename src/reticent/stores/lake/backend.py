@@ -132,11 +132,7 @@ class LakeBackend(ResultFiles):
         return stored
 
     def _is_where_it_was(self, key: RoundKey) -> bool:
-        """
-        Whether what was acknowledged in a round still exists; False when the round was sealed meanwhile.
-
-        Raises `StoreGoneError` when it was removed or replaced: nothing more may be acknowledged then.
-        """
+        """Whether acknowledged parts still exist; False when the round was sealed, or `StoreGoneError`."""
         witness = self._witness.get(key)
         if witness is None:
             self._check_is_same_lake()
@@ -262,11 +258,7 @@ class LakeBackend(ResultFiles):
         return unsealed
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
-        """
-        The rounds of a plan, latest first, at most `last` of each plan; open ones with the rows of their parts.
-
-        A folder of a plan that is not registered is not a round.
-        """
+        """The rounds of registered plans, latest first, at most `last` of each plan; open ones with stored rows."""
         known = {*self.plan_paths(), *self._texts}
         keys = {*self.seals.round_keys(COUNTS, plan), *self.seals.round_keys(REPORTS, plan)}
         rounds = []
@@ -309,23 +301,13 @@ class LakeBackend(ResultFiles):
     # Counts
 
     def parts(self, key: RoundKey) -> list[str]:
-        """
-        The paths, within the lake, of the parts to count in a round that is not sealed; none when it is.
-
-        Each id counts once over all of them, by its smallest row. A file can vanish before it is read, when a
-        collector merges it with others: list again then.
-        """
+        """The paths of the parts to count in an unsealed round; one can vanish when it is merged: list again then."""
         if self.seals.is_sealed(key):
             return []
         return [f"{folder_of(key)}/{name}" for name in self.seals.countable(key)]
 
     def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
-        """
-        Count a round from its parts: each id once, of different reports with one id the smallest.
-
-        A part that cannot be read, or is not of this round, is refused by name; `skip_bad` leaves such parts
-        out, and lists them in the result. A sealed round has its final counts.
-        """
+        """Count a round from its parts; bad ones are refused by name, or left out and listed with `skip_bad`."""
         try:
             engine = self.engine or Arrow(folder=self.files.scratch)
             count, _, _ = count_round(self, key, engine, skip_bad=skip_bad)

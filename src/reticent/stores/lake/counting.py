@@ -70,12 +70,7 @@ class Parts:
         return self.columns.decode(self.key, data, self.rows([name]))
 
     def problems(self, names: Sequence[str], pages: bool) -> dict[str, str]:
-        """
-        The bad ones of some parts, and why.
-
-        The footer is checked: Parquet, with the metadata of this round, its columns, and as many rows as in the
-        name. With `pages`, everything is read and the checksum of each page compared.
-        """
+        """The bad ones of some parts, and why, by their footers; with `pages` also by the checksum of each page."""
         with ThreadPoolExecutor(_THREADS) as pool:
             reasons = pool.map(lambda name: self._problem(name, pages), names)
             return {name: reason for name, reason in zip(names, reasons, strict=True) if reason}
@@ -136,11 +131,7 @@ class Arrow:
         return {tags: counts[tags] for tags in sorted(counts)}
 
     def _spread(self, parts: Parts, names: Sequence[str], shares: int) -> Iterator[Records]:
-        """
-        All records, in shares of about equal size that have no id in common.
-
-        The share of an id is a hash with random odd factors, so senders cannot crowd ids into one share.
-        """
+        """All records, in equal shares by id: a hash with random odd factors, so senders cannot crowd a share."""
         factors = np.frombuffer(secrets.token_bytes(16), dtype=np.uint64) | np.uint64(1)
         with ExitStack() as stack:
             files = [stack.enter_context(tempfile.TemporaryFile(dir=self._folder)) for _ in range(shares)]

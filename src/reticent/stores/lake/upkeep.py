@@ -22,11 +22,7 @@ NOT_A_FOLDER = "is a file where the folder of a round should be"
 
 
 def problems_of(lake: LakeBackend) -> list[str]:
-    """
-    The problems, a sentence each. Every part that counts is read, with its checksums.
-
-    Parts of a sealed round are no problem: they are never counted, and are removed when the lake is opened.
-    """
+    """The problems, a sentence each. Every part that counts is read, with its checksums."""
     problems = [] if lake.files.read(LAKE) is not None else [f"{LAKE} is gone"]
     keys = {*lake.seals.round_keys(COUNTS), *lake.seals.round_keys(REPORTS)}
     checks: list[Callable[[], object]] = [

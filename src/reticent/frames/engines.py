@@ -23,18 +23,8 @@ import pyarrow as pa
 from reticent.errors import MissingExtraError, ParameterError, ReticentError
 from reticent.frames.counting import count
 from reticent.stores import CountsByTags, RoundKey, RoundStore, State
-from reticent.stores.lake import (
-    COUNTS,
-    LEASE_SECONDS,
-    Arrow,
-    Engine,
-    EngineError,
-    LakeBackend,
-    Parts,
-    count_round,
-    folder_of,
-    read_lake,
-)
+from reticent.stores.lake import COUNTS, LEASE_SECONDS, LakeBackend, folder_of, read_lake
+from reticent.stores.lake.counting import Arrow, Engine, EngineError, Parts, count_round
 
 ROWS_PER_SHARE = 1 << 21  # rows that a task of Spark groups by id, some 100 bytes each
 SCHEMES = {"s3": "s3a", "gcs": "gs", "az": "abfss"}  # fsspec's names of object stores, and Spark's

@@ -6,6 +6,7 @@ Weeks begin on Monday. Periods are made of whole rounds: a round belongs to the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Literal, NamedTuple, get_args
@@ -69,21 +70,19 @@ def answered_every(plan: Plan) -> Every:
     return "window" if plan.answers.sampled else "round"
 
 
-def check_every(plan: Plan, every: str) -> Every:
-    """Raise `ParameterError` for a period that a plan does not have."""
-    for known in EVERY:
-        if every == known:
-            break
-    else:
-        raise ParameterError("every", ", ".join(EVERY[:-1]) + f" or {EVERY[-1]}", every[:20])
-    expected = ""
-    if known == "window" and not plan.answers.sampled:
-        expected = "round, day, week or month: the answers of this plan are remembered"
-    if plan.round_seconds > SHORTEST.get(known, plan.round_seconds):
-        expected = f"round, or a longer period: a round of this plan is longer than a {every}"
-    if expected:
-        raise ParameterError("every", expected, every)
-    return known
+def check_every(versions: Iterable[Plan], every: str) -> Every:
+    """`every`, if any version of a plan has such periods; else `ParameterError` about the first one."""
+    problems = []
+    for known in (known for known in EVERY if known == every):
+        for plan in versions:
+            if known == "window" and not plan.answers.sampled:
+                problems.append("round, day, week or month: the answers of this plan are remembered")
+            elif plan.round_seconds > SHORTEST.get(known, plan.round_seconds):
+                problems.append(f"round, or a longer period: a round of this plan is longer than a {every}")
+            else:
+                return known
+    expected = problems[0] if problems else ", ".join(EVERY[:-1]) + f" or {EVERY[-1]}"
+    raise ParameterError("every", expected, every[:20])
 
 
 def span_of(plan: Plan, number: int, every: Every) -> Span:

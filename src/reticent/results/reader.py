@@ -19,16 +19,7 @@ from reticent.estimates import average, difference, shares_of_rows
 from reticent.plan import Metric, Plan
 from reticent.results.cache import LruCache
 from reticent.results.figures import Change, Estimates, Result, Withheld, reason_of
-from reticent.results.periods import (
-    Every,
-    Period,
-    Span,
-    State,
-    answered_every,
-    check_every,
-    span_of,
-    usual_every,
-)
+from reticent.results.periods import Period, Span, State, answered_every, check_every, span_of, usual_every
 from reticent.stores import FEW, CountsByTags, DamagedError, RoundInfo, RoundKey, Rounds, folded, reports_of
 
 REMEMBERED = 2_000_000  # rows of the counts of sealed rounds in memory, some 70 bytes each
@@ -114,7 +105,7 @@ class Results:
     ) -> list[Period]:
         """The same periods, with all reports of their rounds: not for readers."""
         versions = self.versions(plan)
-        chosen = None if every is None else self._chosen(plan, every)
+        chosen = None if every is None else check_every([self.plan(plan), *versions.values()], every)
         kinds = {number: chosen or usual_every(version) for number, version in versions.items()}
         # The number of rounds in the `last` days is not known, and none must be cut: then all rounds are listed.
         bounded = {*kinds.values()} <= {"round"} and since is None and until is None
@@ -129,13 +120,6 @@ class Results:
             Period(versions[number], *span, self._state(versions[number], span, rounds), tuple(rounds))
             for (number, span), rounds in latest
         ]
-
-    def _chosen(self, plan: str, every: str) -> Every:
-        """A kind of period that any version has, since each has periods of its own."""
-        for version in self.versions(plan).values():
-            with suppress(ParameterError):
-                return check_every(version, every)
-        return check_every(self.plan(plan), every)
 
     def is_readable(self, period: Period, metrics: Sequence[Metric]) -> bool:
         """Whether the counts of some metrics in all its rounds can be read; some damage is found only then."""

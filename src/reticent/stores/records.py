@@ -45,6 +45,13 @@ class Count:
     counts: CountsByTags
     left_out: dict[str, str] = field(default_factory=dict)  #: by name: the reason
 
+    def rows(self) -> Iterator[tuple[Tags, str, tuple[int, ...], tuple[int, ...]]]:
+        """Rows to store: tags, metric, and per row of the metric the reports and the ones."""
+        for tags, by_metric in sorted(self.counts.items()):
+            for metric, counts in by_metric.items():
+                _, reports, ones = zip(*counts.rows(), strict=True)
+                yield tags, metric, reports, ones
+
 
 class Layout:
     """
@@ -143,14 +150,6 @@ def latest(keys: Iterable[RoundKey], last: int | None = None) -> list[RoundKey]:
     for key in sorted(keys, key=lambda key: (key.plan, -key.round, -key.version)):
         by_plan.setdefault(key.plan, []).append(key)
     return [key for of_plan in by_plan.values() for key in of_plan[:last]]
-
-
-def counts_in_rows(count: Count) -> Iterator[tuple[Tags, str, tuple[int, ...], tuple[int, ...]]]:
-    """Counts as rows to store: tags, metric, and per row of the metric the reports and the ones."""
-    for tags, by_metric in sorted(count.counts.items()):
-        for metric, counts in by_metric.items():
-            _, reports, ones = zip(*counts.rows(), strict=True)
-            yield tags, metric, reports, ones
 
 
 def counts_of_rows(

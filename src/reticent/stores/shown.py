@@ -12,14 +12,7 @@ import json
 from dataclasses import dataclass, field
 
 from reticent.plan import Plan
-from reticent.stores.records import (
-    Count,
-    CountsByTags,
-    add_counts,
-    counts_in_rows,
-    counts_of_rows,
-    reports_of,
-)
+from reticent.stores.records import Count, CountsByTags, add_counts, counts_of_rows, reports_of
 
 FEW = "(few)"
 """The tag of reports whose own tag is not shown; no plan can declare it."""
@@ -89,7 +82,7 @@ class Step:
 
     def to_json(self) -> str:
         """A step as a document, without its number."""
-        rows = {name: list(counts_in_rows(Count(0, getattr(self, name)))) for name in ("shown", "waiting")}
+        rows = {name: list(Count(0, getattr(self, name)).rows()) for name in ("shown", "waiting")}
         return json.dumps({"reports": self.reports, **rows}, separators=(",", ":"))
 
     @classmethod

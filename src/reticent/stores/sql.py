@@ -10,15 +10,7 @@ from typing import ClassVar
 from reticent.errors import ParameterError, StoreError
 from reticent.stores.open_round import OpenRound, Seen, Span
 from reticent.stores.pool import Row, Transaction
-from reticent.stores.records import (
-    Count,
-    CountsByTags,
-    Layout,
-    Records,
-    RoundKey,
-    counts_in_rows,
-    counts_of_rows,
-)
+from reticent.stores.records import Count, CountsByTags, Layout, Records, RoundKey, counts_of_rows
 from reticent.stores.sql_tables import SqlTables
 from reticent.stores.sql_upkeep import (
     cut_to_readable,
@@ -26,7 +18,7 @@ from reticent.stores.sql_upkeep import (
     problems_of,
     problems_of_counts,
     repair_of,
-    unlisted_row,
+    unlisted,
 )
 from reticent.stores.store import DamagedError, Repair, RoundGoneError, RoundInfo, State, damaged
 
@@ -233,7 +225,7 @@ class SqlBackend(SqlTables):
             if not changed:
                 return False
             number = changed[0][0]
-            for tags, metric, reports, ones in counts_in_rows(count):
+            for tags, metric, reports, ones in count.rows():
                 transaction.execute(
                     "INSERT INTO counts (round_id, metric, tags, reports, ones) VALUES (?, ?, ?, ?, ?)",
                     *(number, metric, *map(self.as_list, (tags, reports, ones))),
@@ -287,7 +279,7 @@ class SqlBackend(SqlTables):
     def _counts_of(self, key: RoundKey, rows: Iterable[Sequence[object]]) -> CountsByTags:
         """The counts of a sealed round, of rows with tags, metric, reports and ones."""
         try:
-            return counts_of_rows(self.layout(key).plan, map(unlisted_row, rows))
+            return counts_of_rows(self.layout(key).plan, map(unlisted, rows))
         except (ParameterError, ValueError, TypeError, KeyError) as error:
             reason = f"its counts cannot be read: {type(error).__name__}"
             raise damaged(self.url, key, reason) from error

@@ -63,7 +63,7 @@ def problems_of_counts(transaction: Transaction, plan: Plan, number: int, report
     query = "SELECT tags, metric, reports, ones FROM counts WHERE round_id = ? ORDER BY tags, metric"
     for row in transaction.execute(query, number):
         try:
-            for names, kept in counts_of_rows(plan, [unlisted_row(row)]).items():
+            for names, kept in counts_of_rows(plan, [unlisted(row)]).items():
                 counts.setdefault(names, {}).update(kept)
         except (ParameterError, ValueError, TypeError, KeyError) as error:
             yield f"the counts of {row[1]} cannot be read: {str(error).splitlines()[0]}"
@@ -71,7 +71,7 @@ def problems_of_counts(transaction: Transaction, plan: Plan, number: int, report
     yield from misfits(plan, Count(reports, counts))
 
 
-def unlisted_row(row: Sequence[Any]) -> tuple[Any, str, Any, Any]:
+def unlisted(row: Sequence[Any]) -> tuple[Any, str, Any, Any]:
     """Tags, metric, reports and ones of a row of `counts`, whose lists are JSON text or arrays."""
     tags, reports, ones = (json.loads(row[n]) if isinstance(row[n], str) else row[n] for n in (0, 2, 3))
     return tags, row[1], reports, ones

@@ -15,27 +15,9 @@ except ImportError as missing:
     raise MissingExtraError("lake", "pyarrow") from missing
 
 from reticent.stores.lake.backend import LakeBackend
-from reticent.stores.lake.counting import (
-    Arrow,
-    BadFileError,
-    Engine,
-    EngineError,
-    Parts,
-    count_round,
-    distinct,
-)
+from reticent.stores.lake.counting import Arrow, BadFileError, Engine, EngineError, Parts, count_round
 from reticent.stores.lake.files import Files, LocalFiles, ObjectFiles, files_at
-from reticent.stores.lake.layout import (
-    COUNTS,
-    FORMAT,
-    Columns,
-    Part,
-    asked_place,
-    bit_place,
-    folder_of,
-    outermost,
-    schema,
-)
+from reticent.stores.lake.layout import COUNTS, FORMAT, Columns, Part, asked_place, bit_place, folder_of
 from reticent.stores.lake.leases import LEASE_SECONDS, Leases
 
 __all__ = [
@@ -57,12 +39,9 @@ __all__ = [
     "asked_place",
     "bit_place",
     "count_round",
-    "distinct",
     "files_at",
     "folder_of",
-    "outermost",
     "read_lake",
-    "schema",
 ]
 
 

@@ -247,11 +247,6 @@ class Columns:
         return ""
 
 
-def schema(plan: Plan) -> pa.Schema:
-    """The columns of a plan's reports, in the order in which they compare."""
-    return Columns(plan).schema
-
-
 def bit_place(plan: Plan, bit: int) -> tuple[str, int]:
     """
     The column of an answer bit, and how far to shift it to the right. Bit 0 is the plan's first.

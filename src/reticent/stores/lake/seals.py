@@ -20,7 +20,7 @@ from reticent.stores.lake.layout import (
     seal_path,
     value_of,
 )
-from reticent.stores.records import Count, CountsByTags, RoundKey, counts_in_rows, counts_of_rows
+from reticent.stores.records import Count, CountsByTags, RoundKey, counts_of_rows
 from reticent.stores.store import DamagedError
 
 _REMEMBERED = 256
@@ -210,7 +210,7 @@ class Seals:
             return False
         rows = [
             {"tags": tags, "metric": metric, "reports": reports, "ones": ones}
-            for tags, metric, reports, ones in counts_in_rows(count)
+            for tags, metric, reports, ones in count.rows()
         ]
         left_out = dict(sorted(count.left_out.items()))
         document = {**key._asdict(), "reports": count.reports, "left_out": left_out, "counts": rows}

@@ -24,7 +24,7 @@ from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.stores import Appended, LakeBackend, RoundStore, StoreGoneError, open_store
-from reticent.stores.lake import ObjectFiles, Part, bit_place, folder_of, read_lake
+from reticent.stores.lake import Columns, ObjectFiles, Part, bit_place, folder_of, read_lake
 from reticent.testing import Bench, check_store
 
 _NAMES = count(1)

@@ -36,12 +36,7 @@ _HINTS = {
 
 
 class FrameError(ReticentError):
-    """
-    A frame does not hold the reports of a plan: a column is missing, of another type, or out of range.
-
-    >>> print(FrameError("bits_0", "whole numbers from 0 to 255", "nulls"))
-    bits_0: expected whole numbers from 0 to 255, got nulls.
-    """
+    """A frame does not hold the reports of a plan: a column is missing, of another type, or out of range."""
 
     def __init__(self, where: str, expected: str, got: object, hint: str = "") -> None:
         super().__init__(f"{where}: expected {expected}, got {got}." + (f"\n  Hint: {hint}" if hint else ""))
@@ -238,18 +233,7 @@ class Word:
 
 
 class Packing:
-    """
-    The words of a plan's reports, and where in them each answer bit is.
-
-    >>> from reticent.mechanisms import Buckets, HadamardBit
-    >>> from reticent.plan import Metric
-    >>> plan = Plan("demo", 1, 3600, 0, (Metric("hours", HadamardBit(1, Buckets.even(24, 3))),))
-    >>> packing = Packing(plan)
-    >>> [[(slot.column, slot.bits, slot.shift) for slot in word.slots] for word in packing.words]
-    [[('cohort', 8, 8), ('bits_0', 8, 0)]]
-    >>> packing.bits
-    [('word_0', 7)]
-    """
+    """The words of a plan's reports, and where in them each answer bit is."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

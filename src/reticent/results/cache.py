@@ -11,15 +11,7 @@ T = TypeVar("T")
 
 
 class LruCache(Generic[T]):
-    """
-    A cache of values that never change, with at most so many, or so much weight; safe for threads.
-
-    >>> cache: LruCache[str] = LruCache(2)
-    >>> for word in ("one", "two", "three"):
-    ...     cache.put(word, word.upper())
-    >>> cache.get("one"), cache.get("three")
-    (None, 'THREE')
-    """
+    """The last used values, at most so many, or of so much weight; safe for threads."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -140,12 +140,7 @@ def batches(groups: Iterable[Records]) -> Iterator[Records]:
 
 
 def latest(keys: Iterable[RoundKey], last: int | None = None) -> list[RoundKey]:
-    """
-    Rounds by plan, the latest first, at most `last` of each plan.
-
-    >>> [key.round for key in latest([RoundKey("b", 1, 7), RoundKey("b", 1, 9), RoundKey("b", 1, 8)], last=2)]
-    [9, 8]
-    """
+    """Rounds by plan, the latest first, at most `last` of each plan."""
     by_plan: dict[str, list[RoundKey]] = {}
     for key in sorted(keys, key=lambda key: (key.plan, -key.round, -key.version)):
         by_plan.setdefault(key.plan, []).append(key)

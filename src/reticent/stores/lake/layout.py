@@ -58,12 +58,7 @@ def counts_path(key: RoundKey) -> str:
 
 
 def value_of(name: str, folder: str) -> str | None:
-    """
-    The value of a folder `plan=…`, `version=…` or `round=…`, or of a file `round=….json`; None for others.
-
-    >>> value_of("round", "round=81652.json"), value_of("version", "version=01")
-    ('81652', None)
-    """
+    """The value of a folder `plan=…`, `version=…` or `round=…`, or of a file `round=….json`; None for others."""
     match = re.fullmatch(f"{name}=({_VALUES[name]})", folder.removesuffix(".json"))
     return match[1] if match else None
 
@@ -111,13 +106,7 @@ class Part(NamedTuple):
 
 
 def outermost(parts: Iterable[Part]) -> list[Part]:
-    """
-    The parts that no other part covers; together they hold all groups.
-
-    >>> parts = [Part("a", 1, 1, 5), Part("a", 2, 2, 5), Part("a", 1, 2, 10), Part("a", 3, 3, 5)]
-    >>> [part[1:] for part in outermost(parts)]
-    [(1, 2, 10), (3, 3, 5)]
-    """
+    """The parts that no other part covers; together they hold all groups."""
     covering: list[Part] = []
     for part in sorted(parts, key=lambda part: (part.writer, part.first, -part.last)):
         if not covering or not covering[-1].covers(part):

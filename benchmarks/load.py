@@ -60,6 +60,17 @@ class Process:
         pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
+    @property
+    def peak_memory(self) -> int:
+        """The most bytes that have been resident."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return 1024 * int(re.findall(r"VmHWM:\s+(\d+)", status)[0])
+
+    @property
+    def endpoint(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
     def stop(self) -> None:
         """End it in good order."""
         self._process.send_signal(signal.SIGTERM)

@@ -99,7 +99,7 @@ class RoundStore(Generic[Kind]):
     # Records
 
     def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
-        """Put records into their open rounds; durable on return."""
+        """Put records, end to end per round, into their rounds in one transaction; durable on return."""
         # In the order of their keys: two collectors that lock the rows of several rounds never deadlock.
         groups = {key: self.layout(key).array(records[key]) for key in sorted(records) if records[key]}
         for key in groups:
@@ -154,7 +154,7 @@ class RoundStore(Generic[Kind]):
     # Open rounds in memory
 
     def load_open_rounds(self) -> int:
-        """Load all open rounds into memory; returns how many reports they hold."""
+        """Load all open rounds into memory before the first `append`; returns how many reports they hold."""
         stored = {info.key: info.reports for info in self.backend.rounds()}
         for key in self.unsealed():
             self._load(key, "open", expected=stored.get(key, 0))
@@ -277,7 +277,7 @@ class RoundStore(Generic[Kind]):
         return dict(final.counts) if final else {}
 
     def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
-        """The counts of one metric in those of the rounds that are sealed."""
+        """The counts of one metric in those of the rounds that are sealed; or `DamagedError`."""
         if isinstance(self.backend, MetricCounts):
             try:
                 return self.backend.metric_counts(keys, metric)
@@ -291,7 +291,7 @@ class RoundStore(Generic[Kind]):
         }
 
     def shown(self, key: RoundKey) -> CountsByTags:
-        """The counts of a round that is not sealed which readers may see."""
+        """The counts of a round that is not sealed which readers may see; see `reticent.stores.shown`."""
         if self.layout(key).plan.min_reports == 1:
             return self.counts(key)
         return self._step(key).shown

@@ -143,22 +143,13 @@ class PeriodKey(NamedTuple):
 
 
 class Rounds(Protocol):
-    """For readers: plans, rounds and their counts."""
+    """What readers need of a store: plans, rounds and their counts, as in `RoundStore`."""
 
-    def plans(self) -> list[Plan]:
-        """Every plan ever registered, by name and version."""
-
-    def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
-        """The rounds of a plan, latest first; at most the `last` ones of each plan."""
-
-    def counts(self, key: RoundKey) -> CountsByTags:
-        """The counts of a round: final when it is sealed, provisional while it is open; or `DamagedError`."""
-
-    def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
-        """The counts of one metric in those of the rounds that are sealed; or `DamagedError`."""
-
-    def shown(self, key: RoundKey) -> CountsByTags:
-        """The counts of a round that is not sealed which readers may see; see `reticent.stores.shown`."""
+    def plans(self) -> list[Plan]: ...  # noqa: D102
+    def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]: ...  # noqa: D102
+    def counts(self, key: RoundKey) -> CountsByTags: ...  # noqa: D102
+    def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]: ...  # noqa: D102
+    def shown(self, key: RoundKey) -> CountsByTags: ...  # noqa: D102
 
 
 class Keys(Protocol):
@@ -204,34 +195,19 @@ class Kept(Protocol):
 
 
 class RoundWriter(Kept, Protocol):
-    """For collectors: append records, seal rounds."""
-
-    def register(self, plan: Plan) -> None:
-        """Store a plan; `StoreError` when its name and version are registered with different content."""
-
-    def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
-        """Put records, end to end per round, into their rounds in one transaction; durable on return."""
-
-    def seal(self, key: RoundKey) -> bool:
-        """Seal a round; False when it is sealed already, or was never opened."""
-
-    def take_step(self, key: RoundKey) -> None:
-        """Show readers more of an open round, if enough reports came; see `reticent.stores.shown`."""
-
-    def load_open_rounds(self) -> int:
-        """Load all open rounds into memory before the first `append`; returns how many reports they hold."""
+    """What collectors need of a store: append records, seal rounds, as in `RoundStore`."""
 
     @property
-    def damaged(self) -> Mapping[RoundKey, str]:
-        """The rounds that could not be read completely at the last attempt, and why."""
-
+    def damaged(self) -> Mapping[RoundKey, str]: ...  # noqa: D102
     @property
-    def open_reports(self) -> int:
-        """Reports of open rounds in the memory of this process."""
-
+    def open_reports(self) -> int: ...  # noqa: D102
     @property
-    def nbytes(self) -> int:
-        """Memory that open rounds take in this process."""
+    def nbytes(self) -> int: ...  # noqa: D102
+    def register(self, plan: Plan) -> None: ...  # noqa: D102
+    def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]: ...  # noqa: D102
+    def seal(self, key: RoundKey) -> bool: ...  # noqa: D102
+    def take_step(self, key: RoundKey) -> None: ...  # noqa: D102
+    def load_open_rounds(self) -> int: ...  # noqa: D102
 
 
 @runtime_checkable
@@ -273,11 +249,8 @@ class Store(Rounds, Keys, RoundWriter, Protocol):
     """
 
     @property
-    def table(self) -> ResultsTable | None:
-        """The table of results, where the store keeps one."""
-
-    def repair(self, key: RoundKey, *, dry: bool = True) -> Repair | None:
-        """What can be done about a damaged round, and without `dry` do it; None when nothing is wrong."""
+    def table(self) -> ResultsTable | None: ...  # noqa: D102
+    def repair(self, key: RoundKey, *, dry: bool = True) -> Repair | None: ...  # noqa: D102
 
 
 MARGIN_SECONDS = 2.0

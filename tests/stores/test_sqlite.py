@@ -181,11 +181,12 @@ def test_a_store_that_is_made_while_it_is_looked_at(tmp_path: Path, monkeypatch:
 
     class Slow(sqlite3.Connection):
         def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
-            if sql == "PRAGMA application_id" and not makers:
+            cursor = super().execute(sql, *parameters)
+            if sql == "SELECT count(*) FROM sqlite_master" and not makers:
                 makers.append(threading.Thread(target=lambda: open_store(f"sqlite:///{path}").close()))
                 makers[0].start()
                 makers[0].join(0.5)  # it waits for who looks, or is done
-            return super().execute(sql, *parameters)
+            return cursor
 
     monkeypatch.setattr(sqlite3, "connect", lambda *place, **how: connect(*place, **how, factory=Slow))
     open_store(f"sqlite:///{path}").close()

@@ -50,14 +50,6 @@ class SqlTables(ABC):
         """A transaction that closes or seals a round; if it has to wait, appends do not wait with it."""
         return self.writing()
 
-    @abstractmethod
-    def ping(self) -> None:
-        """Raise `StoreError` when the store cannot be written at the moment."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close files and connections."""
-
     def read(self, sql: str, *parameters: object) -> list[Row]:
         """The rows of one SELECT."""
         with self.reading() as transaction:

@@ -60,9 +60,10 @@ class PostgresBackend(SqlBackend):
     records_table = POSTGRES_RECORDS
 
     def __init__(self, url: str, *, readonly: bool = False) -> None:
-        super().__init__()
         url, self._schema = _with_schema(url)
-        self._url = _without_password(url) + (f"?schema={self._schema}" if self._schema != SCHEMA else "")
+        super().__init__(
+            _without_password(url) + (f"?schema={self._schema}" if self._schema != SCHEMA else "")
+        )
         self._readonly = readonly
         self._row_lock = "" if readonly else " FOR SHARE"
         self._failed_at = -math.inf
@@ -110,11 +111,6 @@ class PostgresBackend(SqlBackend):
             if there:
                 return int(transaction.execute(f"SELECT version FROM {table}")[0][0])  # noqa: S608
         return None
-
-    @property
-    def url(self) -> str:
-        """The address, without a password."""
-        return self._url
 
     @contextmanager
     def _errors(self, doing: str = "", kind: type[StoreError] = StoreError) -> Iterator[None]:

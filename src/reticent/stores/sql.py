@@ -47,8 +47,8 @@ class SqlBackend(SqlTables):
 
     records_table: ClassVar[str]  #: the statement that makes the table of round {number}
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
         self._row_lock = ""  # makes a SELECT lock its row until the transaction ends
 
     @abstractmethod

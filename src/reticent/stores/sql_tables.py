@@ -22,7 +22,8 @@ _TURN_SECONDS = 0.002  # between two such transactions, so that a waiting append
 class SqlTables(ABC):
     """The transactions of a database, and the tables that do not depend on the state of a round."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str) -> None:
+        self.url = url
         self._layouts: dict[tuple[str, int], Layout] = {}
 
     def as_list(self, items: Sequence[object]) -> object:
@@ -32,11 +33,6 @@ class SqlTables(ABC):
     def as_time(self, seconds: int) -> object:
         """A unix time for the database: ISO 8601 text, unless it has a type for times."""
         return time_text(seconds)
-
-    @property
-    @abstractmethod
-    def url(self) -> str:
-        """The address of the store, without a password."""
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Transaction]:

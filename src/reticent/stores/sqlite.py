@@ -50,7 +50,7 @@ class SqliteBackend(SqlBackend):
     records_table = SQLITE_RECORDS
 
     def __init__(self, path: str, *, readonly: bool = False) -> None:
-        super().__init__()
+        super().__init__("memory:" if path == ":memory:" else f"sqlite:///{path}")
         self._path = path
         self._readonly = readonly
         self._is_full = False
@@ -102,11 +102,6 @@ class SqliteBackend(SqlBackend):
             raise StoreError(f"{self.url}: is not a database of reticent; it was not changed\n  Hint: {hint}")
         if version != SCHEMA_VERSION:
             raise StoreError(other_version(self.url, version))
-
-    @property
-    def url(self) -> str:
-        """The address."""
-        return "memory:" if self._path == ":memory:" else f"sqlite:///{self._path}"
 
     @contextmanager
     def _errors(self, doing: str = "") -> Iterator[None]:

@@ -36,10 +36,7 @@ class Files(ABC):
     `UnusablePathError`.
     """
 
-    @property
-    @abstractmethod
-    def url(self) -> str:
-        """The address, without a password."""
+    url: str  #: the address, without secrets
 
     @property
     def scratch(self) -> str | None:
@@ -128,13 +125,9 @@ class LocalFiles(Files):
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._root = Path(folder)
+        self.url = f"lake:///{self._root}"
         self._mode = 0o700
         self._durable: set[Path] = set()  # folders below the lake's own whose names are synced
-
-    @property
-    def url(self) -> str:
-        """The address."""
-        return f"lake:///{self._root}"
 
     @property
     def scratch(self) -> str | None:
@@ -322,12 +315,7 @@ class ObjectFiles(Files):
         self._prefix = prefix.rstrip("/")
         protocols = filesystem.protocol
         protocol = protocols if isinstance(protocols, str) else protocols[0]
-        self._url = url or f"lake+{protocol}://{self._prefix.lstrip('/')}"
-
-    @property
-    def url(self) -> str:
-        """The address, without secrets."""
-        return self._url
+        self.url = url or f"lake+{protocol}://{self._prefix.lstrip('/')}"
 
     def open(self) -> None:
         """Test whether the server refuses to overwrite a file."""

@@ -19,15 +19,11 @@ class Registry:
 
     def __init__(self, files: Files, readonly: bool) -> None:
         self.files = files
+        self.url = files.url
         self._readonly = readonly
         self._is_shut = False
         self._texts: dict[str, str] = {}
         self._columns: dict[tuple[str, int], Columns] = {}
-
-    @property
-    def url(self) -> str:
-        """The address of the lake, without a password."""
-        return self.files.url
 
     # Plans
 

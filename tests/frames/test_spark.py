@@ -45,7 +45,7 @@ from reticent.stores import LakeBackend, RoundKey, RoundStore, open_store
 from reticent.stores.lake import Columns, ObjectFiles, Part
 
 pytestmark = [
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(600),
     # Py4J of Spark 3.5 leaves sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

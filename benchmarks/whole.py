@@ -50,7 +50,12 @@ def plan_text(reports: int) -> str:
     text = (ROOT / "examples/windows-deployment.toml").read_text()
     text = re.sub(r"^(step|flip) = .*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^round = .*$", f'round = "{ROUND}s"', text, flags=re.MULTILINE)
-    text = re.sub(r"^grace = .*$", f'grace = "{60 + 2 * ROUND * ROUNDS + reports // SENDING}s"', text, flags=re.MULTILINE)
+    text = re.sub(
+        r"^grace = .*$",
+        f'grace = "{60 + 2 * ROUND * ROUNDS + reports // SENDING}s"',
+        text,
+        flags=re.MULTILINE,
+    )
     return f'{text}\n[answers]\nkind = "sampled"\nwindow = "{ROUND * ROUNDS}s"\n'
 
 

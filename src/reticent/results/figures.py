@@ -42,7 +42,7 @@ class Subject:
     metric: Metric
     segment: Mapping[str, str]  #: the chosen tags; empty for the whole fleet
 
-    # The names of `reticent.estimates.table.HasSubject`; `round` and `to` are the first and last round.
+    # By the names that tables use; `round` and `to` are the first and last round.
     plan = property(lambda self: self.period.plan.name)
     version = property(lambda self: self.period.plan.version)
     every = property(lambda self: self.period.every)

@@ -26,7 +26,7 @@ from reticent.frames import estimates_from_frame
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.results import Results, problems, write_results
-from reticent.stores import FEW, Layout, PeriodKey, RoundKey, RoundStore, open_store, sql
+from reticent.stores import FEW, Layout, PeriodKey, RoundKey, RoundStore, open_store, sql_tables
 
 PLAN = """
 min_reports = 20
@@ -161,7 +161,7 @@ def test_whoever_dies_between_two_steps_is_completed(
     store: RoundStore, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     """At each transaction: what was there stays as it was, histograms are whole, and the next pass completes it."""
-    monkeypatch.setattr(sql, "_RESULTS_AT_ONCE", 4)
+    monkeypatch.setattr(sql_tables, "_RESULTS_AT_ONCE", 4)
     fill(store, range(MONDAY, MONDAY + 1))
     write_results(store, later)
     whole, real = table(store), store.backend.sealing
@@ -289,7 +289,7 @@ def test_a_store_that_can_only_be_read_is_left_as_it_is(tmp_path: Path) -> None:
     with closing(open_store(address)) as store:
         fill(store, range(MONDAY, MONDAY + 1))
     with closing(open_store(address, readonly=True)) as reader:
-        with pytest.raises(StoreError, match="was opened to be read only"):
+        with pytest.raises(StoreError, match="is opened read-only"):
             write_results(reader, later)
         assert list(problems(reader, later)) == []
     with closing(open_store(address)) as store:

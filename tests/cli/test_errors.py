@@ -47,7 +47,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("serve", "picture.png", *STORE, *FREE), 1, "is not UTF-8 text"),
     (("serve", "plan.toml", "--store", "sqlite:///plan.toml", *FREE), 1, "not a database"),
     (("rounds", "--store", "sqlite:///picture.png"), 1, "not a database"),
-    (("rounds", "--store", "sqlite:///telemetry.db"), 1, "another program's database"),
+    (("rounds", "--store", "sqlite:///telemetry.db"), 1, "is not a database of reticent"),
     (("keys", "create", "--role", "reader", "--store", "sqlite:///plan.toml"), 1, "not a database"),
     (("device", "receipt", "plan.toml"), 1, "another program's file"),
     (("device", "pause", "reticent.db"), 1, "another program's file"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import duckdb
@@ -55,7 +56,8 @@ def test_counts_as_the_standard_library_does(kind: Callable[[pa.Table], Any], pl
     assert answers == 400 * plan.asked
     frame = kind(to_arrow(reports, plan))
     assert count(frame, plan) == expected
-    assert count(frame, plan, passes=3) == expected
+    if plan in (PLANS["segments"], PLANS["wide"]):  # passes choose rows by their ids, whatever the plan
+        assert count(frame, plan, passes=3) == expected
 
 
 def test_of_different_reports_with_one_id_the_smallest_counts(
@@ -162,7 +164,9 @@ def test_nulls_are_refused(kind: Callable[[pa.Table], Any], name: str, passes: i
         count(kind(table), SMALL, passes=passes)
 
 
-@pytest.mark.parametrize("name", ["one-of", "some-of", "many"])
+@pytest.mark.parametrize(
+    ("name", "kind"), [*product(["one-of", "some-of"], KINDS), ("many", "polars")], indirect=["kind"]
+)
 def test_sampled_rows_that_answer_what_was_not_asked_are_refused(
     kind: Callable[[pa.Table], Any], name: str
 ) -> None:

@@ -66,11 +66,8 @@ def test_every_store_and_engine_comes_to_the_same(tmp_path: Path, plan: Plan, po
         assert counted.files > 3
 
 
-def test_a_sealed_round_is_what_it_was_sealed_as(
-    tmp_path: Path,
-    plan: Plan,
-    chosen: Engine,
-) -> None:
+@pytest.mark.parametrize("plan", ["segments", "some-of"], indirect=True)
+def test_a_sealed_round_is_what_it_was_sealed_as(tmp_path: Path, plan: Plan, chosen: Engine) -> None:
     reports = forged(make_reports(plan, 300, 5), plan)
     url = f"lake:///{tmp_path / 'lake'}"
     key = fill(url, plan, reports, group=50)
@@ -186,7 +183,7 @@ BAD: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "fewer rows": (
         lambda path: rewritten(path, lambda table: table.slice(1)),
-        "rows: expected [0-9]+ as the name says, got [0-9]+",
+        "rows: expected [0-9]+ as in the name, got [0-9]+",
     ),
 }
 

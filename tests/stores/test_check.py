@@ -165,7 +165,7 @@ class CountsRepeats(SqliteStore):
 
 def test_a_store_that_writes_though_it_is_read_only_is_told(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'broken.db'}"
-    with pytest.raises(BrokenLawError, match="register of a store that is read only raises StoreError"):
+    with pytest.raises(BrokenLawError, match="register of a store that is read only must raise StoreError"):
         check_store(lambda: open_store(url), readonly=lambda: open_store(url))
 
 

@@ -24,7 +24,7 @@ from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.reports import Report
 from reticent.stores import Appended, LakeBackend, RoundStore, StoreGoneError, open_store
-from reticent.stores.lake import ObjectFiles, Part, bit_place, folder_of, read_lake, schema
+from reticent.stores.lake import Columns, ObjectFiles, Part, bit_place, folder_of, read_lake
 from reticent.testing import Bench, check_store
 
 _NAMES = count(1)
@@ -256,7 +256,7 @@ def test_parts_are_parquet_that_duckdb_counts(store: RoundStore, tmp_path: Path)
     folders = duckdb.sql(f"SELECT DISTINCT plan, version, round FROM read_parquet('{files}')")  # noqa: S608
     assert folders.fetchall() == [(bench.name, 1, 7)]
     for path in store.backend.parts(key):
-        assert pq.read_schema(tmp_path / "lake" / path).equals(schema(bench.plan))
+        assert pq.read_schema(tmp_path / "lake" / path).equals(Columns(bench.plan).schema)
 
 
 def test_a_closed_store_says_so(store: RoundStore) -> None:

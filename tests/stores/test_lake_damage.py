@@ -102,7 +102,7 @@ def test_a_part_of_another_round_or_plan_is_refused(store: RoundStore, tmp_path:
             store.backend.count(key)
         target.unlink()
     shutil.copy(source, source.with_name(Part("0" * 32, 1, 1, 4).name))
-    with pytest.raises(StoreError, match="rows: expected 4 as the name says, got 3"):
+    with pytest.raises(StoreError, match="rows: expected 4 as in the name, got 3"):
         store.backend.count(KEY)
 
 
@@ -128,7 +128,7 @@ def test_what_is_not_named_as_a_part_is_not_counted_and_is_named(
         assert opened.counts(KEY)[()]["minutes"].devices == 3
         assert opened.rounds() == [RoundInfo(KEY, "open", 3)]
     name = path.removeprefix(f"{folder_of(KEY)}/").split("/")[0]
-    said = f"{folder_of(KEY)}/{name}: is not a file of this lake: it is not counted, and was left as it is"
+    said = f"{folder_of(KEY)}/{name}: is not a file of this lake: it is not counted, and was not changed"
     assert fresh.verify() == [said]
     assert fresh.repair(KEY) is None
     assert fresh.seal(KEY)

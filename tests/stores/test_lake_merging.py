@@ -12,7 +12,8 @@ from tests.shared.writers import KEY, group
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores import Appended, LakeBackend, RoundStore, open_store
-from reticent.stores.lake import Part, outermost
+from reticent.stores.lake import Part
+from reticent.stores.lake.layout import outermost
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from tests.shared.lakes import Memory
 
 from reticent.plan import Plan
 from reticent.stores import Records, RoundKey
-from reticent.stores.lake import Arrow, Columns, Part, Parts, bit_place, distinct, schema
+from reticent.stores.lake import Arrow, Columns, Part, Parts, bit_place
+from reticent.stores.lake.counting import distinct
 
 HEAD = '[plan]\nname = "rows"\nversion = {}\nround = "1h"\n'
 MEAN = '[metrics.m{}]\nkind = "mean"\nmax_value = 60\nepsilon = 1.0\n'
@@ -65,7 +66,7 @@ def test_rows_and_records_are_the_same_thing(plan: Plan) -> None:
     back = columns.decode(key, data, 300)
     assert sorted(map(bytes, back)) == sorted(map(bytes, records))
     table = pq.read_table(pa.BufferReader(data))
-    assert table.schema.equals(schema(plan))
+    assert table.schema.equals(Columns(plan).schema)
     assert table.column("id_high").to_pylist() == sorted(
         int.from_bytes(bytes(record[:8]), "big", signed=True) for record in records
     )
@@ -100,14 +101,14 @@ def test_columns_compare_as_the_bytes_of_records_do(plan: Plan) -> None:
 
 
 def test_names_and_types_of_columns() -> None:
-    found = {field.name: str(field.type) for field in schema(make_plan(3, 30, True))}
+    found = {field.name: str(field.type) for field in Columns(make_plan(3, 30, True)).schema}
     assert found == {
         "id_high": "int64", "id_low": "int64", "cohort": "uint8", "segment_os": "uint8",
         "segment_channel": "uint8", "bits_0": "int64", "bits_1": "int64", "bits_2": "int64",
         "bits_3": "int64", "bits_4": "int64",
     }  # fmt: skip
-    assert schema(make_plan(1)).names == ["id_high", "id_low", "bits_0"]
-    assert not any(field.nullable for field in schema(make_plan(1)))
+    assert Columns(make_plan(1)).schema.names == ["id_high", "id_low", "bits_0"]
+    assert not any(field.nullable for field in Columns(make_plan(1)).schema)
 
 
 def test_a_tag_beyond_the_last_one_is_other() -> None:

@@ -177,7 +177,7 @@ def test_a_database_that_can_only_be_read_is_noticed(bench: Bench, url: str, ope
     bench.store.ping()
     name = sql(url, "SELECT current_database()")[0][0]
     sql(url, f"ALTER DATABASE {name} SET default_transaction_read_only TO on")
-    with pytest.raises(StoreError, match="can only be read just now"):
+    with pytest.raises(StoreError, match="is read-only at the moment"):
         opened(url).ping()
 
 

@@ -190,7 +190,7 @@ def test_an_append_that_fails_changes_nothing_in_memory(
 
 def test_a_plan_without_its_text_is_refused_and_not_kept(bench: Bench, store: RoundStore) -> None:
     bare = Plan("bare", 1, 3600, 0, bench.plan.metrics)
-    with pytest.raises(StoreError, match="plan bare version 1 cannot be kept without its"):
+    with pytest.raises(StoreError, match="plan bare version 1 cannot be stored without its"):
         store.register(bare)
     assert [plan.name for plan in store.plans()] == [bench.name]
 

@@ -72,9 +72,9 @@ def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) 
         other.execute("CREATE TABLE photo (id INTEGER)")
     other.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"photos\.db: is another program's database; it was left as it is"):
+    with pytest.raises(StoreError, match=r"photos\.db: is not a database of reticent; it was not changed"):
         open_store(f"sqlite:///{path}")
-    with pytest.raises(StoreError, match="is not a store of reticent"):
+    with pytest.raises(StoreError, match="is not a database of reticent; it was not changed"):
         open_store(f"sqlite:///{path}", readonly=True)
     assert path.read_bytes() == before
 
@@ -181,11 +181,12 @@ def test_a_store_that_is_made_while_it_is_looked_at(tmp_path: Path, monkeypatch:
 
     class Slow(sqlite3.Connection):
         def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
-            if sql == "PRAGMA application_id" and not makers:
+            cursor = super().execute(sql, *parameters)
+            if sql == "SELECT count(*) FROM sqlite_master" and not makers:
                 makers.append(threading.Thread(target=lambda: open_store(f"sqlite:///{path}").close()))
                 makers[0].start()
                 makers[0].join(0.5)  # it waits for who looks, or is done
-            return super().execute(sql, *parameters)
+            return cursor
 
     monkeypatch.setattr(sqlite3, "connect", lambda *place, **how: connect(*place, **how, factory=Slow))
     open_store(f"sqlite:///{path}").close()
@@ -272,7 +273,7 @@ def test_a_backup_made_while_writing_is_a_whole_store(store: RoundStore, path: P
         assert least <= found.load_open_rounds() <= most
         assert found.counts(KEY._replace(round=6)) == store.counts(KEY._replace(round=6))
         found.close()
-    with pytest.raises(StoreError, match="is there already; a backup never overwrites"):
+    with pytest.raises(StoreError, match="already exists; a backup never overwrites"):
         store.backend.backup(copies[0][0])
 
 

@@ -1,8 +1,8 @@
 """
-Counting anywhere: the same counts, to the integer, from whatever frame or engine holds the reports.
+Counting anywhere: the same counts, to the integer, from any frame or engine that holds the reports.
 
 `count` takes a frame of pandas, Polars, PyArrow, DuckDB or PySpark; `count_lake` counts the rounds of a lake
-and `seal_lake` seals them; `counting_query` is the same in SQL. Which one when: `docs/how-to/counting.md`.
+and `seal_lake` seals them; `counting_query` is the same in SQL. `docs/how-to/counting.md` compares them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,7 @@ from reticent.frames.engines import (
     spark_session,
 )
 from reticent.frames.sql import DIALECTS, counting_query
-from reticent.frames.tables import (
-    Estimated,
-    estimates_from_frame,
-    from_frame,
-)
+from reticent.frames.tables import Estimated, estimates_from_frame, from_frame
 from reticent.stores.lake import Arrow, BadFileError, Engine, EngineError
 
 __all__ = [

@@ -1,11 +1,12 @@
-"""Reports to counts, in one expression for every kind of frame."""
+"""Reports to counts, in one expression for every kind of frame: columns packed into a few whole numbers."""
 
 from __future__ import annotations
 
 import secrets
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -13,20 +14,19 @@ import pyarrow as pa
 
 from reticent.counts import Counts, Slice, fold
 from reticent.errors import ParameterError, ReportError, ReticentError
-from reticent.frames.packing import Packing
 from reticent.plan import Plan
 from reticent.reports import MAX_ROUND, Report, answers_asked, packed_header, record_width, to_packed
-from reticent.stores.lake import Columns
+from reticent.stores.lake import Columns, asked_place, bit_place
 from reticent.stores.records import ROUND_BYTES
 
 IDS = ["id_high", "id_low"]
 ROUND = "round"
 REPORTS, LEAST = "reports", "least"
-INVALID = -1
-"""The word of a row that is no report: below all words, so it survives the choice of the smallest."""
+WORD_BITS = 62  # a number below 2⁶² has no sign in any engine, nor has twice it
+INVALID = -1  # the word of a row that is not a report: the smallest word is kept, so it remains
 
+# By cohort: reports, and ones at each place of the report, then of the metrics asked.
 Tally = tuple[dict[int, int], dict[int, list[int]]]
-"""By cohort: reports, and ones at each place of the report, then of the metrics asked."""
 
 _HINTS = {
     "plan": "filter the frame first: each plan is counted with its own metrics",
@@ -36,12 +36,7 @@ _HINTS = {
 
 
 class FrameError(ReticentError):
-    """
-    A frame does not hold the reports of a plan: a column is missing, of another type, or out of range.
-
-    >>> print(FrameError("bits_0", "whole numbers from 0 to 255", "nulls"))
-    bits_0: expected whole numbers from 0 to 255, got nulls.
-    """
+    """A frame does not hold the reports of a plan: a column is missing, of another type, or out of range."""
 
     def __init__(self, where: str, expected: str, got: object, hint: str = "") -> None:
         super().__init__(f"{where}: expected {expected}, got {got}." + (f"\n  Hint: {hint}" if hint else ""))
@@ -58,14 +53,12 @@ def count(
     The counts of every metric, per round and segment, from a frame with a row per report.
 
     `frame` is a frame of pandas, Polars (eager or lazy), PyArrow, DuckDB or PySpark, with the columns of a
-    lake (`docs/reference/lake.md`; `to_arrow` makes them of reports). Columns `plan`, `version` and `round`,
-    which readers of a lake find in its paths, are checked where they are there. Without a column `round`, say
-    which one it is.
+    lake (`docs/reference/lake.md`; `to_arrow` makes them from reports). Columns `plan`, `version` and `round`,
+    which readers of a lake find in its paths, are checked if present. Without a column `round`, pass its number.
 
-    A report that comes twice counts once: within a round each id counts by its smallest row, comparing
-    columns from left to right. The work is done where the frame is; a table with a row per round, segment and
-    cohort is all that comes back. With several `passes` it is done for a share of the ids at a time, which
-    takes less memory and reads the frame as often.
+    A duplicate report counts once: within a round each id counts by its smallest row, comparing columns from
+    left to right. The engine of the frame does the work; only a table with a row per round, segment and cohort
+    comes back. Several `passes` count a share of the ids each, with less memory, and read the frame as often.
 
     Raises `FrameError` when the frame does not hold reports on `plan`, and counts nothing then.
 
@@ -84,9 +77,7 @@ def count(
     source: Any = nw.from_native(frame)
     if source.implementation.is_pandas():
         if any(hasattr(dtype, "pyarrow_dtype") for dtype in frame.dtypes):
-            source = nw.from_native(
-                source.to_arrow()
-            )  # pandas has no remainders of Arrow's columns; Arrow has
+            source = nw.from_native(source.to_arrow())  # pandas has no remainders of Arrow's columns
         else:
             source = nw.from_native(frame.astype(_plain_types(frame)))
     if source.implementation.is_pyarrow():
@@ -114,7 +105,7 @@ def count(
 
 
 def _plain_types(frame: Any) -> dict[str, Any]:
-    """By column that pandas keeps as categories, as it does with those from paths: the type of what they hold."""
+    """The types of the values of columns that pandas keeps as categories, as it does with those from paths."""
     categories = {
         name: dtype.categories.dtype for name, dtype in frame.dtypes.items() if hasattr(dtype, "categories")
     }
@@ -122,12 +113,7 @@ def _plain_types(frame: Any) -> dict[str, Any]:
 
 
 def shares(passes: int) -> Iterator[nw.Expr]:
-    """
-    Whether a row's id is in the first share, in the second, and so on: each id is in one of them.
-
-    Shares are found by remainders of two random numbers. Whoever picks ids does not know these, so cannot
-    crowd ids into one share.
-    """
+    """Whether an id is in the first share, the second, and so on, by random divisors that senders do not know."""
     high, low = (secrets.randbelow(1 << 30) * 2 + (1 << 31) + 1 for _ in IDS)
     halves = [nw.col(name).fill_null(0) % number for name, number in zip(IDS, (high, low), strict=True)]
     share = ((halves[0] + halves[1]) % passes).abs()
@@ -140,9 +126,7 @@ def _distinct(source: Any, packing: Packing, shape: Shape) -> Any:
     first, *others = packing.words
     checked = nw.when(shape.valid()).then(first.expression()).otherwise(nw.lit(INVALID, nw.Int64))
     rows = source.select(
-        *shape.group,
-        checked.alias(first.name),
-        *(word.expression().alias(word.name) for word in others),
+        *shape.group, checked.alias(first.name), *(word.expression().alias(word.name) for word in others)
     )
     if not others:
         return rows.group_by(shape.group).agg(nw.col(first.name).min())
@@ -153,8 +137,8 @@ def _tallied(distinct: Any, packing: Packing, shape: Shape) -> Any:
     """
     Reports, and ones at each place, per round, segment and cohort.
 
-    The bit at place *s* of a word *w* is 1 when w mod 2^(s+1) >= 2^s: of what every engine does exactly with
-    64-bit numbers, a remainder and a comparison are the least. (Spark divides as floating point.)
+    The bit at place *s* of a word *w* is 1 when w mod 2^(s+1) >= 2^s: every engine computes a remainder and a
+    comparison of 64-bit numbers exactly. (Spark divides as floating point.)
     """
     rounds = [ROUND] if shape.has_round else []
     keys = [word.key().alias(f"key_{word.name}") for word in packing.words]
@@ -174,7 +158,7 @@ def _tallied(distinct: Any, packing: Packing, shape: Shape) -> Any:
 
 
 def _rows(frame: Any) -> list[dict[str, Any]]:
-    """The rows of a small result; an engine may hand sums out as decimals."""
+    """The rows of a small result; some engines return sums as decimals."""
     options = {"engine": "streaming"} if frame.implementation.is_polars() else {}
     table = frame.collect(backend="pyarrow", **options) if isinstance(frame, nw.LazyFrame) else frame
     rows: list[dict[str, Any]] = table.to_arrow().to_pylist()
@@ -184,10 +168,12 @@ def _rows(frame: Any) -> list[dict[str, Any]]:
 def _add(
     tallies: dict[Slice, Tally], row: dict[str, Any], packing: Packing, round_number: int | None
 ) -> None:
-    """Sort a row of the result in: what its keys say is a cohort and tags."""
+    """Add a row of the result to the tally of its round and tags, by its cohort."""
     plan = packing.plan
     head = {
-        slot.column: slot.of(int(row[f"key_{word.name}"])) for word in packing.words for slot in word.head
+        slot.column: int(row[f"key_{word.name}"]) >> slot.shift & slot.largest
+        for word in packing.words
+        for slot in word.head
     }
     tags = tuple(
         segment.tags[min(head[f"segment_{segment.name}"], len(segment.tags) - 1)] for segment in plan.segments
@@ -200,31 +186,101 @@ def _add(
     ones[cohort] = [number + int(row[f"bit_{place}"]) for place, number in enumerate(known)]
 
 
-# What a frame must hold
+class Slot(NamedTuple):
+    """A column inside a word: its value times 2^shift."""
+
+    column: str
+    bits: int
+    shift: int
+
+    @property
+    def largest(self) -> int:
+        """The largest value that fits."""
+        return (1 << self.bits) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """
+    Neighbouring columns as one number, the leftmost in the highest bits.
+
+    Rows compare from left to right by their columns exactly as they do by their words, so the smallest row of
+    an id is the smallest word where one is enough, which is the common case.
+    """
+
+    name: str
+    slots: tuple[Slot, ...]
+
+    def expression(self) -> nw.Expr:
+        """The word of each row."""
+        terms = [nw.col(slot.column).cast(nw.Int64) * (1 << slot.shift) for slot in self.slots]
+        return sum(terms[1:], start=terms[0])
+
+    @property
+    def head(self) -> tuple[Slot, ...]:
+        """The cohort and tags in this word, by which reports are grouped."""
+        return tuple(slot for slot in self.slots if not slot.column.startswith(("bits_", "asked_")))
+
+    def key(self) -> nw.Expr:
+        """The word without its answer bits, and without the bits of metrics asked."""
+        answers = sum(slot.bits for slot in self.slots if slot.column.startswith("bits_"))
+        key = nw.col(self.name) - nw.col(self.name) % (1 << answers)
+        for slot in self.slots:
+            if slot.column.startswith("asked_"):
+                below = nw.col(self.name) % (1 << slot.shift)
+                key = key - (nw.col(self.name) % (1 << slot.shift + slot.bits) - below)
+        return key
+
+
+class Packing:
+    """The words of a plan's reports, and where in them each answer bit is."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        groups: list[list[tuple[str, int]]] = [[]]
+        for field in Columns(plan).fields[2:]:  # all but the two halves of the id
+            size = 8 * (field.stop - field.start)
+            if sum(bits for _, bits in groups[-1]) + size > WORD_BITS:
+                groups.append([])
+            groups[-1].append((field.name, size))
+        self.words: list[Word] = []
+        for group in groups:
+            shift, slots = sum(bits for _, bits in group), []
+            for column, bits in group:
+                shift -= bits
+                slots.append(Slot(column, bits, shift))
+            self.words.append(Word(f"word_{len(self.words)}", tuple(slots)))
+        self.names = [word.name for word in self.words]
+        self.slots = [slot for word in self.words for slot in word.slots]  # all columns but the id, in order
+        starts = {slot.column: (word.name, slot.shift) for word in self.words for slot in word.slots}
+        # The column of each answer bit, then of each metric that may be asked, and its place in the column.
+        self.columns = [bit_place(plan, bit) for bit in range(plan.bits)]
+        if plan.asked_bytes:
+            self.columns += [asked_place(plan, metric) for metric in range(len(plan.metrics))]
+        # The same by word.
+        self.bits = [(starts[column][0], starts[column][1] + shift) for column, shift in self.columns]
 
 
 class Shape:
     """
-    What a frame of a plan's reports must look like.
+    The columns and values that a frame of a plan's reports must have.
 
-    The columns are looked at before anything runs. Their values are looked at while they are counted: a row
-    that is no report gets a word below 0, which is smaller than all others and so survives to the end, where
-    `refusal` says what it was. A frame that is as it should be is read once.
+    Columns are checked before anything runs, values while they are counted: a row that is not a report gets a word
+    below 0, which is smaller than all others and so remains to the end, where `refusal` explains it. A valid frame
+    is read once.
     """
 
     def __init__(self, schema: nw.Schema, packing: Packing, round_number: int | None) -> None:
         self.plan = packing.plan
         self._columns = packing.columns
         self.has_round = ROUND in schema
-        self.group = [ROUND, *IDS] if self.has_round else IDS
-        """What identifies a report: its id, and the round where there may be several."""
-        self._ranges = {slot.column: (0, slot.largest) for slot in packing.slots}
-        """The lowest and highest number of each column but the id."""
+        self.group = [ROUND, *IDS] if self.has_round else IDS  # identifies a report
+        self._ranges = {slot.column: (0, slot.largest) for slot in packing.slots}  # lowest and highest number
         if self.has_round:
             self._ranges[ROUND] = (0, MAX_ROUND - 1) if round_number is None else (round_number, round_number)
         if "version" in schema:
             self._ranges["version"] = (self.plan.version, self.plan.version)
-        self._texts = ["plan"] if "plan" in schema else []
+        self._has_plan = "plan" in schema
         for name in [*IDS, *self._ranges]:
             if name not in schema:
                 raise FrameError(
@@ -236,12 +292,8 @@ class Shape:
             if not schema[name].is_integer():
                 raise FrameError(name, "a column of whole numbers", schema[name])
         if not self.has_round and round_number is None:
-            raise FrameError(
-                ROUND,
-                "a column, or the number of the one round",
-                "neither",
-                "count(frame, plan, round=81652)",
-            )
+            hint = "count(frame, plan, round=81652)"
+            raise FrameError(ROUND, "a column, or the number of the one round", "neither", hint)
 
     def valid(self) -> nw.Expr:
         """Whether a row is a report on this plan: nothing null, all in range, of this version and round."""
@@ -249,14 +301,14 @@ class Shape:
         for name, (lowest, highest) in self._ranges.items():
             number = nw.col(name).cast(nw.Int64).fill_null(-1)
             conditions.append((number >= lowest) & (number <= highest))
-        for name in self._texts:
-            conditions.append(nw.col(name).cast(nw.String).fill_null("") == self.plan.name)
+        if self._has_plan:
+            conditions.append(nw.col("plan").cast(nw.String).fill_null("") == self.plan.name)
         if self.plan.asked_bytes:
             conditions += self._answers_asked()
         return nw.all_horizontal(*conditions, ignore_nulls=False)
 
     def _answers_asked(self) -> Iterator[nw.Expr]:
-        """As many metrics are asked as the plan says, and bits of others are 0."""
+        """As many metrics are asked as in the plan, and bits of others are 0."""
         bits = [
             (nw.col(column).cast(nw.Int64).fill_null(0) % (2 << place) >= (1 << place)).cast(nw.Int64)
             for column, place in self._columns
@@ -272,9 +324,9 @@ class Shape:
             yield sum(answers[1:], start=answers[0]) <= asked[number] * metric.bits
 
     def refusal(self, source: Any) -> FrameError:
-        """What is wrong with a frame that has invalid rows, by the nulls and ends of its columns."""
-        texts = [nw.col(name).cast(nw.String) for name in self._texts]
-        ends = [nw.col(name) for name in self._ranges] + texts
+        """Why a frame has invalid rows, by the nulls and ranges of its columns."""
+        texts = ["plan"] if self._has_plan else []
+        ends = [*map(nw.col, self._ranges), *(nw.col(name).cast(nw.String) for name in texts)]
         (seen,) = _rows(
             source.select(
                 *(column.null_count().name.suffix("__nulls") for column in [*map(nw.col, IDS), *ends]),
@@ -282,7 +334,7 @@ class Shape:
                 *(column.max().name.suffix("__max") for column in ends),
             )
         )
-        for name in [*IDS, *self._ranges, *self._texts]:
+        for name in [*IDS, *self._ranges, *texts]:
             if seen[f"{name}__nulls"]:
                 return FrameError(name, "a value in every row", f"null in {seen[f'{name}__nulls']}")
         wrong, expected = "plan", f"{self.plan.name} in every row"
@@ -300,14 +352,11 @@ class Shape:
         return FrameError(wrong, expected, got, _HINTS.get(wrong, ""))
 
 
-# Frames from reports
-
-
 def to_arrow(reports: Iterable[Report] | bytes, plan: Plan) -> pa.Table:
     """
-    Reports, or a packed batch of them, as an Arrow table: the columns of a lake, after the `round`.
+    Reports, or a packed batch of them, as an Arrow table: `round` and the columns of a lake.
 
-    Duplicates stay; `count` takes each id once. Raises `ReportError` for what does not answer `plan`.
+    Duplicates stay; `count` takes each id once. Raises `ReportError` for reports on another plan.
 
     >>> from reticent.mechanisms import OneBitMean
     >>> from reticent.plan import Metric

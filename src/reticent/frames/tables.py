@@ -1,4 +1,4 @@
-"""Tables of estimates, which `reticent.estimates.table` makes, read back."""
+"""Read estimates back from the tables of `reticent.estimates.table`."""
 
 from __future__ import annotations
 
@@ -16,41 +16,30 @@ from reticent.estimates.table import frame_rows
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """The estimate of one metric in one period and segment: what the rows of a table tell of it."""
+    """The estimate of one metric in one period and segment, from the rows of a table."""
 
     plan: str
     version: int
     metric: str
-    every: str
-    """What it is of: "round", "window", "day", "week" or "month"."""
-    start: int
-    """Unix seconds."""
+    every: str  #: what it is of: "round", "window", "day", "week" or "month"
+    start: int  #: unix seconds
     end: int
-    state: str
-    """"open": provisional; "sealed": final."""
-    segment: Mapping[str, str]
-    """The tags it is about; empty for the whole fleet."""
-    round: int
-    """The number of the first round."""
-    to: int
-    """The number of the last round."""
+    state: str  #: "open": provisional; "sealed": final
+    segment: Mapping[str, str]  #: the tags it is about; empty for the whole fleet
+    round: int  #: the number of the first round
+    to: int  #: the number of the last round
     estimate: Estimate | HistogramEstimate
 
 
 def estimates_from_frame(frame: Any) -> list[Estimated]:
-    """
-    The estimates of a frame that `estimates_to_frame` made, in the order of their first rows.
-
-    Figures that were withheld are not among them: their rows have no number of reports.
-    """
+    """The estimates of a frame of `estimates_to_frame`, in the order of their rows, without withheld figures."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in frame_rows(frame):
         missing = [name for name in SUBJECT if row.get(name) is None]
         if missing:
             raise ParameterError("frame", f"the columns {', '.join(SUBJECT)}", f"no {', '.join(missing)}")
-        if row.get("reports") is None:
-            continue
-        groups.setdefault(tuple(row[name] for name in SUBJECT), []).append(row)
+        if row.get("reports") is not None:  # else it was withheld
+            groups.setdefault(tuple(row[name] for name in SUBJECT), []).append(row)
     return [
         Estimated(
             plan, int(version), metric, every, unix_seconds(start), unix_seconds(end), state,
@@ -61,12 +50,12 @@ def estimates_from_frame(frame: Any) -> list[Estimated]:
 
 
 def from_frame(frame: Any) -> Estimate | HistogramEstimate:
-    """The one estimate that a frame of PyArrow, pandas or Polars holds; the inverse of its `to_frame`."""
+    """The one estimate in a frame of PyArrow, pandas or Polars; the inverse of its `to_frame`."""
     return _estimate(frame_rows(frame))
 
 
 def _estimate(rows: Sequence[Mapping[str, Any]]) -> Estimate | HistogramEstimate:
-    """The estimate that rows hold: a number, or a histogram of which all buckets are there."""
+    """The estimate of some rows: a number, or a histogram with all its buckets."""
     names = [column.name for column in COLUMNS]
     missing = [name for name in names if rows and name not in rows[0]]
     if missing or not rows:

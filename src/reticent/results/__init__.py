@@ -1,12 +1,13 @@
 """
 What readers are shown of a store: plans, rounds and estimates, for HTTP, the dashboard and the commands.
 
-`Results(store)` is asked; each of its answers about a metric in a `Period` is a `Result`, or `Withheld` where
-there are too few reports. A `Change` is one period less the one before it. `write_results` puts what is final into
-the table of results, for programs that read SQL or Parquet.
+Each answer of `Results(store)` about a metric in a `Period` is a `Result`, or `Withheld` where there are too few
+reports. A `Change` is one period less the one before it. `write_results` puts final figures into the table of
+results, for programs that read SQL or Parquet.
 """
 
-from reticent.results.changes import Change, change_in_words, is_clear
+from reticent.results.cache import LruCache
+from reticent.results.figures import Change, Estimates, Result, Subject, Withheld, change_in_words, is_clear
 from reticent.results.periods import (
     EVERY,
     Every,
@@ -17,7 +18,7 @@ from reticent.results.periods import (
     unix_seconds,
     usual_every,
 )
-from reticent.results.reader import Estimates, LruCache, Result, Results, Subject, Withheld
+from reticent.results.reader import Results
 from reticent.results.table import problems, write_results
 
 __all__ = [

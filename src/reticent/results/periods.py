@@ -1,12 +1,12 @@
 """
-Periods: what one figure is of. A round, a window of sampled answers, or a day, week or month.
+Periods: a round, a window of sampled answers, or a day, week or month of the calendar in UTC.
 
-Days, weeks and months are those of the calendar in UTC; weeks begin on Monday. They are made of whole rounds: a
-round belongs to the period in which it starts.
+Weeks begin on Monday. Periods are made of whole rounds: a round belongs to the period in which it starts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Literal, NamedTuple, get_args
@@ -19,10 +19,8 @@ from reticent.stores import RoundInfo
 Every = Literal["round", "window", "day", "week", "month"]
 State = Literal["open", "sealed", "damaged"]
 EVERY: tuple[Every, ...] = get_args(Every)
-SHORTEST: dict[Every, int] = {"day": 86_400, "week": 7 * 86_400, "month": 28 * 86_400}
-"""The seconds of a calendar period, at least: a longer round does not fit into it."""
-MOST_ROUNDS_OF_A_DAY = 1440
-"""Shorter rounds are for trying things out: such a plan is shown by round unless a day is asked for."""
+SHORTEST: dict[Every, int] = {"day": 86_400, "week": 7 * 86_400, "month": 28 * 86_400}  # seconds, at least
+MOST_ROUNDS_OF_A_DAY = 1440  # a plan with more, for trying things out, is shown by round by default
 
 
 class Span(NamedTuple):
@@ -37,27 +35,20 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """
-    What one figure is of: the rounds of a plan's version that begin between two times.
-
-    How the figure is made of its rounds is up to the plan's answers: see `reticent.estimates.pooling`.
-    """
+    """The rounds of a plan's version that begin between two times."""
 
     plan: Plan
     every: Every
-    first: int
-    """The number of its first round, whether that has reports or not."""
+    first: int  #: the number of its first round, whether that has reports or not
     last: int
-    start: int
-    """When it begins, in unix seconds; a day, week or month at midnight UTC."""
+    start: int  #: when it begins, in unix seconds; a day, week or month at midnight UTC
     end: int
     state: State
-    rounds: tuple[RoundInfo, ...]
-    """Those that have reports, latest first, each with as many as are shown of it."""
+    rounds: tuple[RoundInfo, ...]  #: those with reports, latest first, each with as many as are shown
 
     @property
     def reports(self) -> int:
-        """Reports of all rounds that are shown; 0 where there are too few of them."""
+        """Reports of all its rounds, as far as they are shown."""
         return sum(info.reports for info in self.rounds)
 
     @property
@@ -67,12 +58,7 @@ class Period:
 
 
 def usual_every(plan: Plan) -> Every:
-    """
-    What a figure is of when nothing is said: a day, where a day has at least one round or window.
-
-    A plan with a longer window is shown by window, one with longer rounds by round, and so is one with rounds
-    of less than a minute, which are for trying things out.
-    """
+    """The default period: a day; a longer window or round by itself, and rounds of less than a minute too."""
     if plan.answers.sampled and plan.answers.window * plan.round_seconds > SHORTEST["day"]:
         return "window"
     fits = SHORTEST["day"] // MOST_ROUNDS_OF_A_DAY <= plan.round_seconds <= SHORTEST["day"]
@@ -80,26 +66,23 @@ def usual_every(plan: Plan) -> Every:
 
 
 def answered_every(plan: Plan) -> Every:
-    """In what a device sends one report."""
+    """The period in which a device sends one report."""
     return "window" if plan.answers.sampled else "round"
 
 
-def check_every(plan: Plan, every: str) -> Every:
-    """Raise `ParameterError` for a period that a plan does not have."""
-    for known in EVERY:
-        if every == known:
-            break
-    else:
-        raise ParameterError("every", ", ".join(EVERY[:-1]) + f" or {EVERY[-1]}", every[:20])
-    if known == "window" and not plan.answers.sampled:
-        raise ParameterError(
-            "every", "round, day, week or month: the answers of this plan are remembered", every
-        )
-    if plan.round_seconds > SHORTEST.get(known, plan.round_seconds):
-        raise ParameterError(
-            "every", f"round, or a longer period: a round of this plan is longer than a {every}", every
-        )
-    return known
+def check_every(versions: Iterable[Plan], every: str) -> Every:
+    """`every`, if any version of a plan has such periods; else `ParameterError` about the first one."""
+    problems = []
+    for known in (known for known in EVERY if known == every):
+        for plan in versions:
+            if known == "window" and not plan.answers.sampled:
+                problems.append("round, day, week or month: the answers of this plan are remembered")
+            elif plan.round_seconds > SHORTEST.get(known, plan.round_seconds):
+                problems.append(f"round, or a longer period: a round of this plan is longer than a {every}")
+            else:
+                return known
+    expected = problems[0] if problems else ", ".join(EVERY[:-1]) + f" or {EVERY[-1]}"
+    raise ParameterError("every", expected, every[:20])
 
 
 def span_of(plan: Plan, number: int, every: Every) -> Span:
@@ -146,7 +129,7 @@ def _midnight(day: date) -> int:
 
 def unix_seconds(name: str, text: str) -> int:
     """
-    The time that a text says: a date, a time in ISO 8601, or unix seconds. Without an offset it is UTC.
+    The time of a text: a date, a time in ISO 8601, or unix seconds. Without an offset it is UTC.
 
     >>> [unix_seconds("since", text) for text in ("2026-11-01", "2026-11-01T02:00+02:00", "1793491200")]
     [1793491200, 1793491200, 1793491200]
@@ -157,8 +140,5 @@ def unix_seconds(name: str, text: str) -> int:
         moment = datetime.fromisoformat(text if text.isascii() and len(text) <= 40 else "")
         return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError):
-        raise ParameterError(
-            name,
-            "a date such as 2026-11-01, a time such as 2026-11-01T06:00Z, or unix seconds",
-            text[:40],
-        ) from None
+        expected = "a date such as 2026-11-01, a time such as 2026-11-01T06:00Z, or unix seconds"
+        raise ParameterError(name, expected, text[:40]) from None

@@ -1,262 +1,42 @@
 """
-What readers are shown of a store: plans, rounds and estimates, for HTTP, the dashboard and the commands.
+`Results`: plans, rounds and estimates of a store, for HTTP, the dashboard and the commands.
 
-`Results(store)` is asked; each of its answers about a metric in a `Period` is a `Result`, or `Withheld` where
-there are too few reports. All of them are made of groups of at least `min_reports` reports, as
-docs/explanation/readers.md defines them: no other counts leave this module.
+All figures are made of groups of at least `min_reports` reports, as docs/explanation/readers.md defines them: no
+other counts leave this module.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
-from typing import Any, Generic, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from reticent.counts import ABOUT, Counts
+from reticent.counts import Counts
 from reticent.errors import ParameterError
-from reticent.estimates import (
-    Balance,
-    CumulativeEstimate,
-    Estimate,
-    HistogramEstimate,
-    average,
-    balance,
-    cumulative,
-    difference,
-    shares_of_rows,
-)
-from reticent.estimates.table import subject_row
+from reticent.estimates import average, difference, shares_of_rows
 from reticent.plan import Metric, Plan
-from reticent.results.changes import Change
-from reticent.results.periods import (
-    Every,
-    Period,
-    Span,
-    State,
-    answered_every,
-    check_every,
-    span_of,
-    usual_every,
-)
+from reticent.results.cache import LruCache
+from reticent.results.figures import Change, Estimates, Result, Withheld, reason_of
+from reticent.results.periods import Period, Span, State, answered_every, check_every, span_of, usual_every
 from reticent.stores import FEW, CountsByTags, DamagedError, RoundInfo, RoundKey, Rounds, folded, reports_of
 
-REMEMBERED = 2_000_000
-"""How many rows of sealed rounds' counts are kept in memory, some 70 bytes each; they never change."""
-
-SETTLED_SECONDS = 60
-"""After the last round of a period closes, so that what was accepted in time is stored."""
-MOST_ROUNDS_READ = 10_000
-"""How many rounds an answer that is bounded is made of at most, unless one period has more."""
-
-T = TypeVar("T")
-
-
-class LruCache(Generic[T]):
-    """
-    The latest values that can never change, at most so many, or of so much weight; for any number of threads.
-
-    >>> cache: LruCache[str] = LruCache(2)
-    >>> for word in ("one", "two", "three"):
-    ...     cache.put(word, word.upper())
-    >>> cache.get("one"), cache.get("three")
-    (None, 'THREE')
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._values: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
-        self._weight = 0
-        self._lock = threading.Lock()
-
-    def get(self, key: Hashable) -> T | None:
-        """The value of a key; None when it is not known, or no longer."""
-        with self._lock:
-            if key not in self._values:
-                return None
-            self._values.move_to_end(key)
-            return self._values[key][0]
-
-    def put(self, key: Hashable, value: T, weight: int = 1) -> None:
-        """Remember a value, and forget those that were not asked for longest."""
-        with self._lock:
-            self._weight += weight - self._values.get(key, (None, 0))[1]
-            self._values[key] = value, weight
-            self._values.move_to_end(key)
-            while self._weight > self._most:
-                self._weight -= self._values.popitem(last=False)[1][1]
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What a figure is about: a metric, in a period, in a segment."""
-
-    period: Period
-    metric: Metric
-    segment: Mapping[str, str]
-    """The tags that were picked; empty for the whole fleet."""
-
-    @property
-    def plan(self) -> str:
-        """The plan's name."""
-        return self.period.plan.name
-
-    @property
-    def version(self) -> int:
-        """The plan's version."""
-        return self.period.plan.version
-
-    @property
-    def round(self) -> int:
-        """The number of the period's first round."""
-        return self.period.first
-
-    @property
-    def to(self) -> int:
-        """The number of its last round."""
-        return self.period.last
-
-    @property
-    def start(self) -> int:
-        """When the period begins, in unix seconds."""
-        return self.period.start
-
-    @property
-    def end(self) -> int:
-        """When it ends."""
-        return self.period.end
-
-    @property
-    def state(self) -> State:
-        """Whether it is "open": provisional, reports still come in; or "sealed": final; or "damaged"."""
-        return self.period.state
-
-    @property
-    def every(self) -> Every:
-        """What the period is: a round, window, day, week or month."""
-        return self.period.every
-
-    def to_dict(self) -> dict[str, Any]:
-        """What `GET /v1/estimates` says of it."""
-        return {**subject_row(self), "kind": self.metric.kind}
-
-    def about(self) -> dict[str, Any]:
-        """What it is of, without the figure."""
-        return Subject.to_dict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Result(Subject):
-    """The estimate of one metric in one period and segment."""
-
-    by_round: Mapping[int, Counts]
-    """The counts that it is made of, by the number of their round."""
-    estimate: Estimate | HistogramEstimate
-
-    @property
-    def counts(self) -> Counts:
-        """The counts of all its rounds. Where answers are remembered, they are not that many independent reports."""
-        return reduce(add, self.by_round.values())
-
-    @property
-    def rounds_missing(self) -> int:
-        """How many rounds of the period are not in it: nobody or too few answered, or they are not over yet."""
-        return self.period.possible_rounds - len(self.by_round)
-
-    @property
-    def cumulative(self) -> CumulativeEstimate:
-        """The cumulative histogram, of which quantiles are read; only for histograms."""
-        answers = self.period.plan.answers
-        rounds, confidence = [*self.by_round.values()], self.estimate.confidence
-        return cumulative(self.metric, rounds, confidence, answers, self.estimate)
-
-    @property
-    def balance(self) -> Balance | None:
-        """
-        The reports of each row against chance; None where there is nothing to compare.
-
-        Nor is there for several rounds of remembered answers: a device is on the same row in all of them.
-        """
-        if len(self.by_round) > 1 and not self.period.plan.answers.sampled:
-            return None
-        return balance(self.metric, self.counts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """What `GET /v1/estimates` answers."""
-        against_chance = self.balance
-        return {
-            **Subject.to_dict(self),
-            "rounds": len(self.by_round),
-            "rounds_missing": self.rounds_missing,
-            **self.estimate.to_dict(),
-            **({"balance": against_chance.to_dict()} if against_chance else {}),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Withheld(Subject):
-    """A figure that is not shown, since there are too few reports for it, perhaps none at all."""
-
-    @property
-    def estimate(self) -> None:
-        """There is none."""
-
-    @property
-    def reason(self) -> str:
-        """Why, in words that are the same for any number of reports that is too small."""
-        if self.period.possible_rounds == 1:
-            return _reason(self.period.plan, self.state)
-        yet = "" if self.state == "sealed" else " to show yet"
-        return f"no round has {self.period.plan.min_reports:,} reports{yet}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """What `GET /v1/estimates` lists apart."""
-        return {**Subject.to_dict(self), "unit": self.metric.unit, "reports": None, "reason": self.reason}
-
-
-class Estimates(list[Result]):
-    """Estimates, latest first, and what was asked for and is `withheld`."""
-
-    def __init__(self, figures: Iterable[Result | Withheld] = ()) -> None:
-        self.withheld: list[Withheld] = []
-        for figure in figures:
-            if isinstance(figure, Result):
-                self.append(figure)
-            else:
-                self.withheld.append(figure)
-
-    def to_dict(self) -> dict[str, Any]:
-        """What `GET /v1/estimates` answers."""
-        return {
-            "about": ABOUT,
-            "estimates": [result.to_dict() for result in self],
-            "withheld": [figure.to_dict() for figure in self.withheld],
-        }
-
-    @property
-    def rows(self) -> list[Result | Withheld]:
-        """All of it, for a table: what is withheld comes last."""
-        return [*self, *self.withheld]
+REMEMBERED = 2_000_000  # rows of the counts of sealed rounds in memory, some 70 bytes each
+SETTLED_SECONDS = 60  # after the last round of a period closes, so that what was accepted in time is stored
+MOST_ROUNDS_READ = 10_000  # rounds that a bounded answer is made of at most, unless one period has more
 
 
 class _Part(NamedTuple):
-    """One round of a figure."""
-
     sealed: bool
     counts: Counts
 
 
-class Results:
-    """
-    Reads a store. Counts of sealed rounds are remembered, since they never change; open rounds are read anew.
+Parts = dict[tuple[str, str], dict[int, _Part]]  # by metric and tag: the counts of each round
 
-    Methods block and may be called from any thread.
-    """
+
+class Results:
+    """Reads a store, from any thread; methods block. Counts of sealed rounds, which never change, are cached."""
 
     def __init__(self, store: Rounds, clock: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -279,37 +59,19 @@ class Results:
         raise ParameterError("plan", "a plan this collector serves", name)
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[dict[str, Any]]:
-        """
-        The rounds of a plan, latest first, with their times and states, ready for JSON.
-
-        `reports` are those that are shown; None where there are too few, and then `reason` says so.
-        """
+        """The rounds of a plan, latest first, ready for JSON; without `reports` but with a `reason` if too few."""
         plans = {(version.name, version.version): version for version in self._store.plans()}
         rows = []
-        for info in self._rounds(self._store.rounds(plan, last)):
-            version = plans[info.key[:2]]
-            window = version.round(info.key.round)
-            rows.append(
-                {
-                    "plan": info.key.plan,
-                    "version": info.key.version,
-                    "round": window.number,
-                    "start": window.start,
-                    "end": window.end,
-                    "closes": window.closes,
-                    "state": _state(info),
-                    "reports": info.reports or None,
-                    **({} if info.reports else {"reason": _reason(version, _state(info))}),
-                }
-            )
+        for listed in self._store.rounds(plan, last):
+            version = plans[listed.key[:2]]
+            info, window = self._round(version, listed), version.round(listed.key.round)
+            times = {"start": window.start, "end": window.end, "closes": window.closes}
+            row = {**info.key._asdict(), **times, "state": _state(info), "reports": info.reports or None}
+            rows.append(row if info.reports else {**row, "reason": reason_of(version, _state(info))})
         return rows
 
-    def _rounds(self, infos: Iterable[RoundInfo]) -> list[RoundInfo]:
-        """Rounds, each with as many reports as are shown of it."""
-        plans = {(version.name, version.version): version for version in self._store.plans()}
-        return [self._round(plans[info.key[:2]], info) for info in infos]
-
     def _round(self, plan: Plan, info: RoundInfo) -> RoundInfo:
+        """A round with as many reports as are shown of it."""
         reports = info.reports
         if info.damage or (info.state == "sealed" and reports < plan.min_reports):
             reports = 0
@@ -328,10 +90,10 @@ class Results:
         """
         The periods of a plan that have reports, latest first: at most the `last` ones.
 
-        `every` is one of `EVERY`; left out, it is `usual_every` of each version. `since` and `until` pick the
+        `every` is one of `EVERY`; by default `usual_every` of each version. `since` and `until` select the
         periods that begin at or after the one and before the other, in unix seconds. Versions of a plan have
         periods of their own. A period is sealed when no report on any of its rounds can come any more, and
-        all are sealed. Where a round of it is damaged it stays open, since that may be repaired.
+        all are sealed. With a damaged round it stays open, since that may be repaired.
         """
         return [self._shown(period) for period in self._listed(plan, last, every, since, until)]
 
@@ -339,18 +101,13 @@ class Results:
         return replace(period, rounds=tuple(self._round(period.plan, info) for info in period.rounds))
 
     def _listed(
-        self,
-        plan: str,
-        last: int | None = None,
-        every: str | None = None,
-        since: int | None = None,
-        until: int | None = None,
+        self, plan: str, last: int | None, every: str | None, since: int | None, until: int | None
     ) -> list[Period]:
-        """The same periods; `reports` of their rounds are all there are, so this is not for readers."""
+        """The same periods, with all reports of their rounds: not for readers."""
         versions = self.versions(plan)
-        chosen = None if every is None else self._chosen(plan, every)
+        chosen = None if every is None else check_every([self.plan(plan), *versions.values()], every)
         kinds = {number: chosen or usual_every(version) for number, version in versions.items()}
-        # How many rounds the `last` days are is not known, and none must be cut: then all rounds are listed.
+        # The number of rounds in the `last` days is not known, and none must be cut: then all rounds are listed.
         bounded = {*kinds.values()} <= {"round"} and since is None and until is None
         rounds_of: dict[tuple[int, Span], list[RoundInfo]] = {}
         for info in self._store.rounds(plan, last if bounded else None):
@@ -364,20 +121,12 @@ class Results:
             for (number, span), rounds in latest
         ]
 
-    def _chosen(self, plan: str, every: str) -> Every:
-        """The kind of period that is asked for: one that any version has, since each has periods of its own."""
-        newest, *older = (self.plan(plan), *self.versions(plan).values())
-        for version in older:
-            with suppress(ParameterError):
-                return check_every(version, every)
-        return check_every(newest, every)
-
     def is_readable(self, period: Period, metrics: Sequence[Metric]) -> bool:
-        """Whether the counts of some metrics in all its rounds can be read: some damage is found only then."""
+        """Whether the counts of some metrics in all its rounds can be read; some damage is found only then."""
         try:
             for info in period.rounds:
                 self._groups(period.plan, info, metrics)
-        except DamagedError:  # the store says so of the round from now on
+        except DamagedError:  # the store lists the round as damaged from now on
             return False
         return True
 
@@ -405,12 +154,12 @@ class Results:
         """
         The estimates of a plan's metrics, latest period first.
 
-        `every`, `last`, `since` and `until` pick periods, as for `periods`; `rounds` picks rounds by number, and
-        with `every` the periods that they are in. `segment` keeps the devices with these tags; `by` names a
-        segment whose tags are estimated apart: those of reports whose tag is rare stand under "(few)". Periods
-        that nobody answered have no estimate. `most` bounds the numbers of an answer, each a mean or the share
-        of a bucket: what would have more of them, or is made of more than `MOST_ROUNDS_READ` rounds, in more
-        than one period, is refused before anything is worked out.
+        `every`, `last`, `since` and `until` select periods, as for `periods`; `rounds` selects rounds by number,
+        and with `every` their periods. `segment` keeps the devices with these tags; `by` names a segment whose
+        tags are estimated separately, with rare tags together under "(few)". Periods without reports have no
+        estimate. `most` bounds the numbers of an answer, each a mean or the share of a bucket: an answer of
+        several periods that would have more, or is made of more than `MOST_ROUNDS_READ` rounds, is refused
+        before anything is computed.
         """
         if every is None and rounds is not None:
             every = "round"
@@ -440,15 +189,16 @@ class Results:
         most: int | None = None,
     ) -> list[Change]:
         """
-        How metrics changed from one period to the next, latest first: see `reticent.results.changes`.
+        How metrics changed from one period to the next, latest first: see `reticent.results.figures`.
 
-        What is asked for is said as for `estimates`, and is about the later of two periods. There is no change
-        where the period before it has no reports, is one of another version, or shares no sealed round with it.
+        The parameters are those of `estimates`, about the later of two periods. There is no change where the
+        period before has no reports, is of another version, or has no sealed round to compare.
         """
         picked = segment or {}
         wanted = self._listed(plan, last, every, since, until)
         asked = self._asked(plan, wanted, metric, picked, by, confidence, most)
-        followed_by = {(one.plan.version, one.last + 1): one for one in self._listed(plan, None, every)}
+        every_period = self._listed(plan, None, every, None, None)
+        followed_by = {(one.plan.version, one.last + 1): one for one in every_period}
         known: dict[tuple[int, int], tuple[Period, dict[tuple[str, str], dict[int, Counts]]]] = {}
         changes = []
         for period, metrics in asked:
@@ -464,18 +214,21 @@ class Results:
                     known[one.plan.version, one.first] = self._shown(one), sealed
             after, later_rounds = known[period.plan.version, period.first]
             before, earlier_rounds = known[period.plan.version, earlier.first]
-            shift = period.first - earlier.first
+            shift, answers = period.first - earlier.first, period.plan.answers
             for (name, tag), later in later_rounds.items():
-                rounds = earlier_rounds.get((name, tag), {})
+                rounds, compared = earlier_rounds.get((name, tag), {}), period.plan.by_name[name]
                 numbers = sorted(number for number in later if number - shift in rounds)
                 if numbers:
+                    tags = {**picked, **({by: tag} if by else {})}
+                    of_later = {number: later[number] for number in numbers}
+                    of_earlier = {number - shift: rounds[number - shift] for number in numbers}
+                    sides = [*of_later.values()], [*of_earlier.values()]
+                    new, old = (average(compared, side, confidence, answers) for side in sides)
                     changes.append(
-                        _change(
-                            (after, {number: later[number] for number in numbers}),
-                            (before, {number - shift: rounds[number - shift] for number in numbers}),
-                            period.plan.by_name[name],
-                            {**picked, **({by: tag} if by else {})},
-                            confidence,
+                        Change(
+                            Result(after, compared, tags, of_later, new),
+                            Result(before, compared, tags, of_earlier, old),
+                            difference(compared, *sides, confidence, answers),
                         )
                     )
         return changes
@@ -490,7 +243,7 @@ class Results:
         confidence: float,
         most: int | None,
     ) -> list[tuple[Period, list[Metric]]]:
-        """Of each period the metrics that are asked for; refuses what there is not, and what is too much."""
+        """The metrics asked for in each period; refuses unknown names, and answers that are too large."""
         self.check(self.plan(plan), metric, segment, by, confidence)
         asked: list[tuple[Period, list[Metric]]] = []
         numbers = 0
@@ -499,7 +252,9 @@ class Results:
                 continue  # this version of the plan had no such segment
             metrics = [one for one in period.plan.metrics if metric in (None, one.name)]
             asked.append((period, metrics))
-            numbers += _numbers(period.plan, metrics, by)
+            tags = next((len(one.tags) + 1 for one in period.plan.segments if one.name == by), 1)
+            shapes = (one.mechanism for one in metrics)
+            numbers += tags * sum(len(one.points) - 1 if one.kind == "histogram" else 1 for one in shapes)
         rounds = sum(len(period.rounds) for period, _ in asked)
         if most is not None and len(asked) > 1 and (numbers > most or rounds > MOST_ROUNDS_READ):
             share = min(most / max(numbers, 1), MOST_ROUNDS_READ / max(rounds, 1))
@@ -513,7 +268,7 @@ class Results:
         return asked
 
     def damaged(self, plan: str | None, last: int | None = None) -> list[dict[str, Any]]:
-        """The rounds of a plan that cannot be read and have no figures, latest first, ready for JSON."""
+        """The damaged rounds of a plan, latest first, ready for JSON."""
         return [
             {**info.key._asdict(), "reason": info.damage.partition("\n")[0]}
             for info in self._store.rounds(plan, last)
@@ -528,7 +283,7 @@ class Results:
         return []
 
     def uneven(self, plan: str, last: int) -> list[Result]:
-        """The histograms of a plan's latest rounds, newest first, whose reports chance does not explain."""
+        """The histograms of a plan's latest rounds, newest first, whose rows chance does not explain."""
         results = []
         for period in self.periods(plan, last, "round"):
             metrics = [metric for metric in period.plan.metrics if shares_of_rows(metric)]
@@ -556,7 +311,7 @@ class Results:
         by: str | None = None,
         confidence: float = 0.95,
     ) -> Iterator[Result | Withheld]:
-        """The estimates of some metrics in one period, and what is withheld of what was asked for."""
+        """The estimates of some metrics in one period, and the withheld figures."""
         plan, picked = period.plan, segment or {}
         parts = self._parts(period, metrics, picked, by)
         tags_of = {segment.name: (*segment.tags, FEW) for segment in plan.segments}
@@ -565,8 +320,8 @@ class Results:
             for tag in tags_of[by] if by else ("",):
                 tags = {**picked, **({by: tag} if by else {})}
                 by_round = parts.get((metric.name, tag), {})
-                # Reports on an open round may have only begun to come, and the fewest of a round decide over
-                # the interval of an average. The counts of sampled answers add up as they are.
+                # An open round may have only a few reports yet, and the round with the fewest determines the
+                # interval of an average. The counts of sampled answers simply add up.
                 if not plan.answers.sampled and any(part.sealed for part in by_round.values()):
                     by_round = {number: part for number, part in by_round.items() if part.sealed}
                 counts = {number: part.counts for number, part in sorted(by_round.items())}
@@ -578,18 +333,18 @@ class Results:
 
     def _parts(
         self, period: Period, metrics: Sequence[Metric], segment: Mapping[str, str], by: str | None
-    ) -> dict[tuple[str, str], dict[int, _Part]]:
+    ) -> Parts:
         """The counts of each round that a figure is made of, by metric and tag of segment `by`."""
         if len(metrics) == 1:
             self.read_ahead([period], metrics[0].name)
         names = [declared.name for declared in period.plan.segments]
-        parts: dict[tuple[str, str], dict[int, _Part]] = {}
+        parts: Parts = {}
         for info in period.rounds:
             if info.damage:
                 continue
             try:
                 groups = self._groups(period.plan, info, metrics)
-            except DamagedError:  # found while reading: the store says so of the round from now on
+            except DamagedError:  # found while reading: the store lists the round as damaged from now on
                 continue
             for tags, by_metric in groups.items():
                 named = dict(zip(names, tags, strict=True))
@@ -606,11 +361,11 @@ class Results:
         return parts
 
     def _groups(self, plan: Plan, info: RoundInfo, metrics: Sequence[Metric]) -> CountsByTags:
-        """The counts of some metrics in the groups that are shown of a round: all that any figure is made of."""
+        """The counts of some metrics in the groups that are shown of a round; every figure is made of these."""
         if info.state != "sealed":
             return folded(plan, self._store.shown(info.key))
-        # `info` was read before the counts: a round that was sealed by then has its final counts here. What is
-        # sealed in between is not remembered yet, though its counts are final too.
+        # `info` was read before the counts: a round that was sealed by then has its final counts here. The counts
+        # of a round sealed in between are final too, and not cached yet.
         groups: CountsByTags = {}
         whole: dict[str, CountsByTags] = {}
         for metric in metrics:
@@ -626,8 +381,8 @@ class Results:
         """
         Read the sealed counts of one metric in many periods at once, without those of other metrics.
 
-        What is not read here is read when it is asked for, a whole round at a time. So it is where a device answers
-        some of the metrics: how many reports a group has is known from all of them alone.
+        What is not read here is read on demand, a whole round at a time. Plans whose devices answer some of the
+        metrics are always read so: the number of reports of a group is known from all metrics only.
         """
         wanted: dict[RoundKey, Plan] = {
             info.key: period.plan
@@ -636,12 +391,12 @@ class Results:
             for info in period.rounds
             if info.state == "sealed" and not info.damage and self._counts.get((info.key, metric)) is None
         }
-        with suppress(DamagedError):  # who asks for that round by itself is told so
+        with suppress(DamagedError):  # raised again when that round is read by itself
             for key, counts in self._store.metric_counts(list(wanted), metric).items() if wanted else ():
                 self._remember(wanted[key], key, counts)
 
     def _remember(self, plan: Plan, key: RoundKey, counts: CountsByTags) -> dict[str, CountsByTags]:
-        """The groups that are shown of the counts of a sealed round, by metric; remembered so, too."""
+        """The groups that are shown of the counts of a sealed round, by metric; cached."""
         by_metric: dict[str, CountsByTags] = {name: {} for name in plan.by_name}
         for tags, group in folded(plan, counts).items():
             for name, of_metric in group.items():
@@ -656,7 +411,7 @@ class Results:
     def check(
         plan: Plan, metric: str | None, segment: Mapping[str, str], by: str | None, confidence: float
     ) -> None:
-        """Raise `ParameterError` for what a plan does not have."""
+        """Raise `ParameterError` for a metric, segment or tag that the plan does not have."""
         if metric is not None and metric not in plan.by_name:
             raise ParameterError("metric", f"one of {', '.join(plan.by_name)}", metric)
         tags_of = {segment.name: segment.tags for segment in plan.segments}
@@ -671,42 +426,8 @@ class Results:
             raise ParameterError("confidence", "a number between 0 and 1, both excluded", confidence)
 
 
-def _change(
-    later: tuple[Period, Mapping[int, Counts]],
-    earlier: tuple[Period, Mapping[int, Counts]],
-    metric: Metric,
-    tags: Mapping[str, str],
-    confidence: float,
-) -> Change:
-    """The change between the given rounds of two periods."""
-    answers = later[0].plan.answers
-    after, before = (
-        Result(period, metric, tags, counts, average(metric, [*counts.values()], confidence, answers))
-        for period, counts in (later, earlier)
-    )
-    changed = difference(metric, [*later[1].values()], [*earlier[1].values()], confidence, answers)
-    return Change(after, before, changed)
-
-
 def _state(info: RoundInfo) -> State:
-    """A round that is closing is still open to readers: its counts are not final."""
+    """For readers a closing round is open: its counts are not final."""
     if info.damage:
         return "damaged"
     return "sealed" if info.state == "sealed" else "open"
-
-
-def _reason(plan: Plan, state: State) -> str:
-    """Why nothing is shown: the same words for any number of reports that is too small, and for none."""
-    if state == "damaged":
-        return "damaged: reticent store check says what is wrong"
-    least = f"{plan.min_reports:,} reports"
-    return (
-        f"fewer than {least}" if state == "sealed" else f"an open round is shown in steps of at least {least}"
-    )
-
-
-def _numbers(plan: Plan, metrics: Sequence[Metric], by: str | None) -> int:
-    """How many numbers with an interval an answer about a period has at most."""
-    tags = next((len(segment.tags) + 1 for segment in plan.segments if segment.name == by), 1)
-    buckets = (len(metric.mechanism.points) - 1 for metric in metrics if metric.mechanism.kind == "histogram")
-    return tags * (sum(buckets) + sum(metric.mechanism.kind == "mean" for metric in metrics))

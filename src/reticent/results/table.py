@@ -2,13 +2,12 @@
 The table of results: the finished figures of a store, written after each seal for programs that read SQL or Parquet.
 
 It holds what `Results` shows of every sealed round, window, day, week and month, for the whole fleet and for each
-tag of each segment, at a confidence of 95 %. What is withheld has no row. The counts alone are the truth: the
-table is made of them, can be made again, and nothing here reads it but `problems`.
+tag of each segment, at a confidence of 95 %. A withheld figure has no row. The table is derived from the counts and
+can be rebuilt.
 
 A period is written once all of it is final, and then never changes. One exception: where a clock was ahead and a
 round comes after all, its seal removes the periods that it is in, and they are written again. A store keeps which
-periods are written whole, so whoever stops in the middle, or never begins after a seal, is completed by the next pass
-of anybody.
+periods are completely written, so an interrupted pass is completed by the next one, in any process.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ from typing import Any
 from reticent.columns import time_text
 from reticent.errors import ParameterError
 from reticent.estimates.table import table_rows
+from reticent.results.figures import Result
 from reticent.results.periods import EVERY, Period
-from reticent.results.reader import Result, Results
+from reticent.results.reader import Results
 from reticent.stores import PeriodKey, Store
 
 CONFIDENCE = 0.95
@@ -40,8 +40,8 @@ def write_results(
     """
     Write the figures of every finished period that is not in the table yet; returns how many periods.
 
-    Shorter periods come first. With `rebuild` all are removed and written again, one after the other. `stop` is
-    asked before each, and ends the pass when it says True; `progress` is told how many are done, of how many.
+    Shorter periods come first. `rebuild` removes and writes all of them again, one after the other. The pass ends
+    when `stop()` is true before a period; `progress(done, total)` is called before each.
     """
     table = store.table
     if table is None:
@@ -51,7 +51,7 @@ def write_results(
     for plan in results.plans():
         finished, written = dict(_finished(results, plan)), table.written(plan)
         for key in sorted(written - finished.keys()) if rebuild else ():
-            if not _is_damaged(results, key):  # else nothing could be written in its place
+            if not _is_damaged(results, key):  # else it could not be written again
                 table.drop_results(key)
         periods |= {key: period for key, period in finished.items() if rebuild or key not in written}
     unreadable = 0
@@ -61,7 +61,7 @@ def write_results(
             return done - unreadable
         if not results.is_readable(period, period.plan.metrics):
             unreadable += 1
-            continue  # as for every damaged round: what it is in waits for its repair
+            continue  # a period with a damaged round waits for its repair
         rows: Iterable[dict[str, Any]] = _rows(results, period)
         if rebuild:
             rows = list(rows)
@@ -71,7 +71,7 @@ def write_results(
 
 
 def problems(store: Store, clock: Callable[[], float] = time.time) -> Iterator[str]:
-    """Where the table does not say what the counts say, a sentence each. A period that is not written yet is none."""
+    """Differences between the table and the counts, a sentence each; a period not yet written is none."""
     table = store.table
     if table is None:
         return
@@ -89,13 +89,9 @@ def problems(store: Store, clock: Callable[[], float] = time.time) -> Iterator[s
             changed = [
                 place for place in expected.keys() & kept.keys() if not _same(expected[place], kept[place])
             ]
-            for number, what in (
-                (len(missing), "missing"),
-                (len(more), "too many"),
-                (len(changed), "changed"),
-            ):
-                if number:
-                    yield f"{where}{number} of {len(expected)} rows are {what}"
+            for rows, what in ((missing, "missing"), (more, "too many"), (changed, "changed")):
+                if rows:
+                    yield f"{where}{len(rows)} of {len(expected)} rows are {what}"
 
 
 def _finished(results: Results, plan: str) -> Iterator[tuple[PeriodKey, Period]]:
@@ -130,7 +126,7 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _same(expected: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:
-    """Whether two rows say the same; another version of a library may round the last digits another way."""
+    """Whether two rows are equal, up to the last digits, which versions of a library round differently."""
     return all(
         isclose(cell, kept[name], rel_tol=1e-6, abs_tol=1e-9)
         if isinstance(cell, float) and kept[name] is not None

@@ -1,7 +1,4 @@
-"""
-Where open rounds rest: `sqlite` on one machine, `postgresql` for many collectors, `lake` for any number of
-them, `memory` for tests.
-"""
+"""Storage of rounds: SQLite on one machine, PostgreSQL or a lake for many collectors, memory for tests."""
 
 from __future__ import annotations
 

@@ -10,24 +10,20 @@ from numpy.typing import NDArray
 
 ID_BYTES = 16
 
-_ROOM = 8
-"""Ids in a bucket: as many as a word has bytes, so that a word of 0 says of all of them that none is equal."""
-_FULLEST, _OVERFULL = 0.7, 0.85
-"""How full a table is when moving begins, and when it must be done."""
-_SMALLEST = 9
-"""Buckets of the smallest table, as a power of two."""
-_STEP = 1 << 11
-"""Buckets moved at a time: about a millisecond."""
-_FEW, _MOST_BITS = 500, 18
-"""Hashes that are sorted to see whether two are equal; more go to a table first, which fits into a cache."""
-_MOVED_PER_ID = 10
-"""Places that are moved for each id that is added: a table of n is moved by the time it holds n / 10 more."""
+_ROOM = 8  # ids in a bucket: as many as a word has bytes, so that one word of 0 means that none is equal
+_FULLEST, _OVERFULL = 0.7, 0.85  # how full a table is when moving begins, and when it must be done
+_SMALLEST = 9  # buckets of the smallest table, as a power of two
+_STEP = 1 << 11  # buckets moved at a time: about a millisecond
+_FEW, _MOST_BITS = (
+    500,
+    18,
+)  # so many hashes are sorted to find equal ones; more go to a table that fits a cache
+_MOVED_PER_ID = 10  # places moved per id added: a table of n is moved by the time it holds n / 10 more
 
-_FINALIZER = (
+_FINALIZER = (  # shifts and factors of SplitMix64 (Steele, Lea, Flood 2014)
     (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
     (np.uint64(27), np.uint64(0x94D049BB133111EB)),
 )
-"""Shifts and factors of SplitMix64 (Steele, Lea, Flood 2014)."""
 _LAST_SHIFT = np.uint64(31)
 
 Words = NDArray[np.uint64]
@@ -50,8 +46,7 @@ class Ids(NamedTuple):
 class Missing(NamedTuple):
     """Which ids of a batch are not in a set, and all that is needed to add those."""
 
-    fresh: Mask
-    """Of equal ids in the batch, only the first."""
+    fresh: Mask  #: of equal ids in the batch, only the first
     ids: Ids
     places: Places
 
@@ -60,22 +55,21 @@ class IdSet:
     """
     The ids of one open round.
 
-    A table of buckets with room for eight ids each, at most 70 % full. Whoever sends reports picks their ids,
-    so where an id rests must not be theirs to pick. Its four 32-bit words give
+    A table of buckets with room for eight ids each, at most 70 % full. Senders choose the ids of reports, so
+    they must not be able to choose the bucket. The four 32-bit words of an id give
 
         h(w) = k₀ + k₁w₁ + k₂w₂ + k₃w₃ + k₄w₄  mod 2⁶⁴
 
     with k drawn at random for each set: any two ids have the same h with probability 2⁻³³ at most, whatever
-    they are. A fixed bijection (the finalizer of SplitMix64) then breaks up what is still regular, such as
-    the multiples of one number. The top bits of its result are the bucket to look at; when that is full, the
-    next one is.
+    they are. A fixed bijection (the finalizer of SplitMix64) then breaks up regular patterns, such as the
+    multiples of one number. The top bits of its result are the bucket; when that is full, the next one is used.
 
-    A table that is full is moved to one of twice its size, some buckets at each `add`: no call pays for all of
-    them. Meanwhile both are looked at. Since the top bits say where an id rests, the larger one fills up from
-    its start, and its memory is taken from the system as it is needed, not at once.
+    A full table is moved to one of twice its size, some buckets at each `add`: no call pays for all of them.
+    Meanwhile both are searched. Since the top bits choose the bucket, the larger one fills up from its start,
+    and the system provides its memory as needed.
 
-    A first half of 0 marks a free place. Halves are stored with a random mask over them, so nobody can send
-    an id that looks free; the one in 2⁶⁴ that does by chance goes to a plain set.
+    A first half of 0 marks a free place. Halves are stored XORed with a random mask, so no sender can make an
+    id that looks free; the one in 2⁶⁴ that does by chance goes to a plain set.
 
     >>> seen = IdSet()
     >>> batch = np.frombuffer(bytes(range(32)) + bytes(range(16)), dtype=np.uint8).reshape(3, 16)
@@ -94,17 +88,15 @@ class IdSet:
         self._count = 0
         places = int(expected / _FULLEST) + 1
         self._table = _Table(max(_SMALLEST, (places // _ROOM).bit_length()))
-        self._larger: _Table | None = None
-        """The table that ids are being moved to."""
-        self._moved = self._owed = 0
-        """The buckets that were moved, and the places that should be moved by now beside them."""
+        self._larger: _Table | None = None  # the table that ids are being moved to
+        self._moved = self._owed = 0  # buckets moved, and places that should be moved by now besides
 
     def __len__(self) -> int:
         return self._count + len(self._odd)
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
+        """Memory taken."""
         return self._table.nbytes + (self._larger.nbytes if self._larger else 0)
 
     def missing(self, ids: NDArray[np.uint8]) -> Missing:
@@ -125,7 +117,7 @@ class IdSet:
         return Missing(fresh, found, places)
 
     def add(self, missing: Missing) -> None:
-        """Put those ids of a batch into the set that were `missing`; no others may have been added since."""
+        """Add the ids of a batch that were `missing`; no others may have been added since."""
         fresh, ids, places = missing
         if np.count_nonzero(fresh) < len(fresh):
             ids, places = ids.chosen(fresh), places[fresh]
@@ -138,7 +130,7 @@ class IdSet:
         self._count += len(places)
         while len(places):
             if self._larger is not None:
-                # What would rest in a bucket that was moved goes to the larger table; others are moved in time.
+                # Ids of a bucket that was moved go to the larger table; others are moved in time.
                 moved = places < self._moved * _ROOM
                 self._larger.insert(ids.chosen(moved))
                 ids, places = ids.chosen(~moved), places[~moved]
@@ -158,7 +150,7 @@ class IdSet:
         return hashes
 
     def _make_room(self, more: int) -> bool:
-        """Make room for so many ids, and move what is owed for them; whether this is another table now."""
+        """Make room for `more` ids, and move what is owed for them; whether the table is another one now."""
         before = self._table
         while self._count + more > self._table.capacity:
             if self._larger is None:
@@ -172,7 +164,6 @@ class IdSet:
         return self._table is not before
 
     def _move(self, larger: _Table) -> None:
-        """Move the ids of the next buckets."""
         # One id of each bucket at a time: hardly any two of them want the same bucket of the larger table.
         for place in range(_ROOM):
             first, second = self._table.used(self._moved, self._moved + _STEP, place)
@@ -185,7 +176,7 @@ class IdSet:
 
 
 class _Table:
-    """Buckets of ids, each filled from its first place on; what does not fit into one goes to the next."""
+    """Buckets of ids, each filled from its first place on; ids that do not fit go to the next one."""
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
@@ -199,7 +190,7 @@ class _Table:
         return self._first.nbytes + self._second.nbytes
 
     def look_up(self, ids: Ids) -> tuple[Mask, Places]:
-        """Which of these ids are here; and for those that are not, the place where each would be put."""
+        """Which of these ids are in the table; for the others, the place where each would be put."""
         buckets = (ids.hashes >> np.uint64(64 - self.bits)).view(np.intp)
         contained, places, full = self._look_at(buckets, ids)
         waiting = np.flatnonzero(full)
@@ -210,7 +201,7 @@ class _Table:
         return contained, places
 
     def _look_at(self, buckets: Places, ids: Ids) -> tuple[Mask, Places, Mask]:
-        """Of a bucket for each id: whether it holds it, its first free place, or that it is full without it."""
+        """Of one bucket per id: whether it holds the id, its first free place, whether it is full without it."""
         firsts = self._buckets.take(buckets).view(np.uint64).reshape(-1, _ROOM)
         starts = buckets * _ROOM
         equal = firsts == ids.first[:, None]
@@ -225,12 +216,12 @@ class _Table:
         return contained, starts + (firsts == 0).argmax(axis=1), full
 
     def insert(self, ids: Ids) -> None:
-        """Put ids here that are not, and differ from each other."""
+        """Insert ids that are not in the table, and differ from each other."""
         while len(ids.first):
             ids = ids.chosen(self.put(ids, self.look_up(ids)[1]))
 
     def put(self, ids: Ids, places: Places) -> Mask:
-        """Put ids into places that are free; of those that have the same, one gets it. Which are left over?"""
+        """Put ids into free places, one per place; which ids are left over."""
         self._first[places] = ids.first
         won = self._first.take(places) == ids.first
         self._second[places[won]] = ids.second[won]
@@ -238,7 +229,6 @@ class _Table:
         return left
 
     def used(self, first: int, last: int, place: int) -> tuple[Words, Words]:
-        """The halves of the ids in one place of some buckets."""
         some = slice(first * _ROOM + place, last * _ROOM, _ROOM)
         used = self._first[some] != 0
         return self._first[some][used], self._second[some][used]
@@ -248,8 +238,8 @@ def _has_equals(hashes: Words) -> bool:
     """
     Whether two of these are equal.
 
-    Of many, each writes its place into a table that is much larger: of those that write to one entry, the last
-    one is found there, and only the others may be equal to any. That takes a fifth of the time of sorting.
+    Many hashes first write their places into a much larger table: the last of those that write to one entry
+    remains there, and only the others can equal another hash. That takes a fifth of the time of sorting.
     """
     others = hashes
     if len(hashes) > _FEW:

@@ -1,4 +1,4 @@
-"""What is known of an open round in memory: which groups of reports were seen, their ids, and their counts so far."""
+"""An open round in memory: the groups of reports seen, their ids, and their counts so far."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import numpy as np
 from reticent.stores.id_set import ID_BYTES, IdSet, Missing
 from reticent.stores.records import CountsByTags, Layout, Records, add_counts, batches
 
-_COUNT_AT = 1 << 20
-"""Bytes of answers that wait to be counted: enough that counting is quick, few enough that no commit is slow."""
+_COUNT_AT = 1 << 20  # bytes of answers counted at once: efficient, and no commit waits long for it
 
 
 class Span(NamedTuple):
-    """Commit groups that are stored as one: `first` to `last` of those that a writer counts from 1 on."""
+    """Commit groups that are stored as one: `first` to `last` of a writer's groups, numbered from 1."""
 
     writer: str
     first: int
@@ -29,7 +28,7 @@ class Seen:
     The commit groups that were seen, as runs of numbers per writer.
 
     Several collectors may take numbers from one sequence and commit in any order, or not at all: a number
-    that stays missing while `patience` later ones come is given up. What is given up is still stored, and
+    that stays missing while `patience` later ones come is skipped. If its group is stored after all, it is
     counted when the round is sealed.
 
     >>> seen = Seen()
@@ -48,7 +47,7 @@ class Seen:
         return runs[bisect_right(runs, span.first, key=lambda run: run[0]) - 1][1] >= span.last
 
     def add(self, span: Span) -> None:
-        """See all groups of a span."""
+        """Mark all groups of a span as seen."""
         runs = self._runs.setdefault(span.writer, [(0, 0)])
         start = bisect_left(runs, span.first - 1, key=lambda run: run[1])
         stop = bisect_right(runs, span.last + 1, key=lambda run: run[0])
@@ -58,7 +57,7 @@ class Seen:
             runs[:2] = [(0, runs[1][1])]
 
     def floor(self, writer: str) -> int:
-        """The number up to which all groups of a writer were seen, or given up."""
+        """The number up to which all groups of a writer were seen, or skipped."""
         return self._runs.get(writer, [(0, 0)])[0][1]
 
 
@@ -73,21 +72,17 @@ class OpenRound:
     """
     The ids of an open round, and its counts so far.
 
-    It is an aid: it is rebuilt from what is stored when a collector starts, and nothing is lost with it.
-    `missing`, `add`, `take` and `release` are for one thread at a time; `counts` may be asked by another
-    meanwhile.
+    It is a cache, rebuilt from the stored records when a collector starts. `missing`, `add`, `take` and
+    `release` are for one thread at a time; another one may call `counts` meanwhile.
     """
 
     def __init__(self, layout: Layout, expected: int = 0) -> None:
         self.layout = layout
-        self.seen = Seen()
-        """Which commit groups are in."""
-        self.released = False
-        """Whether ids were let go of, because the round is closing and takes nothing more."""
+        self.seen = Seen()  # which commit groups are in
+        self.released = False  # whether the ids were dropped: the round is closing and takes nothing more
         self._ids = IdSet(expected=expected)
         self._length = 0
-        self._waiting = bytearray()
-        """Answers end to end that are not counted yet."""
+        self._waiting = bytearray()  # answers end to end that are not counted yet
         self._counted: CountsByTags = {}
         self._swapping, self._counting = threading.Lock(), threading.Lock()
 
@@ -96,27 +91,27 @@ class OpenRound:
 
     @property
     def nbytes(self) -> int:
-        """Memory held, but for small change."""
+        """Memory taken, approximately."""
         return self._ids.nbytes + len(self._waiting)
 
     def missing(self, records: Records) -> Fresh:
-        """Those records whose id is not in the round yet, each once."""
-        missing = self._ids.missing(self.layout.ids(records))
+        """The records whose id is not in the round yet, each once."""
+        missing = self._ids.missing(records[:, :ID_BYTES])
         all_are = np.count_nonzero(missing.fresh) == len(records)
         return Fresh(records if all_are else records[missing.fresh], missing)
 
     def add(self, fresh: Fresh) -> None:
-        """Take in records that were `missing` and are durable now."""
+        """Add records that were `missing` and are durable now."""
         self._ids.add(fresh.ids)
         self._length += len(fresh.records)
-        answers = self.layout.answers(fresh.records)
+        answers = fresh.records[:, ID_BYTES:].tobytes()
         with self._swapping:
             self._waiting += answers
         if len(self._waiting) >= _COUNT_AT:
             self.counts()
 
     def take(self, groups: Iterable[tuple[Span, Records]]) -> None:
-        """Take in groups as they are stored, each once; nothing after `release`."""
+        """Add stored groups, each once; nothing after `release`."""
         if not self.released:
             new = [(span, records) for span, records in groups if span not in self.seen]
             for records in batches(records for _, records in new):
@@ -136,6 +131,6 @@ class OpenRound:
             return dict(self._counted)
 
     def release(self) -> None:
-        """Let go of the ids: counts and length stay as they are."""
+        """Drop the ids; counts and length stay."""
         self.released = True
         self._ids = IdSet()

@@ -1,54 +1,46 @@
-"""What a database must offer a store: transactions, on connections that are made anew after a fault."""
+"""Transactions of a database, on connections that are replaced after a fault."""
 
 from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from reticent.errors import StoreError
 
 Row = tuple[Any, ...]
 Connection = TypeVar("Connection")
 
-PLACE_SECONDS = 20.0
-"""To wait for others to be done with the connections."""
+PLACE_SECONDS = 20.0  # to wait for a free connection
 
 
-class Transaction(ABC):
+class Transaction(NamedTuple):
     """One transaction: all of it or nothing."""
 
-    @abstractmethod
-    def execute(self, sql: str, *parameters: object) -> list[Row]:
-        """Run a statement, with ? for parameters; returns its rows."""
+    execute: Callable[
+        ..., list[Row]
+    ]  #: runs a statement, with ? for the parameters after it; returns its rows
 
 
 class Connections(ABC, Generic[Connection]):
     """
     Up to `most` connections, each used by one transaction at a time; with one, transactions queue up.
 
-    A connection that broke while nobody used it (the server was restarted) is replaced before the
-    transaction begins, so that nobody notices. Nobody waits for ever for the others to be done.
+    A connection that broke while idle (the server was restarted) is replaced before the transaction begins.
+    The wait for a free connection is bounded.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, connect: Callable[[], Connection], begin: str, most: int) -> None:
+        self._connect, self._begin = connect, begin
         self._idle: list[Connection] = []
         self._places = threading.BoundedSemaphore(most)
         self._closed = False
 
     @abstractmethod
-    def connect(self) -> Connection:
-        """A new connection."""
-
-    @abstractmethod
-    def begin(self, connection: Connection) -> Transaction:
-        """Begin a transaction."""
-
-    @abstractmethod
-    def commit(self, connection: Connection) -> None:
-        """Make the transaction durable."""
+    def execute(self, connection: Connection, sql: str, *parameters: object) -> list[Row]:
+        """Run a statement; returns its rows."""
 
     @abstractmethod
     def roll_back(self, connection: Connection) -> None:
@@ -62,6 +54,14 @@ class Connections(ABC, Generic[Connection]):
     def disconnect(self, connection: Connection) -> None:
         """Close a connection, usable or not."""
 
+    def begin(self, connection: Connection) -> None:
+        """Begin a transaction."""
+        self.execute(connection, self._begin)
+
+    def commit(self, connection: Connection) -> None:
+        """Make the transaction durable."""
+        self.execute(connection, "COMMIT")
+
     def hopeless(self, error: BaseException) -> bool:
         """Whether a connection broke in a way that another one would too."""
         return False
@@ -70,11 +70,11 @@ class Connections(ABC, Generic[Connection]):
     def transaction(self) -> Iterator[Transaction]:
         """A transaction: committed at the end, undone when an exception leaves it."""
         if not self._places.acquire(timeout=PLACE_SECONDS):
-            raise StoreError(f"busy: nobody was done within {PLACE_SECONDS:g} s")
+            raise StoreError(f"busy: no connection became free within {PLACE_SECONDS:g} s")
         try:
-            connection, transaction = self._begun()
+            connection = self._begun()
             try:
-                yield transaction
+                yield Transaction(lambda sql, *parameters: self.execute(connection, sql, *parameters))
                 self.commit(connection)
             except BaseException:
                 self.roll_back(connection)
@@ -84,18 +84,20 @@ class Connections(ABC, Generic[Connection]):
         finally:
             self._places.release()
 
-    def _begun(self) -> tuple[Connection, Transaction]:
-        """A transaction on an idle connection, or on a new one; idle ones that broke are thrown away."""
+    def _begun(self) -> Connection:
+        """A connection in a transaction: an idle one, or a new one; idle ones that broke are thrown away."""
         while not self._closed:
             known = bool(self._idle)
-            connection = self._idle.pop() if known else self.connect()
+            connection = self._idle.pop() if known else self._connect()
             try:
-                return connection, self.begin(connection)
+                self.begin(connection)
             except BaseException as error:
                 broken = not self.usable(connection)
                 self._give_back(connection)
                 if not (known and broken) or self.hopeless(error):
                     raise
+            else:
+                return connection
         raise StoreError("the store was closed")
 
     def _give_back(self, connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""A report as a record of fixed width: what rests in an open round."""
+"""A report as a record of fixed width, and the counts of records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BATCH_BYTES = 1 << 21
 
 
 class RoundKey(NamedTuple):
-    """One round of one version of a plan: what is opened, filled and sealed."""
+    """One round of one version of a plan."""
 
     plan: str
     version: int
@@ -39,17 +39,23 @@ class RoundKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What a round comes to: distinct reports, their counts, and the files that were left out as bad."""
+    """The result of counting a round: distinct reports, their counts, and the files left out as bad."""
 
     reports: int
     counts: CountsByTags
-    left_out: dict[str, str] = field(default_factory=dict)
-    """By name: the reason."""
+    left_out: dict[str, str] = field(default_factory=dict)  #: by name: the reason
+
+    def rows(self) -> Iterator[tuple[Tags, str, tuple[int, ...], tuple[int, ...]]]:
+        """Rows to store: tags, metric, and per row of the metric the reports and the ones."""
+        for tags, by_metric in sorted(self.counts.items()):
+            for metric, counts in by_metric.items():
+                _, reports, ones = zip(*counts.rows(), strict=True)
+                yield tags, metric, reports, ones
 
 
 class Layout:
     """
-    Where the parts of a record are: 16 id · 1 cohort (if used) · metrics asked (if not all) · 1 per segment · the bits.
+    The bytes of a record: 16 id · 1 cohort (if used) · metrics asked (if not all) · 1 per segment · the bits.
 
     It is a record of a packed batch without its round, which all records of an open round share.
     """
@@ -63,24 +69,24 @@ class Layout:
         self._codes = [{tag: code for code, tag in enumerate(segment.tags)} for segment in plan.segments]
 
     def pack(self, report: Report) -> bytes:
-        """One report, which fits the plan, as a record."""
+        """A report on the plan as a record."""
         tags = self.plan.tags(report.segment)
         codes = bytes(codes[tag] for codes, tag in zip(self._codes, tags.values(), strict=True))
         cohort = bytes([report.cohort or 0]) if self.plan.uses_cohort else b""
         return report.id + cohort + (report.asked or b"") + codes + report.bits
 
     def array(self, records: bytes) -> Records:
-        """Records end to end as an array; raises `ParameterError` when the last one is cut off."""
+        """Records end to end as an array; `ParameterError` when the last one is cut off."""
         if len(records) % self.width:
             raise ParameterError("records", f"whole records of {self.width} bytes", f"{len(records)} bytes")
         return np.frombuffer(records, dtype=np.uint8).reshape(-1, self.width)
 
     def readable(self, records: bytes) -> Records:
         """
-        The whole records at the start of a group that was cut off, up to the first that no device could send.
+        The complete records at the start of a cut-off group, up to the first that no device could send.
 
-        Where a group lacks something before its end, what follows is shifted: it shows in tags that the plan
-        does not have, and in padding that is not 0.
+        Where bytes are missing before the end, what follows is shifted: it has tags that the plan does not have,
+        or padding that is not 0.
         """
         whole = self.array(records[: len(records) // self.width * self.width])
         padding = (1 << (-self.plan.bits % 8)) - 1
@@ -89,20 +95,12 @@ class Layout:
             possible &= whole[:, place] < len(segment.tags)
         return whole if possible.all() else whole[: int(np.argmin(possible))]
 
-    def ids(self, records: Records) -> NDArray[np.uint8]:
-        """The ids of records."""
-        return records[:, :ID_BYTES]
-
-    def answers(self, records: Records) -> bytes:
-        """Records without their ids, end to end."""
-        return records[:, ID_BYTES:].tobytes()
-
     def counts(self, records: Records) -> CountsByTags:
-        """The counts of distinct records, apart by tags."""
+        """The counts of distinct records, by tags."""
         return self.count(records[:, ID_BYTES:])
 
     def count(self, answers: Answers) -> CountsByTags:
-        """The counts of distinct records without their ids, apart by tags."""
+        """The counts of distinct records without their ids, by tags."""
         counts: CountsByTags = {}
         for tags, chosen in self._by_tags(answers) if len(answers) else ():
             cohorts = np.ascontiguousarray(chosen[:, 0]) if self.plan.uses_cohort else None
@@ -112,7 +110,7 @@ class Layout:
         return counts
 
     def _by_tags(self, answers: Answers) -> Iterator[tuple[Tags, Answers]]:
-        """Answers apart by their combination of tags: those that occur, of however many there might be."""
+        """Answers grouped by their combination of tags; only combinations that occur."""
         if not self.plan.segments:
             yield (), answers
             return
@@ -128,7 +126,7 @@ class Layout:
 
 
 def batches(groups: Iterable[Records]) -> Iterator[Records]:
-    """Many groups as few arrays of some megabytes: the same records, whatever size groups have."""
+    """The same records in few arrays of some megabytes."""
     waiting: list[Records] = []
     size = 0
     for group in groups:
@@ -142,30 +140,17 @@ def batches(groups: Iterable[Records]) -> Iterator[Records]:
 
 
 def latest(keys: Iterable[RoundKey], last: int | None = None) -> list[RoundKey]:
-    """
-    Rounds in the order in which they are listed: by plan, the latest first, at most `last` of each plan.
-
-    >>> [key.round for key in latest([RoundKey("b", 1, 7), RoundKey("b", 1, 9), RoundKey("b", 1, 8)], last=2)]
-    [9, 8]
-    """
+    """Rounds by plan, the latest first, at most `last` of each plan."""
     by_plan: dict[str, list[RoundKey]] = {}
     for key in sorted(keys, key=lambda key: (key.plan, -key.round, -key.version)):
         by_plan.setdefault(key.plan, []).append(key)
     return [key for of_plan in by_plan.values() for key in of_plan[:last]]
 
 
-def counts_in_rows(count: Count) -> Iterator[tuple[Tags, str, tuple[int, ...], tuple[int, ...]]]:
-    """Counts as rows to keep: tags, metric, and per row of the metric the reports and the ones."""
-    for tags, by_metric in sorted(count.counts.items()):
-        for metric, counts in by_metric.items():
-            _, reports, ones = zip(*counts.rows(), strict=True)
-            yield tags, metric, reports, ones
-
-
 def counts_of_rows(
     plan: Plan, rows: Iterable[tuple[Iterable[str], str, Iterable[int], Iterable[int]]]
 ) -> CountsByTags:
-    """The counts that were kept as such rows; raises `ParameterError` when they do not fit the plan."""
+    """The counts of such rows; `ParameterError` when they do not fit the plan."""
     by_tags: CountsByTags = {}
     for tags, metric, reports, ones in rows:
         names = tuple(tags)
@@ -177,7 +162,7 @@ def counts_of_rows(
 
 
 def add_counts(left: CountsByTags, right: CountsByTags) -> CountsByTags:
-    """Counts of disjoint sets of reports, added."""
+    """The sum of the counts of disjoint sets of reports."""
     total = dict(left)
     for tags, counts in right.items():
         summed = dict(total.get(tags, {}))
@@ -188,7 +173,7 @@ def add_counts(left: CountsByTags, right: CountsByTags) -> CountsByTags:
 
 
 def reports_of(plan: Plan, counts: CountsByTags) -> int:
-    """How many reports there are in all segments together: each answers `plan.asked` of the metrics."""
+    """The number of reports in all segments; each answers `plan.asked` of the metrics."""
     by_segment = [[count.devices for count in by_metric.values()] for by_metric in counts.values()]
     if plan.asked_bytes:
         return sum(map(sum, by_segment)) // plan.asked
@@ -196,11 +181,7 @@ def reports_of(plan: Plan, counts: CountsByTags) -> int:
 
 
 def misfits(plan: Plan, count: Count) -> Iterator[str]:
-    """
-    What is wrong with the counts of a sealed round, a sentence each.
-
-    All its reports answer every metric; where answers are sampled, each answers `plan.asked` of them.
-    """
+    """The problems of the counts of a sealed round, a sentence each: does every report answer its metrics?"""
     if plan.asked_bytes:
         devices = {"": reports_of(plan, count.counts)}
     else:

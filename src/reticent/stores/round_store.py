@@ -1,9 +1,4 @@
-"""
-What every store does alike: rounds from open to sealed, over a backend that keeps records and counts.
-
-The database and the lake differ in how they keep things; which reports are new, which are late, and what is
-known of open rounds in memory is the same for both, and is here.
-"""
+"""What all stores share: rounds from open to sealed, over a backend that keeps records and counts."""
 
 from __future__ import annotations
 
@@ -41,27 +36,24 @@ class RoundStore(Generic[Kind]):
     """
     A store over a backend.
 
-    Which ids an open round holds is kept in memory: no index of random ids is ever written. Other collectors
-    may use the same backend, so what is durable counts in the end, and memory only saves work.
+    The ids of an open round are kept in memory: no index of random ids is ever written. Other collectors may
+    use the same backend, so only what is durable counts in the end; memory saves work.
 
     A round goes from open to closing to sealed. Closing stops `append`; counting takes its time; publishing
-    makes the counts final. Whoever finds a closing round may finish it.
+    makes the counts final. Any process can finish a closing round.
 
-    `_memory` guards what is known of open rounds and is held while a group is written, so it is never taken
-    inside a transaction that another one might wait for, nor while a whole round is read.
+    `_memory` guards the open rounds in memory and is held while a group is written, so it is never taken inside
+    a transaction that another one might wait for, nor while a whole round is read.
     """
 
     def __init__(self, backend: Kind) -> None:
         self.backend = backend
         self._open: dict[RoundKey, OpenRound] = {}
-        self._steps: dict[RoundKey, Step] = {}
-        """By round: the last step that was read, of which there may be later ones by now."""
+        self._steps: dict[RoundKey, Step] = {}  # the last step read; a later one may exist by now
         self._memory = threading.Lock()
-        self._damaged: dict[RoundKey, str] = {}
-        """Rounds that could not be read whole at the last look, and why."""
+        self._damaged: dict[RoundKey, str] = {}  # rounds not completely readable at the last attempt, and why
         self._gone: StoreGoneError | None = None
-        self._left_to_others: set[RoundKey] = set()
-        """Rounds that another collector seals."""
+        self._left_to_others: set[RoundKey] = set()  # rounds that another collector seals
 
     @property
     def url(self) -> str:
@@ -69,23 +61,23 @@ class RoundStore(Generic[Kind]):
         return self.backend.url
 
     def layout(self, key: RoundKey) -> Layout:
-        """How the records of a round are laid out."""
+        """The layout of a round's records."""
         return self.backend.layout(key)
 
     # Plans and keys
 
     def register(self, plan: Plan) -> None:
-        """Remember a plan; raises `StoreError` when another one is known by this name and version."""
+        """Store a plan; `StoreError` when its name and version are registered with different content."""
         named = f"{self.url}: plan {plan.name} version {plan.version}"
         if not plan.text or Plan.from_toml(plan.text) != plan:
             raise StoreError(
-                f"{named} cannot be kept without its plan.toml.\n"
+                f"{named} cannot be stored without its plan.toml.\n"
                 "  Hint: read it with Plan.load or Plan.from_toml"
             )
         if self.backend.put_plan(plan) != plan:
             raise StoreError(
-                f"{named} is known with other content.\n"
-                "  Hint: raise the version; what devices were asked must not change under it"
+                f"{named} is already registered with different content.\n"
+                "  Hint: raise the version; the questions of a version never change"
             )
 
     def plans(self) -> list[Plan]:
@@ -93,22 +85,22 @@ class RoundStore(Generic[Kind]):
         return self.backend.plans()
 
     def add_key(self, key: Key) -> None:
-        """Keep a key's hash."""
+        """Store a key's hash."""
         self.backend.add_key(key)
 
     def keys(self) -> list[Key]:
-        """All keys, revoked ones too."""
+        """All keys, including revoked ones."""
         return self.backend.keys()
 
     def revoke_key(self, key_id: str, at: int) -> bool:
-        """Revoke a key at a unix time; False when there is none by this id. The first time stays."""
+        """Revoke a key at a unix time; False when no key has this id. The first time stays."""
         return self.backend.revoke_key(key_id, at)
 
     # Records
 
     def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
-        """Put records into their open rounds; durable on return."""
-        # In the order of their keys: two collectors that take the rows of several rounds never wait in a ring.
+        """Put records, end to end per round, into their rounds in one transaction; durable on return."""
+        # In the order of their keys: two collectors that lock the rows of several rounds never deadlock.
         groups = {key: self.layout(key).array(records[key]) for key in sorted(records) if records[key]}
         for key in groups:
             self._load(key, "open")
@@ -132,7 +124,7 @@ class RoundStore(Generic[Kind]):
         return answers
 
     def _put(self, fresh: dict[RoundKey, Records]) -> tuple[dict[RoundKey, Span | None], set[RoundKey]]:
-        """What was stored, and the damaged rounds that take nothing: they do not keep others from it."""
+        """What was stored, and the damaged rounds that take nothing; the other rounds of the append still do."""
         refused: set[RoundKey] = set()
         while fresh:
             try:
@@ -146,7 +138,7 @@ class RoundStore(Generic[Kind]):
 
     @contextmanager
     def _unless_gone(self) -> Iterator[None]:
-        """Once what was written was not there, nothing is promised any more, also when it seems to be back."""
+        """Once the store was gone, nothing is acknowledged any more, even if it seems to be back."""
         if self._gone is not None:
             raise self._gone
         try:
@@ -162,7 +154,7 @@ class RoundStore(Generic[Kind]):
     # Open rounds in memory
 
     def load_open_rounds(self) -> int:
-        """Bring all open rounds into memory; returns how many reports they hold."""
+        """Load all open rounds into memory before the first `append`; returns how many reports they hold."""
         stored = {info.key: info.reports for info in self.backend.rounds()}
         for key in self.unsealed():
             self._load(key, "open", expected=stored.get(key, 0))
@@ -170,31 +162,27 @@ class RoundStore(Generic[Kind]):
 
     @property
     def damaged(self) -> Mapping[RoundKey, str]:
-        """The rounds that could not be read whole at the last look, and why."""
+        """The rounds that could not be read completely at the last attempt, and why."""
         return dict(self._damaged)
 
     @property
     def open_reports(self) -> int:
-        """Reports of open rounds that this process knows of."""
+        """Reports of open rounds in the memory of this process."""
         return sum(len(known) for known in list(self._open.values()))
 
     @property
     def nbytes(self) -> int:
-        """Memory that open rounds hold."""
+        """Memory that open rounds take in this process."""
         return sum(known.nbytes for known in list(self._open.values()))
 
     def _load(self, key: RoundKey, *states: State, expected: int = 0) -> OpenRound | None:
-        """
-        A round in memory, brought there if it is in one of these states; None when it is not.
-
-        Room for as many reports as are `expected` is made at once.
-        """
+        """A round in memory, loaded if it is in one of these states; None when it is not."""
         known = self._open.get(key)
         if known is None and self.backend.state(key) in states:
             loaded = OpenRound(self.layout(key), expected)
             try:
                 self._catch_up(key, loaded, nullcontext())
-            except DamagedError as error:  # reports are taken all the same; whoever counts is refused
+            except DamagedError as error:  # it still takes reports; counting it is refused
                 self._damaged[key] = error.reason
             except RoundGoneError:
                 return None
@@ -203,7 +191,7 @@ class RoundStore(Generic[Kind]):
         return known
 
     def _refresh(self, key: RoundKey) -> OpenRound | None:
-        """A round that is not sealed, with what other collectors have added to it since the last look."""
+        """A round that is not sealed, with what other collectors have added since the last time."""
         self._check_whole(key)
         known = self._load(key, "open", "closing")
         if known is not None and not known.released:
@@ -218,12 +206,7 @@ class RoundStore(Generic[Kind]):
         return known
 
     def _check_whole(self, key: RoundKey) -> None:
-        """
-        Raise `DamagedError` when a round that was damaged at the last look still is.
-
-        When it was repaired meanwhile, perhaps by another process, it is read from the start: what is in
-        memory lacks what could not be read.
-        """
+        """Raise `DamagedError` when a damaged round still is; read it from the start when it was repaired."""
         if key not in self._damaged:
             return
         repair = self.backend.repair(key, dry=True)
@@ -243,13 +226,12 @@ class RoundStore(Generic[Kind]):
                     self._open[key] = again
 
     def _catch_up(self, key: RoundKey, known: OpenRound, lock: AbstractContextManager[object]) -> None:
-        """Take in the groups that are stored and not in memory; the lock is let go of between reads."""
+        """Add the stored groups that are not in memory; the lock is released between reads."""
         for groups in self.backend.groups(key, known.seen):
             with lock:
                 known.take(groups)
 
     def _forget(self, key: RoundKey) -> None:
-        """Let go of a round that is sealed."""
         self._steps.pop(key, None)
         if key in self._open:
             with self._memory:
@@ -258,12 +240,7 @@ class RoundStore(Generic[Kind]):
     # Counts
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
-        """
-        The rounds of a plan, latest first; at most the `last` ones of each plan.
-
-        While a round is open, `reports` is exact in a collector that holds it in memory. Who merely reads is
-        told what is stored, which has a report twice that two collectors took; nothing is loaded for that.
-        """
+        """The rounds of a plan, latest first; open ones in memory with exact reports, others with stored ones."""
         rounds = []
         for info in self.backend.rounds(plan, last):
             if info.damage:
@@ -283,8 +260,8 @@ class RoundStore(Generic[Kind]):
         """
         The counts of a round: final when it is sealed, provisional while it is open.
 
-        Provisional counts have each id once. Of different reports with one id, which only forgery makes, they
-        have the one that this process saw first.
+        Provisional counts have each id once: of different reports with one id, which only forgery makes, the
+        one that this process saw first.
         """
         try:
             final = self.backend.final(key)
@@ -300,7 +277,7 @@ class RoundStore(Generic[Kind]):
         return dict(final.counts) if final else {}
 
     def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
-        """The counts of one metric in those of the rounds that are sealed."""
+        """The counts of one metric in those of the rounds that are sealed; or `DamagedError`."""
         if isinstance(self.backend, MetricCounts):
             try:
                 return self.backend.metric_counts(keys, metric)
@@ -314,13 +291,13 @@ class RoundStore(Generic[Kind]):
         }
 
     def shown(self, key: RoundKey) -> CountsByTags:
-        """Those counts of a round that is not sealed which readers may be shown."""
+        """The counts of a round that is not sealed which readers may see; see `reticent.stores.shown`."""
         if self.layout(key).plan.min_reports == 1:
             return self.counts(key)
         return self._step(key).shown
 
     def take_step(self, key: RoundKey) -> None:
-        """Show readers more of an open round, if enough has come, and the backend keeps what they are shown."""
+        """Show readers more of an open round, if enough reports came and the backend keeps steps."""
         plan = self.layout(key).plan
         if plan.min_reports == 1 or not isinstance(self.backend, Steps):
             return
@@ -344,7 +321,7 @@ class RoundStore(Generic[Kind]):
 
     @contextmanager
     def claim(self, key: RoundKey) -> Iterator[bool]:
-        """Whether to seal a round here: False while another collector is at it. It saves work, no more."""
+        """Whether to seal a round here: False while another collector does. An optimization only."""
         with self.backend.claim(key) as is_mine:
             if not is_mine:
                 self._left_to_others.add(key)
@@ -352,10 +329,10 @@ class RoundStore(Generic[Kind]):
 
     def seal(self, key: RoundKey, *, skip_bad: bool = False) -> bool:
         """
-        Seal a round; False when it was sealed already, or never opened.
+        Seal a round; False when it is sealed already, or was never opened.
 
-        It can be done again from the start at any time, by anybody. What counts is what is durable, not what
-        is in memory; `skip_bad` leaves out files that cannot be read, which otherwise stop it.
+        Any process can do it again from the start at any time. It counts what is durable, not what is in
+        memory; `skip_bad` leaves out files that cannot be read, which otherwise stop it.
         """
         if not skip_bad:
             self._check_whole(key)
@@ -364,9 +341,7 @@ class RoundStore(Generic[Kind]):
             is_closing = self.backend.close_round(key)
         if is_closing:
             known = self._open.get(key)
-            if (
-                known is not None
-            ):  # nothing more is appended: the memory of the ids is better used for counting
+            if known is not None:  # nothing more is appended: the memory of the ids is needed for counting
                 known.counts()
                 with self._memory:
                     known.release()
@@ -381,24 +356,20 @@ class RoundStore(Generic[Kind]):
         return sealed
 
     def sweep(self) -> None:
-        """Drop the records of sealed rounds that could not be dropped at once, and what memory knows of them."""
+        """Drop the records of sealed rounds that could not be dropped at once, and their memory."""
         for key in list(self._left_to_others):
             if self.backend.state(key) in ("sealed", None):
                 self._left_to_others.discard(key)
                 self._forget(key)
         self.backend.sweep()
 
-    # The table of results
-
     @property
     def table(self) -> ResultsTable | None:
         """The table of results, where the backend keeps one."""
         return self.backend if isinstance(self.backend, ResultsTable) else None
 
-    # Upkeep
-
     def verify(self) -> list[str]:
-        """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""
+        """The problems of the store, a sentence each; empty when there is none. Changes nothing."""
         return self.backend.verify()
 
     def repair(self, key: RoundKey, *, dry: bool = True) -> Repair | None:
@@ -410,18 +381,18 @@ class RoundStore(Generic[Kind]):
         return self.backend.prune(key)
 
     def ping(self) -> None:
-        """Raise `StoreError` when the store cannot be written just now."""
+        """Raise `StoreError` when the store cannot be written at the moment."""
         with self._unless_gone():
             self.backend.ping()
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""
         self.backend.close()
 
 
 @lru_cache(maxsize=256)
 def read_plan(place: str, text: str) -> Plan:
-    """The plan of a text that is kept somewhere; read once, since it never changes under a version."""
+    """The plan of a stored text; parsed once, since it never changes under a version."""
     try:
         return Plan.from_toml(text)
     except PlanError as error:
@@ -429,5 +400,5 @@ def read_plan(place: str, text: str) -> Plan:
 
 
 def not_registered(place: str, key: RoundKey) -> StoreError:
-    """For a round of a plan that nobody registered."""
+    """The error about a round of a plan that is not registered."""
     return StoreError(f"{place}: plan {key.plan} version {key.version} is not registered")

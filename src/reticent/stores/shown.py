@@ -1,10 +1,9 @@
 """
 What readers are shown of a round: sums over groups of at least `min_reports` reports, and nothing else.
 
-There is one partition of the reports of a round into such groups. `folded` makes the groups of a sealed round,
-`Step` those of an open one, and the second partition is finer than the first. docs/explanation/readers.md has
-the theorem and its proof. Which groups there are depends on how many reports came with which tags, and never
-on an answer.
+`folded` partitions the reports of a sealed round into such groups, `Step` those of an open one, and the second
+partition is finer than the first; docs/explanation/readers.md has the theorem and its proof. The groups depend
+on how many reports came with which tags, and never on an answer.
 """
 
 from __future__ import annotations
@@ -13,21 +12,14 @@ import json
 from dataclasses import dataclass, field
 
 from reticent.plan import Plan
-from reticent.stores.records import (
-    Count,
-    CountsByTags,
-    add_counts,
-    counts_in_rows,
-    counts_of_rows,
-    reports_of,
-)
+from reticent.stores.records import Count, CountsByTags, add_counts, counts_of_rows, reports_of
 
 FEW = "(few)"
 """The tag of reports whose own tag is not shown; no plan can declare it."""
-GROWTH = 10
-"""An open round takes a step when it has a tenth more reports, so that a round of any size takes few of them."""
-MOST_STEP_BYTES = 1 << 22
-"""A step that takes more is not taken, so that no commit waits long for it: the round is shown when it is sealed."""
+GROWTH = 10  # an open round takes a step when it has a tenth more reports, so any round takes few
+MOST_STEP_BYTES = (
+    1 << 22
+)  # a larger step is not taken, so no commit waits long: the round is shown when sealed
 
 
 def folded(plan: Plan, counts: CountsByTags) -> CountsByTags:
@@ -63,23 +55,22 @@ class Step:
     """
     What is shown of an open round, and what will be shown next, for each combination of tags.
 
-    A combination moves on when it has at least `min_reports` more than what waits: that is shown then, and what
-    there is now waits. So what is shown always lacks at least `min_reports` of those that came, and the seal,
-    which shows all of them, adds at least as many at once.
+    A combination moves on when it has at least `min_reports` more than the waiting counts: these are shown then,
+    and the current counts wait. So what is shown always lacks at least `min_reports` of the reports that came,
+    and the seal, which shows all of them, adds at least as many at once.
     """
 
     number: int = 0
-    reports: int = 0
-    """How many the round had when the step was taken."""
+    reports: int = 0  #: how many the round had when the step was taken
     shown: CountsByTags = field(default_factory=dict)
     waiting: CountsByTags = field(default_factory=dict)
 
     def is_due(self, plan: Plan, reports: int) -> bool:
-        """Whether a round with so many reports takes the next step: nothing changes for fewer new ones."""
+        """Whether a round with so many reports takes the next step; fewer new reports change nothing."""
         return reports - self.reports >= max(plan.min_reports, self.reports // GROWTH)
 
     def following(self, plan: Plan, counts: CountsByTags) -> Step:
-        """The next step, of counts that hold all reports that were counted for this one."""
+        """The next step; `counts` include all reports that were counted for this one."""
         shown, waiting = dict(self.shown), dict(self.waiting)
         for tags, by_metric in counts.items():
             before = reports_of(plan, {tags: self.waiting.get(tags, {})})
@@ -90,17 +81,14 @@ class Step:
         return Step(self.number + 1, reports_of(plan, counts), shown, waiting)
 
     def to_json(self) -> str:
-        """What is kept of a step besides its number."""
-        rows = {name: list(counts_in_rows(Count(0, getattr(self, name)))) for name in ("shown", "waiting")}
+        """A step as a document, without its number."""
+        rows = {name: list(Count(0, getattr(self, name)).rows()) for name in ("shown", "waiting")}
         return json.dumps({"reports": self.reports, **rows}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, plan: Plan, number: int, document: str) -> Step:
-        """The step of what was kept."""
+        """The step of a stored document."""
         kept = json.loads(document)
         return cls(
-            number,
-            kept["reports"],
-            counts_of_rows(plan, kept["shown"]),
-            counts_of_rows(plan, kept["waiting"]),
+            number, kept["reports"], *(counts_of_rows(plan, kept[name]) for name in ("shown", "waiting"))
         )

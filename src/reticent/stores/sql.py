@@ -1,29 +1,17 @@
-"""What SQLite and PostgreSQL share: a backend in tables, in terms of transactions."""
+"""What SQLite and PostgreSQL share: a backend in tables."""
 
 from __future__ import annotations
 
-import json
-import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import ClassVar
 
-from reticent.columns import COLUMNS, segment_text, time_text, unix_seconds
 from reticent.errors import ParameterError, StoreError
-from reticent.plan import Plan
 from reticent.stores.open_round import OpenRound, Seen, Span
 from reticent.stores.pool import Row, Transaction
-from reticent.stores.records import (
-    Count,
-    CountsByTags,
-    Layout,
-    Records,
-    RoundKey,
-    counts_in_rows,
-    counts_of_rows,
-)
-from reticent.stores.round_store import not_registered, read_plan
+from reticent.stores.records import Count, CountsByTags, Layout, Records, RoundKey, counts_of_rows
+from reticent.stores.sql_tables import SqlTables
 from reticent.stores.sql_upkeep import (
     cut_to_readable,
     lost,
@@ -32,16 +20,7 @@ from reticent.stores.sql_upkeep import (
     repair_of,
     unlisted,
 )
-from reticent.stores.store import (
-    DamagedError,
-    Key,
-    PeriodKey,
-    Repair,
-    RoundGoneError,
-    RoundInfo,
-    State,
-    damaged,
-)
+from reticent.stores.store import DamagedError, Repair, RoundGoneError, RoundInfo, State, damaged
 
 LATEST_ROUNDS = """
 SELECT plan, version, round, state, reports FROM (
@@ -52,142 +31,37 @@ WHERE (? = '' OR plan = ?) AND place <= ?
 ORDER BY plan, round DESC, version DESC
 """
 UNSEALED = ("open", "closing")
-_BYTES_AT_ONCE, _GROUPS_AT_ONCE = 1 << 24, 20_000
-"""How much of a round is read in one transaction."""
-_ROUNDS_AT_ONCE = 500
-"""Of how many rounds the counts of a metric are read in one transaction."""
-_RESULTS_AT_ONCE = 200
-"""Rows of results in one transaction, or one histogram more."""
-_TURN_SECONDS = 0.002
-"""Between two such transactions: whoever waits to append is next."""
+_ROUND = "plan = ? AND version = ? AND round = ?"
+_UNSEALED = "state IN ('open', 'closing')"
+_BYTES_AT_ONCE, _GROUPS_AT_ONCE = 1 << 24, 20_000  # how much of a round is read in one transaction
+_ROUNDS_AT_ONCE = 500  # rounds of which the counts of a metric are read in one transaction
 
 
-class SqlBackend(ABC):
+class SqlBackend(SqlTables):
     """
-    Plans, keys, rounds and counts in tables.
+    Rounds and counts in tables.
 
-    A commit group is one row per round: records end to end, in arrival order, in a table that the round has
-    to itself and that is dropped when it is sealed.
+    A commit group is one row per round: records end to end, in arrival order. Each open round has a table of
+    its own for them, which is dropped when the round is sealed.
     """
 
-    records_table: ClassVar[str]
-    """The statement that makes the table of an open round, with its number for {number}."""
+    records_table: ClassVar[str]  #: the statement that makes the table of round {number}
 
-    def __init__(self) -> None:
-        self._layouts: dict[tuple[str, int], Layout] = {}
-        self._row_lock = ""
-        """What makes a SELECT hold its row against changes until the end of the transaction."""
-
-    def as_list(self, items: Sequence[object]) -> object:
-        """A list as the database takes it: JSON text, where it has no type for it."""
-        return json.dumps(items)
-
-    def as_time(self, seconds: int) -> object:
-        """A unix time as the database takes it: ISO 8601 text, where it has no type for it."""
-        return time_text(seconds)
-
-    @property
-    @abstractmethod
-    def url(self) -> str:
-        """The address of the store, without a password."""
-
-    @abstractmethod
-    def writing(self) -> AbstractContextManager[Transaction]:
-        """A transaction that changes something; durable once it ends. One at a time."""
-
-    @abstractmethod
-    def reading(self) -> AbstractContextManager[Transaction]:
-        """A transaction that changes nothing, beside which others read and write."""
-
-    def sealing(self) -> AbstractContextManager[Transaction]:
-        """A transaction that closes or seals a round; where it may have to wait, appends do not wait with it."""
-        return self.writing()
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._row_lock = ""  # makes a SELECT lock its row until the transaction ends
 
     @abstractmethod
     def is_damage(self, error: Exception) -> bool:
-        """Whether an error says that a table is not there, or cannot be read."""
+        """Whether an error means that a table is missing or unreadable."""
 
     @abstractmethod
     def drop_records(self, number: int) -> None:
-        """Drop the table of a sealed round, unless that would make others wait; raises `StoreError` then."""
+        """Drop the table of a sealed round; raises `StoreError` when that would make others wait."""
 
     @abstractmethod
     def record_tables(self, transaction: Transaction) -> set[int]:
         """The numbers of all tables of records."""
-
-    @abstractmethod
-    def ping(self) -> None:
-        """Raise `StoreError` when the store cannot be written just now."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of files and connections."""
-
-    # Plans and keys
-
-    def put_plan(self, plan: Plan) -> Plan:
-        """Keep a plan's text unless there is one by its name and version; returns what is kept."""
-        with self.writing() as transaction:
-            transaction.execute(
-                "INSERT INTO plans (name, version, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                *(plan.name, plan.version, plan.text),
-            )
-            ((text,),) = transaction.execute(
-                "SELECT text FROM plans WHERE name = ? AND version = ?", plan.name, plan.version
-            )
-        return read_plan(self.url, text)
-
-    def plans(self) -> list[Plan]:
-        """Every plan ever kept, by name and version."""
-        with self.reading() as transaction:
-            rows = transaction.execute("SELECT text FROM plans ORDER BY name, version")
-        return [read_plan(self.url, text) for (text,) in rows]
-
-    def layout(self, key: RoundKey) -> Layout:
-        """How the records of a round are laid out."""
-        if key[:2] not in self._layouts:
-            self._layouts = {(plan.name, plan.version): Layout(plan) for plan in self.plans()}
-        layout = self._layouts.get(key[:2])
-        if layout is None:
-            raise not_registered(self.url, key)
-        return layout
-
-    def add_key(self, key: Key) -> None:
-        """Keep a key's hash."""
-        with self.writing() as transaction:
-            transaction.execute(
-                "INSERT INTO keys (id, role, hash, label, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?)",
-                *(key.id, key.role, key.hash, key.label, self.as_time(key.created_at)),
-                None if key.revoked_at is None else self.as_time(key.revoked_at),
-            )
-
-    def keys(self) -> list[Key]:
-        """All keys, revoked ones too."""
-        with self.reading() as transaction:
-            rows = transaction.execute(
-                "SELECT id, role, hash, label, created_at, revoked_at FROM keys ORDER BY created_at, id"
-            )
-        return [
-            Key(
-                name,
-                role,
-                hash_,
-                label,
-                unix_seconds(made),
-                None if revoked is None else unix_seconds(revoked),
-            )
-            for name, role, hash_, label, made, revoked in rows
-        ]
-
-    def revoke_key(self, key_id: str, at: int) -> bool:
-        """Revoke a key at a unix time; False when there is none by this id. The first time stays."""
-        with self.writing() as transaction:
-            return bool(
-                transaction.execute(
-                    "UPDATE keys SET revoked_at = COALESCE(revoked_at, ?) WHERE id = ? RETURNING id",
-                    *(self.as_time(at), key_id),
-                )
-            )
 
     # Open rounds
 
@@ -202,16 +76,14 @@ class SqlBackend(ABC):
                 stored[key] = None
                 if len(records):
                     with self._damage_of(key):
-                        ((place,),) = transaction.execute(
-                            f"INSERT INTO records_{number} (records) VALUES (?) RETURNING number",  # noqa: S608
-                            records.tobytes(),
-                        )
+                        insert = f"INSERT INTO records_{number} (records) VALUES (?) RETURNING number"  # noqa: S608
+                        ((place,),) = transaction.execute(insert, records.tobytes())
                     stored[key] = Span("", place, place)
         return stored
 
     @contextmanager
     def _damage_of(self, key: RoundKey) -> Iterator[None]:
-        """Errors about the tables of one round are that round's damage, and do not concern others."""
+        """Turn an error about the table of one round into `DamagedError` about that round."""
         try:
             yield
         except Exception as error:
@@ -238,10 +110,10 @@ class SqlBackend(ABC):
         """
         A round's number, state and final reports.
 
-        They stay so until the transaction ends: so an append that saw "open" commits before the round is
+        They do not change until the transaction ends: so an append that saw "open" commits before the round is
         closed, and the table of an open round is not dropped while it is read.
         """
-        query = f"SELECT id, state, reports FROM rounds WHERE plan = ? AND version = ? AND round = ?{self._row_lock}"  # noqa: S608
+        query = f"SELECT id, state, reports FROM rounds WHERE {_ROUND}{self._row_lock}"  # noqa: S608
         rows = transaction.execute(query, *key)
         return rows[0] if rows else None
 
@@ -269,23 +141,13 @@ class SqlBackend(ABC):
             raise damaged(self.url, key, f"group {place}: {reason}")
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
-        """The rounds of a plan, latest first, at most `last` of each plan; while open with reports stored."""
-        with self.reading() as transaction:
-            rows = transaction.execute(LATEST_ROUNDS, plan or "", plan or "", 2**53 if last is None else last)
-        infos = []
-        for *key_parts, state, reports in rows:
-            info = RoundInfo(RoundKey(*key_parts), state, reports)
-            if state in UNSEALED:
-                info = self._stored(info)
-            infos.append(info)
-        return infos
+        """The rounds of a plan, latest first, at most `last` of each plan; open ones with stored reports."""
+        rows = self.read(LATEST_ROUNDS, plan or "", plan or "", 2**53 if last is None else last)
+        infos = (RoundInfo(RoundKey(*key), state, reports) for *key, state, reports in rows)
+        return [self._stored(info) if info.state in UNSEALED else info for info in infos]
 
     def _stored(self, info: RoundInfo) -> RoundInfo:
-        """
-        A round with the reports stored in its table.
-
-        In a transaction of its own, which holds its row: by now it may be sealed, and its table gone.
-        """
+        """A round with the reports in its table; its row is locked, since it may be sealed by now."""
         width, groups, whole, stored = self.layout(info.key).width, 0, 0, 0
         try:
             with self.reading() as transaction:
@@ -305,12 +167,8 @@ class SqlBackend(ABC):
 
     def unsealed(self) -> list[RoundKey]:
         """The rounds that are open or closing."""
-        with self.reading() as transaction:
-            rows = transaction.execute(
-                "SELECT plan, version, round FROM rounds WHERE state IN ('open', 'closing')"
-                " ORDER BY plan, version, round"
-            )
-        return [RoundKey(*row) for row in rows]
+        query = f"SELECT plan, version, round FROM rounds WHERE {_UNSEALED} ORDER BY plan, version, round"  # noqa: S608
+        return [RoundKey(*row) for row in self.read(query)]
 
     def state(self, key: RoundKey) -> State | None:
         """The state of a round; None when there is none."""
@@ -318,76 +176,63 @@ class SqlBackend(ABC):
             row = self._row(transaction, key)
         return None if row is None else "sealed" if row[1] == "pruned" else row[1]
 
-    # What readers are shown of open rounds
-
     def step(self, key: RoundKey) -> tuple[int, str] | None:
         """The number and document of the latest step of a round that is not sealed; None before the first."""
-        with self.reading() as transaction:
-            rows = transaction.execute(
-                "SELECT number, CAST(document AS TEXT) FROM steps JOIN rounds ON rounds.id = round_id"
-                " WHERE plan = ? AND version = ? AND round = ? ORDER BY number DESC LIMIT 1",
-                *key,
-            )
+        rows = self.read(
+            "SELECT number, CAST(document AS TEXT) FROM steps JOIN rounds ON rounds.id = round_id"  # noqa: S608
+            f" WHERE {_ROUND} ORDER BY number DESC LIMIT 1",
+            *key,
+        )
         return (int(rows[0][0]), str(rows[0][1])) if rows else None
 
     def put_step(self, key: RoundKey, number: int, document: str) -> None:
-        """Keep a step, unless another collector took it first, or the round is sealed."""
+        """Store a step, unless another collector took it first, or the round is sealed."""
         with self.writing() as transaction:
             row = self._row(transaction, key)
-            if row is not None and row[1] in ("open", "closing"):
-                transaction.execute(
-                    "INSERT INTO steps (round_id, number, document) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                    *(row[0], number, document),
+            if row is not None and row[1] in UNSEALED:
+                insert = (
+                    "INSERT INTO steps (round_id, number, document) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
                 )
+                transaction.execute(insert, row[0], number, document)
                 transaction.execute("DELETE FROM steps WHERE round_id = ? AND number < ?", row[0], number)
 
     # Sealing
 
     def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
-        """Always here: a database counts what it stores, and a second count is cheap."""
+        """Always True: in a database a second count is cheap."""
         return nullcontext(True)
 
     def close_round(self, key: RoundKey) -> bool:
-        """Begin to seal: waits for appends that are under way, and makes those that come later late."""
+        """Begin to seal: waits for appends that are under way; later ones are late."""
+        update = f"UPDATE rounds SET state = 'closing' WHERE {_ROUND} AND {_UNSEALED} RETURNING id"  # noqa: S608
         with self.sealing() as transaction:
-            return bool(
-                transaction.execute(
-                    "UPDATE rounds SET state = 'closing' WHERE plan = ? AND version = ? AND round = ?"
-                    " AND state IN ('open', 'closing') RETURNING id",
-                    *key,
-                )
-            )
+            return bool(transaction.execute(update, *key))
 
     def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
-        """Count a closing round from its table: of those with one id, the report that came first."""
+        """Count a closing round from its table: of reports with one id, the one that came first."""
         whole = OpenRound(self.layout(key))
         for groups in self.groups(key, whole.seen):
             whole.take(groups)
         return Count(len(whole), whole.counts())
 
     def publish(self, key: RoundKey, count: Count) -> bool:
-        """
-        Write the counts, in one transaction, then drop the table; False when another was quicker.
-
-        Somebody may be reading the table, or it is large: so it is dropped on its own, or by a later `sweep`.
-        """
+        """Write the counts in one transaction, then drop the table; False when another process was first."""
         with self.sealing() as transaction:
             changed = transaction.execute(
-                "UPDATE rounds SET state = 'sealed', reports = ? WHERE plan = ? AND version = ? AND round = ?"
-                " AND state = 'closing' RETURNING id",
+                f"UPDATE rounds SET state = 'sealed', reports = ? WHERE {_ROUND} AND state = 'closing' RETURNING id",  # noqa: S608
                 *(count.reports, *key),
             )
             if not changed:
                 return False
             number = changed[0][0]
-            for tags, metric, reports, ones in counts_in_rows(count):
+            for tags, metric, reports, ones in count.rows():
                 transaction.execute(
                     "INSERT INTO counts (round_id, metric, tags, reports, ones) VALUES (?, ?, ?, ?, ?)",
-                    *(number, metric, *(self.as_list(part) for part in (tags, reports, ones))),
+                    *(number, metric, *map(self.as_list, (tags, reports, ones))),
                 )
             transaction.execute("DELETE FROM steps WHERE round_id = ?", number)
-            # Somebody whose clock is ahead may have written the day without this round.
-            self._drop_results_of(transaction, key)
+            # A process whose clock is ahead may have written the day without this round.
+            self.drop_results_of(transaction, key)
         with suppress(StoreError):
             self.drop_records(number)
         return True
@@ -396,155 +241,58 @@ class SqlBackend(ABC):
         """Drop the tables of sealed rounds that could not be dropped when they were sealed."""
         with self.reading() as transaction:
             tables = self.record_tables(transaction)
-            unsealed = transaction.execute("SELECT id FROM rounds WHERE state IN ('open', 'closing')")
-            known = transaction.execute("SELECT id FROM rounds")
-        for number in sorted(tables & ({number for (number,) in known} - {number for (number,) in unsealed})):
+            sealed = transaction.execute("SELECT id FROM rounds WHERE state NOT IN ('open', 'closing')")
+        for number in sorted(tables & {number for (number,) in sealed}):
             with suppress(StoreError):
                 self.drop_records(number)
 
     def final(self, key: RoundKey) -> Count | None:
-        """What a sealed round comes to; None when it is not sealed."""
-        with self.reading() as transaction:
-            rows = transaction.execute(
-                "SELECT rounds.reports, tags, metric, counts.reports, ones"
-                " FROM counts JOIN rounds ON rounds.id = round_id"
-                " WHERE plan = ? AND version = ? AND round = ? AND state = 'sealed' ORDER BY tags, metric",
-                *key,
-            )
-        if not rows:
-            return None
-        try:
-            kept = (
-                (unlisted(tags), metric, unlisted(reports), unlisted(ones))
-                for _, tags, metric, reports, ones in rows
-            )
-            return Count(rows[0][0], counts_of_rows(self.layout(key).plan, kept))
-        except (ParameterError, ValueError, TypeError, KeyError) as error:
-            raise damaged(self.url, key, f"its counts cannot be read: {type(error).__name__}") from error
+        """The counts of a sealed round; None when it is not sealed."""
+        rows = self.read(
+            "SELECT tags, metric, counts.reports, ones, rounds.reports"  # noqa: S608
+            " FROM counts JOIN rounds ON rounds.id = round_id"
+            f" WHERE {_ROUND} AND state = 'sealed' ORDER BY tags, metric",
+            *key,
+        )
+        return Count(rows[0][4], self._counts_of(key, (row[:4] for row in rows))) if rows else None
 
     def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
-        """The counts of one metric in those rounds that are sealed; no other metric is read."""
+        """The counts of one metric in those of the rounds that are sealed; no other metric is read."""
         by_version: dict[tuple[str, int], list[int]] = {}
         for key in keys:
             by_version.setdefault((key.plan, key.version), []).append(key.round)
         counts: dict[RoundKey, CountsByTags] = {}
-        for (plan, version), numbers in by_version.items():
+        for version, numbers in by_version.items():
             for first in range(0, len(numbers), _ROUNDS_AT_ONCE):
                 some = ",".join(str(int(number)) for number in numbers[first : first + _ROUNDS_AT_ONCE])
-                with self.reading() as transaction:
-                    rows = transaction.execute(
-                        "SELECT round, tags, counts.reports, ones FROM rounds"  # noqa: S608
-                        " JOIN counts ON round_id = rounds.id AND metric = ?"
-                        f" WHERE plan = ? AND version = ? AND state = 'sealed' AND round IN ({some})",
-                        *(metric, plan, version),
-                    )
-                for number, tags, reports, ones in rows:
-                    key = RoundKey(plan, version, number)
-                    try:
-                        row = (unlisted(tags), metric, unlisted(reports), unlisted(ones))
-                        counts.setdefault(key, {}).update(counts_of_rows(self.layout(key).plan, [row]))
-                    except (ParameterError, ValueError, TypeError, KeyError) as error:
-                        reason = f"its counts cannot be read: {type(error).__name__}"
-                        raise damaged(self.url, key, reason) from error
+                rows = self.read(
+                    "SELECT round, tags, metric, counts.reports, ones FROM rounds"  # noqa: S608
+                    " JOIN counts ON round_id = rounds.id AND metric = ?"
+                    f" WHERE plan = ? AND version = ? AND state = 'sealed' AND round IN ({some})",
+                    *(metric, *version),
+                )
+                for number, *row in rows:
+                    key = RoundKey(*version, number)
+                    counts.setdefault(key, {}).update(self._counts_of(key, [row]))
         return counts
 
-    # The table of results
+    def _counts_of(self, key: RoundKey, rows: Iterable[Sequence[object]]) -> CountsByTags:
+        """The counts of a sealed round, of rows with tags, metric, reports and ones."""
+        try:
+            return counts_of_rows(self.layout(key).plan, map(unlisted, rows))
+        except (ParameterError, ValueError, TypeError, KeyError) as error:
+            reason = f"its counts cannot be read: {type(error).__name__}"
+            raise damaged(self.url, key, reason) from error
 
-    def written(self, plan: str) -> set[PeriodKey]:
-        """The periods of a plan whose figures are all in the table."""
-        with self.reading() as transaction:
-            rows = transaction.execute(
-                "SELECT version, every, start_time, end_time FROM periods WHERE plan = ?", plan
-            )
-        return {
-            PeriodKey(plan, version, every, unix_seconds(start), unix_seconds(end))
-            for version, every, start, end in rows
-        }
-
-    def put_results(self, period: PeriodKey, rows: Iterable[Mapping[str, object]]) -> None:
-        """
-        Put the figures of a finished period into the table, some at a time, and then say that all are there.
-
-        Only one may write to SQLite at a time, so others get in between. Rows that are there stay as they are:
-        whoever died in the middle, or writes the same beside this one, has written the same rows.
-        """
-        names = [column.name for column in COLUMNS]
-        times = {column.name for column in COLUMNS if column.type == "timestamp"}
-        for some in _figures_at_once(rows):
-            places = ",".join([f"({','.join('?' * len(names))})"] * len(some))
-            cells = [  # made before the transaction begins, in which others wait
-                self.as_time(unix_seconds(str(row[name]))) if name in times else row[name]
-                for row in some
-                for name in names
-            ]
-            with self.sealing() as transaction:
-                transaction.execute(
-                    f"INSERT INTO results ({','.join(names)}) VALUES {places} ON CONFLICT DO NOTHING",  # noqa: S608
-                    *cells,
-                )
-            time.sleep(_TURN_SECONDS)
-        with self.sealing() as transaction:
-            transaction.execute(
-                "INSERT INTO periods (plan, version, every, start_time, end_time) VALUES (?, ?, ?, ?, ?)"
-                " ON CONFLICT DO NOTHING",
-                *(*period[:3], self.as_time(period.start), self.as_time(period.end)),
-            )
-
-    def results(self, period: PeriodKey) -> list[dict[str, object]]:
-        """The figures of a period that are in the table; times in ISO 8601, a segment as JSON text."""
-        names = [column.name for column in COLUMNS]
-        columns = ",".join("CAST(segment AS TEXT)" if name == "segment" else name for name in names)
-        found: list[dict[str, object]] = []
-        for metric in self.layout(RoundKey(period.plan, period.version, 0)).plan.metrics:
-            with self.reading() as transaction:
-                rows = transaction.execute(
-                    f"SELECT {columns} FROM results WHERE plan = ? AND metric = ? AND every = ?"  # noqa: S608
-                    " AND start_time = ? AND version = ? ORDER BY segment, bucket",
-                    *(period.plan, metric.name, period.every, self.as_time(period.start), period.version),
-                )
-            for row in (dict(zip(names, cells, strict=True)) for cells in rows):
-                row |= {name: time_text(unix_seconds(row[name])) for name in ("start_time", "end_time")}
-                found.append(row | {"segment": segment_text(json.loads(row["segment"]))})
-        return found
-
-    def drop_results(self, period: PeriodKey) -> None:
-        """Remove the figures of a period; what says that they are there goes first."""
-        about = (period.version, period.plan, period.every, self.as_time(period.start))
-        where = "version = ? AND plan = ? AND every = ? AND start_time = ?"
-        with self.sealing() as transaction:
-            transaction.execute(f"DELETE FROM periods WHERE {where}", *about)  # noqa: S608
-        for metric in self.layout(RoundKey(period.plan, period.version, 0)).plan.metrics:
-            with self.sealing() as transaction:
-                transaction.execute(f"DELETE FROM results WHERE {where} AND metric = ?", *about, metric.name)  # noqa: S608
-
-    def _drop_results_of(self, transaction: Transaction, key: RoundKey) -> None:
-        """Remove the figures of every period that a round is in; what is left of the period is written again."""
-        plan = self.layout(key).plan
-        start = plan.round(key.round).start
-        longest = {
-            "round": plan.round_seconds,
-            "window": plan.answers.window * plan.round_seconds,
-            "day": 86_400,
-            "week": 7 * 86_400,
-            "month": 31 * 86_400,
-        }
-        where = (
-            "plan = ? AND version = ? AND every = ? AND start_time > ? AND start_time <= ? AND end_time > ?"
-        )
-        for every, seconds in longest.items():
-            times = map(self.as_time, (start - seconds, start, start))
-            about = (key.plan, key.version, every, *times)
-            transaction.execute(f"DELETE FROM periods WHERE {where}", *about)  # noqa: S608
-            for metric in plan.metrics:  # each is a short part of the index
-                transaction.execute(f"DELETE FROM results WHERE {where} AND metric = ?", *about, metric.name)  # noqa: S608
+    # Upkeep
 
     def verify(self) -> list[str]:
-        """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""
+        """The problems of the store, a sentence each; empty when there is none. Changes nothing."""
         with self.reading() as transaction:
             return list(problems_of(transaction, self.record_tables(transaction)))
 
     def repair(self, key: RoundKey, *, dry: bool) -> Repair | None:
-        """Cut what is no whole record off a round's groups, and keep what it was in a table beside it."""
+        """Cut incomplete records off a round's groups, and keep the original groups in a table beside it."""
         layout, number = self.layout(key), 0
         try:
             with self.reading() if dry else self.writing() as transaction:
@@ -567,37 +315,24 @@ class SqlBackend(ABC):
             return self.rebuild(number, layout, error.reason, dry)
 
     def rebuild(self, number: int, layout: Layout, reason: str, dry: bool) -> Repair:
-        """What can be done about a table of which pages cannot be read."""
+        """What can be done about a table with unreadable pages."""
         return Repair(reason, 0, "")
 
     def prune(self, key: RoundKey) -> bool:
-        """Remove a sealed round's counts, and what a repair kept; its row stays, so that it never opens again."""
+        """Remove a sealed round's counts, and copies kept by a repair; its row stays, so it never opens again."""
         with self.writing() as transaction:
             rows = transaction.execute(
-                "UPDATE rounds SET state = 'pruned', reports = 0 WHERE plan = ? AND version = ? AND round = ?"
-                " AND state = 'sealed' RETURNING id",
+                f"UPDATE rounds SET state = 'pruned', reports = 0 WHERE {_ROUND} AND state = 'sealed' RETURNING id",  # noqa: S608
                 *key,
             )
             for (number,) in rows:
                 transaction.execute("DELETE FROM counts WHERE round_id = ?", number)
-                self._drop_results_of(transaction, key)
+                self.drop_results_of(transaction, key)
         for (number,) in rows:
-            # A table with pages that cannot be read may not be dropped either; it belongs to nothing any more.
+            # A table with unreadable pages may not be droppable either; nothing refers to it any more.
             with suppress(StoreError), self.writing() as transaction:
                 transaction.execute(f"DROP TABLE IF EXISTS damaged_{number}")
         return bool(rows)
-
-
-def _figures_at_once(rows: Iterable[Mapping[str, object]]) -> Iterator[list[Mapping[str, object]]]:
-    """Rows, some at a time; the buckets of a histogram stay together."""
-    some: list[Mapping[str, object]] = []
-    for row in rows:
-        if len(some) >= _RESULTS_AT_ONCE and row["bucket"] in (None, 0):
-            yield some
-            some = []
-        some.append(row)
-    if some:
-        yield some
 
 
 def _unseen(transaction: Transaction, table: str, seen: Seen, bad: Container[int]) -> list[Row]:

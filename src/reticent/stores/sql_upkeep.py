@@ -1,9 +1,9 @@
-"""What is wrong with the tables of a store, and what can be done about a damaged round."""
+"""Problems of the tables of a store, and repairs of a damaged round."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from reticent.errors import ParameterError, PlanError
@@ -14,7 +14,7 @@ from reticent.stores.store import Repair
 
 
 def problems_of(transaction: Transaction, tables: set[int]) -> Iterator[str]:
-    """What is wrong, a sentence each; `tables` are the numbers of the tables of records that there are."""
+    """The problems, a sentence each; `tables` are the numbers of the existing tables of records."""
     plans: dict[tuple[str, int], Plan] = {}
     for name, version, text in transaction.execute("SELECT name, version, text FROM plans"):
         try:
@@ -32,16 +32,16 @@ def problems_of(transaction: Transaction, tables: set[int]) -> Iterator[str]:
         known = plans.get((name, version))
         if known is None:
             yield f"{where}its plan is not registered"
-        else:
-            there = number in tables
-            for problem in _problems_of_round(transaction, Layout(known), number, state, reports, there):
-                yield where + problem
+            continue
+        for problem in _problems_of_round(
+            transaction, Layout(known), number, state, reports, number in tables
+        ):
+            yield where + problem
 
 
 def _problems_of_round(
     transaction: Transaction, layout: Layout, number: int, state: str, reports: int, has_table: bool
 ) -> Iterator[str]:
-    """Of a sealed one: its table is gone, its counts fit together. Of others: its table has whole records."""
     if state not in ("open", "closing", "sealed", "pruned"):
         yield f"state: expected open, closing, sealed or pruned, got {state}"
     elif state in ("sealed", "pruned"):
@@ -58,38 +58,36 @@ def _problems_of_round(
 
 
 def problems_of_counts(transaction: Transaction, plan: Plan, number: int, reports: int) -> Iterator[str]:
-    """What is wrong with the counts of a sealed round of so many reports, a sentence each."""
+    """The problems of the counts of a sealed round with so many reports, a sentence each."""
     counts: CountsByTags = {}
-    for tags, metric, row_reports, row_ones in transaction.execute(
-        "SELECT tags, metric, reports, ones FROM counts WHERE round_id = ? ORDER BY tags, metric", number
-    ):
+    query = "SELECT tags, metric, reports, ones FROM counts WHERE round_id = ? ORDER BY tags, metric"
+    for row in transaction.execute(query, number):
         try:
-            row = unlisted(tags), metric, unlisted(row_reports), unlisted(row_ones)
-            for names, kept in counts_of_rows(plan, [row]).items():
+            for names, kept in counts_of_rows(plan, [unlisted(row)]).items():
                 counts.setdefault(names, {}).update(kept)
         except (ParameterError, ValueError, TypeError, KeyError) as error:
-            yield f"the counts of {metric} cannot be read: {str(error).splitlines()[0]}"
+            yield f"the counts of {row[1]} cannot be read: {str(error).splitlines()[0]}"
             return
     yield from misfits(plan, Count(reports, counts))
 
 
-def unlisted(cell: Any) -> Any:
-    """A list that a database kept: as JSON text, or as a list of its own."""
-    return json.loads(cell) if isinstance(cell, str) else cell
+def unlisted(row: Sequence[Any]) -> tuple[Any, str, Any, Any]:
+    """Tags, metric, reports and ones of a row of `counts`, whose lists are JSON text or arrays."""
+    tags, reports, ones = (json.loads(row[n]) if isinstance(row[n], str) else row[n] for n in (0, 2, 3))
+    return tags, row[1], reports, ones
 
 
 # Repairs of rounds that are not sealed
 
 
 def lost(number: int) -> Repair:
-    """What can be done about a table of records that is not there: the round goes on without them."""
-    return Repair(
-        f"records_{number} is missing, and the reports with it", 0, f"make records_{number} again, empty"
-    )
+    """What can be done about a missing table of records: the round goes on without them."""
+    table = f"records_{number}"
+    return Repair(f"{table} is missing, and the reports with it", 0, f"make {table} again, empty")
 
 
 def repair_of(transaction: Transaction, number: int, layout: Layout) -> Repair | None:
-    """What can be done about groups that are cut off; None when all are whole records."""
+    """What can be done about groups with incomplete records; None when there are none."""
     cut = _cut_off(transaction, number, layout)
     if not cut:
         return None
@@ -106,7 +104,7 @@ def repair_of(transaction: Transaction, number: int, layout: Layout) -> Repair |
 
 
 def cut_to_readable(transaction: Transaction, number: int, layout: Layout) -> None:
-    """Keep of each group that is cut off the reports that can be read, and a copy of it in a table beside it."""
+    """Keep the readable reports of each cut-off group, and a copy of the group in a table beside it."""
     transaction.execute(
         f"CREATE TABLE IF NOT EXISTS damaged_{number} AS SELECT * FROM records_{number} WHERE 1 = 0"  # noqa: S608
     )
@@ -123,7 +121,7 @@ def cut_to_readable(transaction: Transaction, number: int, layout: Layout) -> No
 
 
 def _cut_off(transaction: Transaction, number: int, layout: Layout) -> dict[int, bytes]:
-    """The groups that are not whole records, by their number."""
+    """The groups with incomplete records, by number."""
     rows = transaction.execute(
         f"SELECT number, records FROM records_{number}"  # noqa: S608
         " WHERE length(records) = 0 OR length(records) % ? <> 0 ORDER BY number",

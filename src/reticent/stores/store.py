@@ -1,8 +1,4 @@
-"""
-What a store is: where open rounds rest until they are sealed, and counts for ever after.
-
-It also keeps who may write, read or administer: of each key a hash, never its text.
-"""
+"""What a store promises: open rounds as records, sealed rounds as counts, plans, and the hashes of keys."""
 
 from __future__ import annotations
 
@@ -30,25 +26,24 @@ PREFIX = "reticent"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What is kept of a key. Its secret has 256 random bits, so a plain hash of it cannot be guessed."""
+    """The stored part of a key. The secret has 256 random bits, so a plain hash of it cannot be guessed."""
 
     id: str
     role: Role
     hash: bytes
     label: str
-    created_at: int
-    """Unix seconds."""
+    created_at: int  #: unix seconds
     revoked_at: int | None = None
 
     @property
     def active(self) -> bool:
-        """Whether the key still opens anything."""
+        """Whether the key is not revoked."""
         return self.revoked_at is None
 
 
 def create_key(role: str, label: str, now: int) -> tuple[str, Key]:
     """
-    A new key: the text to hand out, which exists only now, and what is kept of it.
+    A new key: the text to hand out, which is not stored, and the part that is.
 
     >>> text, kept = create_key("ingest", "", now=0)
     >>> text.startswith("reticent_ingest_"), matches(text, kept), matches(text + "x", kept)
@@ -67,7 +62,7 @@ def hash_of(text: str) -> bytes:
 
 
 def matches(text: str, key: Key) -> bool:
-    """Whether a text is the key, in a time that does not depend on how much of it is right."""
+    """Whether a text is the key; takes the same time for every wrong text."""
     return compare_digest(hash_of(text), key.hash)
 
 
@@ -75,198 +70,166 @@ class DamagedError(StoreError):
     """
     Some records of a round, or its counts, cannot be read.
 
-    The round is set aside: it has no figures and is not sealed until it is repaired. Reports are still taken,
-    and every other round is served.
+    The round has no figures and is not sealed until it is repaired. It still accepts reports, and all other
+    rounds are served.
     """
 
     def __init__(self, message: str, key: RoundKey, reason: str = "") -> None:
         super().__init__(message)
         self.key = key
-        self.reason = reason or message.partition("\n")[0]
-        """In a few words, for lists of rounds."""
+        self.reason = reason or message.partition("\n")[0]  # in a few words, for lists of rounds
 
 
 def damaged(url: str, key: RoundKey, reason: str) -> DamagedError:
     """The error about a round that cannot be read."""
-    return DamagedError(
-        f"{url}: round {key.round} of {key.plan} version {key.version} is damaged: {reason}\n"
-        "  Hint: reticent store repair says what can be saved",
-        key,
-        reason,
-    )
+    message = f"{url}: round {key.round} of {key.plan} version {key.version} is damaged: {reason}\n"
+    return DamagedError(f"{message}  Hint: reticent store repair shows what can be saved", key, reason)
 
 
 class StoreGoneError(StoreError):
-    """
-    What was written is no longer where the store is opened from: files were removed, replaced or overwritten.
-
-    Nothing can be acknowledged until the process is started again, and somebody has looked.
-    """
+    """Files of the store were removed or replaced while in use; nothing is acknowledged until a restart."""
 
 
 class StoreAwayError(StoreError):
-    """A database cannot be reached, so the store is not opened; it may be there a moment later."""
+    """A database cannot be reached, so the store is not opened; a later attempt may succeed."""
 
 
 class RoundGoneError(Exception):
-    """A round is sealed, or there is none: it has no records."""
+    """A round is sealed, or does not exist: it has no records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """
-    What became of the records of one round in a commit.
-
-    They are new, already there, too late because the round is sealed, or refused: the round is damaged in such
-    a way that nothing can be put into it before it is repaired.
-    """
+    """What became of the records of one round in a commit."""
 
     accepted: int = 0
     duplicate: int = 0
-    late: int = 0
-    refused: int = 0
+    late: int = 0  #: the round is sealed
+    refused: int = 0  #: the round is damaged and takes nothing before it is repaired
 
 
 class RoundInfo(NamedTuple):
-    """A round that a store knows of."""
+    """
+    A round of a store.
+
+    `reports` are distinct, over all segments. For an open round that this process has not loaded they are the
+    stored ones, and a report that two collectors stored is counted twice.
+    """
 
     key: RoundKey
     state: State
     reports: int
-    """
-    Distinct reports, all segments together. Of an open round that this process has not loaded: reports
-    stored, which has one twice that two collectors took.
-    """
-    damage: str = ""
-    """Why it has no figures, as far as is known without reading it; empty when nothing is wrong."""
+    damage: str = (
+        ""  #: why it has no figures, as far as known without reading it; empty when nothing is wrong
+    )
 
 
 class Repair(NamedTuple):
     """What can be done about a damaged round."""
 
     damage: str
-    """What is wrong."""
-    readable: int
-    """Reports that can be read, stored twice or not; all of them are kept."""
-    action: str
-    """What a repair does, and where the copy of what it replaces is; empty when nothing can be done."""
+    readable: int  #: reports that can be read, including duplicates; all of them are kept
+    action: str  #: what the repair does, and where it keeps a copy; empty when nothing can be done
 
 
 class PeriodKey(NamedTuple):
-    """A period whose figures are in the table of results: a round, window, day, week or month of a plan's version."""
+    """A period in the table of results: a round, window, day, week or month of a plan's version."""
 
     plan: str
     version: int
     every: str
-    start: int
-    """Unix seconds."""
+    start: int  #: unix seconds
     end: int
 
 
 class Rounds(Protocol):
-    """What who reads needs: plans, rounds and what they come to."""
+    """What readers need of a store: plans, rounds and their counts, as in `RoundStore`."""
 
-    def plans(self) -> list[Plan]:
-        """Every plan ever registered, by name and version."""
-
-    def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
-        """The rounds of a plan, latest first; at most the `last` ones of each plan."""
-
-    def counts(self, key: RoundKey) -> CountsByTags:
-        """
-        The counts of a round: final when it is sealed, provisional while it is open.
-
-        Raises `DamagedError` when they cannot be read.
-        """
-
-    def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
-        """
-        The counts of one metric in those of the rounds that are sealed; others are left out.
-
-        Raises `DamagedError` when they cannot be read.
-        """
-
-    def shown(self, key: RoundKey) -> CountsByTags:
-        """Those counts of a round that is not sealed which readers may be shown; see `reticent.stores.shown`."""
+    def plans(self) -> list[Plan]: ...  # noqa: D102
+    def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]: ...  # noqa: D102
+    def counts(self, key: RoundKey) -> CountsByTags: ...  # noqa: D102
+    def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]: ...  # noqa: D102
+    def shown(self, key: RoundKey) -> CountsByTags: ...  # noqa: D102
 
 
 class Keys(Protocol):
-    """What who lets others in needs: the hashes of keys."""
+    """For access control: the hashes of keys."""
 
     def add_key(self, key: Key) -> None:
-        """Keep a key's hash."""
+        """Store a key's hash."""
 
     def keys(self) -> list[Key]:
-        """All keys, revoked ones too."""
+        """All keys, including revoked ones."""
 
     def revoke_key(self, key_id: str, at: int) -> bool:
-        """Revoke a key at a unix time; False when there is none by this id. The first time stays."""
+        """Revoke a key at a unix time; False when no key has this id. The first time stays."""
 
 
-class RoundWriter(Protocol):
-    """What who takes reports needs: records in, and rounds sealed."""
+class Kept(Protocol):
+    """What a store and its backend have in common."""
 
-    def register(self, plan: Plan) -> None:
-        """Remember a plan; raises `StoreError` when another one is known by this name and version."""
-
-    def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]:
-        """Put records, end to end per round, into their rounds in one transaction; durable on return."""
+    @property
+    def url(self) -> str:
+        """The address of the store, without a password."""
 
     def unsealed(self) -> list[RoundKey]:
         """The rounds that are open or closing."""
 
     def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
-        """Whether to seal a round here: False while another collector is at it. It saves work, no more."""
-
-    def seal(self, key: RoundKey) -> bool:
-        """Seal a round; False when it was sealed already, or never opened."""
+        """Whether to seal a round here: False while another collector does. An optimization only."""
 
     def sweep(self) -> None:
-        """Drop the records of sealed rounds that could not be dropped at once; done again until none is left."""
+        """Drop the records of sealed rounds that are still there; repeated until none is left."""
 
-    def take_step(self, key: RoundKey) -> None:
-        """Show readers more of an open round, if enough has come; see `reticent.stores.shown`."""
+    def prune(self, key: RoundKey) -> bool:
+        """Remove the counts of a sealed round and its results for ever; it stays closed. False when not sealed."""
 
-    def load_open_rounds(self) -> int:
-        """Bring all open rounds into memory before the first `append`; returns how many reports they hold."""
+    def verify(self) -> list[str]:
+        """The problems of the store, a sentence each; empty when there is none. Changes nothing."""
+
+    def ping(self) -> None:
+        """Raise `StoreError` when the store cannot be written at the moment."""
+
+    def close(self) -> None:
+        """Release files and connections."""
+
+
+class RoundWriter(Kept, Protocol):
+    """What collectors need of a store: append records, seal rounds, as in `RoundStore`."""
 
     @property
-    def damaged(self) -> Mapping[RoundKey, str]:
-        """The rounds that could not be read whole at the last look, and why."""
-
+    def damaged(self) -> Mapping[RoundKey, str]: ...  # noqa: D102
     @property
-    def open_reports(self) -> int:
-        """Reports of open rounds that this process knows of."""
-
+    def open_reports(self) -> int: ...  # noqa: D102
     @property
-    def nbytes(self) -> int:
-        """Memory that open rounds hold in this process."""
+    def nbytes(self) -> int: ...  # noqa: D102
+    def register(self, plan: Plan) -> None: ...  # noqa: D102
+    def append(self, records: Mapping[RoundKey, bytes]) -> dict[RoundKey, Appended]: ...  # noqa: D102
+    def seal(self, key: RoundKey) -> bool: ...  # noqa: D102
+    def take_step(self, key: RoundKey) -> None: ...  # noqa: D102
+    def load_open_rounds(self) -> int: ...  # noqa: D102
 
 
 @runtime_checkable
 class ResultsTable(Protocol):
-    """
-    A backend that keeps the table of results: finished figures that other programs read.
-
-    It is written by `reticent.results.write_results`, and made of the counts: a copy that can be made again.
-    """
+    """A backend that keeps the table of results, which `reticent.results.write_results` makes from the counts."""
 
     def written(self, plan: str) -> set[PeriodKey]:
-        """The periods of a plan whose figures are all in the table."""
+        """The periods of a plan whose rows are all in the table."""
 
     def put_results(self, period: PeriodKey, rows: Iterable[Mapping[str, object]]) -> None:
         """
         Put the rows of a period, by the names of `reticent.columns`, into the table; then it is `written`.
 
-        Rows that are there stay as they are. Whoever does it may die in the middle: somebody does it again.
-        It never makes those who append wait for long.
+        Existing rows stay as they are. It can be interrupted at any point and done again by any process, and
+        never blocks appends for long.
         """
 
     def results(self, period: PeriodKey) -> list[dict[str, object]]:
-        """The rows of a period that are in the table."""
+        """The rows of a period in the table."""
 
     def drop_results(self, period: PeriodKey) -> None:
-        """Remove the rows of a period; it is not `written` any more."""
+        """Remove the rows of a period; it is no longer `written`."""
 
 
 class Store(Rounds, Keys, RoundWriter, Protocol):
@@ -276,41 +239,18 @@ class Store(Rounds, Keys, RoundWriter, Protocol):
     What every store promises, and `check_store` checks:
 
     - when `append` returns, its records are durable; when it raises `StoreError`, all of them are or none,
-      and to append them again changes nothing but that;
+      and appending them again is safe;
     - a record whose id is in its round already is not counted again;
     - `seal` turns a round into counts in one transaction, and drops its records after it; from then on
-      `append` says `late`, and the counts never change, whoever seals and however often;
-    - a round that cannot be read is refused with `DamagedError` and keeps no other one from being served.
+      `append` says `late`, and the counts never change, whichever process seals and however often;
+    - a round that cannot be read raises `DamagedError`, and all other rounds are served.
 
     Methods block; a collector calls them from threads of its own. `append` is called by one thread at a time.
     """
 
     @property
-    def url(self) -> str:
-        """The address of the store, without a password."""
-
-    @property
-    def table(self) -> ResultsTable | None:
-        """The table of results, where the store keeps one."""
-
-    def verify(self) -> list[str]:
-        """What is wrong with the store, a sentence each; empty when all is well. Changes nothing."""
-
-    def repair(self, key: RoundKey, *, dry: bool = True) -> Repair | None:
-        """What can be done about a damaged round, and without `dry` do it; None when nothing is wrong."""
-
-    def prune(self, key: RoundKey) -> bool:
-        """
-        Remove the counts of a sealed round for ever, and the figures of the periods it is in; it stays closed.
-
-        False when it is not sealed.
-        """
-
-    def ping(self) -> None:
-        """Raise `StoreError` when the store cannot be written just now."""
-
-    def close(self) -> None:
-        """Let go of files and connections."""
+    def table(self) -> ResultsTable | None: ...  # noqa: D102
+    def repair(self, key: RoundKey, *, dry: bool = True) -> Repair | None: ...  # noqa: D102
 
 
 MARGIN_SECONDS = 2.0
@@ -319,34 +259,26 @@ MARGIN_SECONDS = 2.0
 
 def due(store: Store, now: float, margin: float = MARGIN_SECONDS) -> list[RoundKey]:
     """The rounds that are not sealed, and whose grace is over at unix time `now`."""
-    by_key = {(plan.name, plan.version): plan for plan in store.plans()}
-    return [
-        key
-        for key in store.unsealed()
-        if now >= by_key[key.plan, key.version].round(key.round).closes + margin
-    ]
+    plans = {(plan.name, plan.version): plan for plan in store.plans()}
+    return [key for key in store.unsealed() if now >= plans[key[:2]].round(key.round).closes + margin]
 
 
-class Backend(Keys, Protocol):
+class Backend(Keys, Kept, Protocol):
     """
-    Where a `RoundStore` keeps things: plans, keys, and rounds as groups of records, then as counts.
+    Where a `RoundStore` keeps plans, keys, and rounds: as groups of records, then as counts.
 
-    A round that is closing takes no more groups; whoever closes, counts or publishes one may die at any
-    moment, and anybody may do it again from the start.
+    A closing round takes no more groups. A process that closes, counts or publishes a round can die at any
+    moment; any process can do it again from the start.
     """
-
-    @property
-    def url(self) -> str:
-        """The address, without a password."""
 
     def put_plan(self, plan: Plan) -> Plan:
-        """Keep a plan's text unless there is one by its name and version; returns what is kept."""
+        """Store a plan's text unless its name and version are stored already; returns the stored plan."""
 
     def plans(self) -> list[Plan]:
-        """Every plan ever kept, by name and version."""
+        """Every plan ever stored, by name and version."""
 
     def layout(self, key: RoundKey) -> Layout:
-        """How the records of a round are laid out; `StoreError` when its plan is not registered."""
+        """The layout of a round's records; `StoreError` when its plan is not registered."""
 
     def put(self, groups: Mapping[RoundKey, Records]) -> dict[RoundKey, Span | None]:
         """
@@ -368,80 +300,55 @@ class Backend(Keys, Protocol):
         """
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
-        """The rounds of a plan, latest first, at most `last` of each plan; while open with reports stored."""
-
-    def unsealed(self) -> list[RoundKey]:
-        """The rounds that are open or closing."""
+        """The rounds of a plan, latest first, at most `last` of each plan; open ones with stored reports."""
 
     def state(self, key: RoundKey) -> State | None:
         """The state of a round; None when there is none."""
 
-    def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
-        """Whether to seal a round here: False while another collector is at it. It saves work, no more."""
-
     def close_round(self, key: RoundKey) -> bool:
-        """Begin to seal: what is put from now on is late. False when it is sealed, or there is none."""
+        """Begin to seal: later puts are late. False when it is sealed, or there is none."""
 
     def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
         """
-        Count a round from what is durable, each id once; memory is not asked.
+        Count a round from what is durable, never from memory, each id once.
 
-        `skip_bad` leaves out files that cannot be read, and says so. Raises `RoundGoneError`, or has the
-        final counts, when somebody sealed the round.
+        `skip_bad` leaves out files that cannot be read, and lists them. When another process has sealed the
+        round, raises `RoundGoneError` or returns the final counts.
         """
 
     def publish(self, key: RoundKey, count: Count) -> bool:
         """
-        Seal a closing round: keep its counts for ever. False when another was quicker.
+        Seal a closing round: its counts are final. False when another process was first.
 
-        Its records are dropped after that, now or by a later `sweep`, and never while anybody else waits.
+        Its records are dropped after that, now or by a later `sweep`, and never while others wait.
         """
-
-    def sweep(self) -> None:
-        """Drop the records of sealed rounds that are still there."""
 
     def repair(self, key: RoundKey, *, dry: bool) -> Repair | None:
         """
         What can be done about a damaged round, and without `dry` do it; None when nothing is wrong.
 
-        No report that can be read is lost, and what is replaced is kept. While `dry` it is asked whenever a
-        damaged round is looked at, so it should not read more than it must.
+        No readable report is lost, and what is replaced is kept. With `dry` it is called each time a damaged
+        round is read, so it should read no more than needed.
         """
 
-    def prune(self, key: RoundKey) -> bool:
-        """Remove the counts of a sealed round; what is put later is late. False when it is not sealed."""
-
     def final(self, key: RoundKey) -> Count | None:
-        """What a sealed round comes to; None when it is not sealed, `DamagedError` when it cannot be read."""
-
-    def verify(self) -> list[str]:
-        """What is wrong, a sentence each; empty when all is well. Changes nothing."""
-
-    def ping(self) -> None:
-        """Raise `StoreError` when nothing can be written just now."""
-
-    def close(self) -> None:
-        """Let go of files and connections."""
+        """The counts of a sealed round; None when it is not sealed, `DamagedError` when they cannot be read."""
 
 
 @runtime_checkable
 class MetricCounts(Protocol):
-    """A backend that reads the counts of one metric without those of the others; where it does not, all are read."""
+    """A backend that reads the counts of one metric alone; without it whole rounds are read."""
 
     def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
-        """The counts of one metric in those of the rounds that are sealed; `DamagedError` when they cannot be read."""
+        """The counts of one metric in those of the rounds that are sealed; or `DamagedError`."""
 
 
 @runtime_checkable
 class Steps(Protocol):
-    """
-    A backend that keeps what readers are shown of open rounds, in steps that all collectors share.
-
-    Where a backend does not, readers are shown nothing of a round before it is sealed.
-    """
+    """A backend that keeps what readers are shown of open rounds; without it they are shown nothing of them."""
 
     def step(self, key: RoundKey) -> tuple[int, str] | None:
         """The number and document of the latest step of a round that is not sealed; None before the first."""
 
     def put_step(self, key: RoundKey, number: int, document: str) -> None:
-        """Keep a step, unless another collector took it first, or the round is sealed."""
+        """Store a step, unless another collector took it first, or the round is sealed."""

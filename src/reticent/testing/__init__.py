@@ -27,9 +27,5 @@ __all__ = [
 ]
 
 __getattr__ = imported_when_used(
-    "reticent.testing",
-    {
-        "store": "check_store",
-        "store_bench": "Bench BrokenLawError",
-    },
+    "reticent.testing", {"store": "check_store", "store_bench": "Bench BrokenLawError"}
 )

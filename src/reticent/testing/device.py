@@ -27,8 +27,6 @@ from reticent.device import Accepted, Consent, Device, Outcome, Policy
 from reticent.plan import Plan
 from reticent.reports import Report, from_json
 
-__all__ = ["ManualClock", "RecordingTransport", "Sandbox", "sandbox"]
-
 
 @dataclass
 class ManualClock:
@@ -41,8 +39,7 @@ class ManualClock:
     120.0
     """
 
-    now: float = 1_700_000_000.0
-    """Unix seconds."""
+    now: float = 1_700_000_000.0  #: unix seconds
 
     def __call__(self) -> float:
         """The time."""
@@ -113,11 +110,9 @@ def sandbox(
     """
     A sandbox for a plan, gone afterwards.
 
-    Slips of the program raise `UsageError`, unless `debug` is False.
-
-    The device is enrolled in the round before, so that the first round of the sandbox is answered.
-    Nothing leaves the machine, so the rules about DO_NOT_TRACK, CI and containers are lifted unless a policy
-    is given.
+    Mistakes of the program raise `UsageError`, unless `debug` is False. The device is enrolled in the round
+    before, so that the first round of the sandbox is answered. Nothing leaves the machine, so the rules about
+    DO_NOT_TRACK, CI and containers are lifted unless a policy is given.
     """
     with TemporaryDirectory(prefix="reticent-") as folder:
         clock = ManualClock()

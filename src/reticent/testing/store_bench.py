@@ -1,4 +1,4 @@
-"""The workbench of `check_store`: a store with a plan and reports of its own, and how a law is asserted."""
+"""The test bench of `check_store`: a store with a plan and reports, and assertions."""
 
 from __future__ import annotations
 
@@ -42,13 +42,11 @@ os = ["windows", "macos", "linux"]
 channel = ["stable", "beta"]
 """
 
-
-PERIODS = (("round", 7 * 3600, 8 * 3600), ("day", 0, 86_400))
-"""Round 7 and its day: what they are, and from when to when."""
+PERIODS = (("round", 7 * 3600, 8 * 3600), ("day", 0, 86_400))  # round 7 and its day
 
 
 class BrokenLawError(AssertionError):
-    """A store breaks a law that reticent relies on; the message says which, and what was seen instead."""
+    """A store breaks a law that reticent relies on; the message names it, and what was seen instead."""
 
 
 @dataclass
@@ -66,7 +64,7 @@ class Bench:
         self.store.register(self.plan)
 
     def version(self, version: int, top: int = 60) -> Plan:
-        """A version of the plan; another `top` is other content."""
+        """A version of the plan; another `top` is different content."""
         return Plan.from_toml(PLAN.format(name=self.name, version=version, top=top))
 
     def key(self, number: int, version: int = 1) -> RoundKey:
@@ -75,22 +73,14 @@ class Bench:
 
     def reports(self, count: int, number: int = 7, plan: Plan | None = None) -> list[Report]:
         """Reports as devices send them: any id, any tags (some unknown), any bits."""
-        asked = plan or self.plan
-        return [
-            Report(
-                asked.name,
-                asked.version,
-                number,
-                id=self.draws.randbytes(16),
-                bits=(self.draws.getrandbits(asked.bits) << (-asked.bits % 8)).to_bytes(asked.report_bytes),
-                cohort=self.draws.randrange(256),
-                segment={
-                    "os": self.draws.choice(["windows", "macos", "linux", "plan9"]),
-                    "channel": self.draws.choice(["stable", "beta", "canary"]),
-                },
-            )
-            for _ in range(count)
-        ]
+        plan, draws, reports = plan or self.plan, self.draws, []
+        for _ in range(count):
+            report_id, bits = draws.randbytes(16), draws.getrandbits(plan.bits) << (-plan.bits % 8)
+            cohort, os = draws.randrange(256), draws.choice(["windows", "macos", "linux", "plan9"])
+            tags = {"os": os, "channel": draws.choice(["stable", "beta", "canary"])}
+            packed = bits.to_bytes(plan.report_bytes)
+            reports.append(Report(plan.name, plan.version, number, report_id, packed, cohort, tags))
+        return reports
 
     def append(self, reports: Iterable[Report], store: Store | None = None) -> dict[RoundKey, Appended]:
         """Append reports as one group."""
@@ -101,12 +91,12 @@ class Bench:
         return (store or self.store).append(groups)
 
     def expected(self, reports: Iterable[Report], number: int = 7, plan: Plan | None = None) -> CountsByTags:
-        """What `count_reports` makes of the same reports."""
+        """The counts of the same reports by `count_reports`."""
         cells = count_reports(reports, plan or self.plan)
         return {tags: counts for (asked, tags), counts in cells.items() if asked == number}
 
     def row(self, period: PeriodKey, bucket: int | None, value: float) -> dict[str, object]:
-        """A row of results; of what is not said, anything that fits."""
+        """A row of results; other columns hold anything that fits."""
         filler: dict[str, object] = {"text": "x", "int64": 3, "float64": 0.25, "json": '{"os":"linux"}'}
         known = {
             "plan": period.plan,
@@ -134,12 +124,7 @@ def law(holds: bool, text: str, seen: object = "") -> None:
 
 def same(seen: object, expected: object, text: str) -> None:
     """Assert that two things are equal."""
-    law(seen == expected, text, f"{_short(seen)} instead of {_short(expected)}")
-
-
-def _short(value: object, most: int = 300) -> str:
-    text = repr(value)
-    return text if len(text) <= most else text[:most] + "…"
+    law(seen == expected, text, f"{seen!r:.300} instead of {expected!r:.300}")
 
 
 def refused(work: Callable[[], object], text: str) -> None:
@@ -148,11 +133,11 @@ def refused(work: Callable[[], object], text: str) -> None:
         work()
     except StoreError:
         return
-    raise BrokenLawError(f"{text}; seen: no StoreError")
+    raise BrokenLawError(f"{text} must raise StoreError; seen: no StoreError")
 
 
 def all_at_once(*work: Callable[[], None]) -> None:
-    """Run all at once; the first exception of any is raised here."""
+    """Run all at the same time; raises the first exception of any."""
     failed: list[BaseException] = []
 
     def guarded(job: Callable[[], None]) -> None:
@@ -166,8 +151,6 @@ def all_at_once(*work: Callable[[], None]) -> None:
         thread.start()
     for thread in threads:
         thread.join(120)
-    law(
-        not any(thread.is_alive() for thread in threads), "methods called from several threads come to an end"
-    )
+    law(not any(thread.is_alive() for thread in threads), "methods called from several threads return")
     for error in failed:
         raise error

@@ -1,8 +1,8 @@
 """
 Open rounds as Parquet files in a folder or object store, which any number of collectors share.
 
-Collectors never talk to each other: each writes parts of its own, and duplicates are found when a round is
-counted. `docs/reference/lake.md` has the files, the states and the proof.
+Collectors do not communicate: each writes its own parts, and duplicates are found when a round is counted.
+`docs/reference/lake.md` has the files, the states and the proof.
 """
 
 from __future__ import annotations
@@ -15,27 +15,9 @@ except ImportError as missing:
     raise MissingExtraError("lake", "pyarrow") from missing
 
 from reticent.stores.lake.backend import LakeBackend
-from reticent.stores.lake.counting import (
-    Arrow,
-    BadFileError,
-    Engine,
-    EngineError,
-    Parts,
-    count_round,
-    distinct,
-)
+from reticent.stores.lake.counting import Arrow, BadFileError, Engine, EngineError, Parts, count_round
 from reticent.stores.lake.files import Files, LocalFiles, ObjectFiles, files_at
-from reticent.stores.lake.layout import (
-    COUNTS,
-    FORMAT,
-    Columns,
-    Part,
-    asked_place,
-    bit_place,
-    folder_of,
-    outermost,
-    schema,
-)
+from reticent.stores.lake.layout import COUNTS, FORMAT, Columns, Part, asked_place, bit_place, folder_of
 from reticent.stores.lake.leases import LEASE_SECONDS, Leases
 
 __all__ = [
@@ -57,15 +39,12 @@ __all__ = [
     "asked_place",
     "bit_place",
     "count_round",
-    "distinct",
     "files_at",
     "folder_of",
-    "outermost",
     "read_lake",
-    "schema",
 ]
 
 
 def read_lake(url: str) -> LakeBackend:
-    """The lake at an address, to be read only: nothing is made, swept or tried."""
+    """The lake at an address, read-only: nothing is made, swept or tested."""
     return LakeBackend(files_at(url), readonly=True)

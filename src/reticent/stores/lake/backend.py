@@ -1,4 +1,4 @@
-"""The lake as a backend: parts in, counts out, and no word between collectors."""
+"""The lake as a backend: parts in, counts out, without communication between collectors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,7 @@ import numpy as np
 from reticent.errors import StoreError
 from reticent.stores.lake.counting import LOOKS, Arrow, BadFileError, Engine, count_round
 from reticent.stores.lake.files import TEMPORARY, Files, UnusablePathError
-from reticent.stores.lake.layout import (
-    COUNTS,
-    FORMAT,
-    LAKE,
-    REPORTS,
-    Part,
-    folder_of,
-    outermost,
-    plan_path,
-)
+from reticent.stores.lake.layout import COUNTS, FORMAT, LAKE, REPORTS, Part, folder_of, outermost, plan_path
 from reticent.stores.lake.leases import Leases
 from reticent.stores.lake.results import ResultFiles
 from reticent.stores.lake.seals import Seals
@@ -32,52 +23,44 @@ from reticent.stores.records import Count, CountsByTags, Records, RoundKey, late
 from reticent.stores.store import DamagedError, Repair, RoundGoneError, RoundInfo, State, StoreGoneError
 
 _PARTS_AT_ONCE, _ROWS_AT_ONCE = 256, 1 << 20
-_PAGE = bytes(4096)
-"""What takes up room: on a full disk an empty file can still be made."""
+_PAGE = bytes(4096)  # what takes up room: on a full disk an empty file can still be made
 
 
 class Own(NamedTuple):
     """A part that this writer wrote."""
 
     part: Part
-    merges: int
-    """How often what is in it was merged."""
-    records: Records | None
-    """What is in it, while it is small and not merged: so that merging need not read it."""
+    merges: int  #: how often its records were merged
+    records: Records | None  #: while it is small and not merged, so that merging need not read it
 
 
 class LakeBackend(ResultFiles):
     """
     Parquet files in a shared folder or object store, written by any number of collectors.
 
-    `put` writes one part per round and commit group, then looks whether the round is closing. If it is not,
-    the part is in every list of parts that is made later, so it counts. If it is, the list that was kept
-    first tells whether it counts. So what is acknowledged is counted, and what is late is not.
+    `put` writes one part per round and commit group, then checks whether the round is closing. If it is not,
+    the part is in every list of parts that is made later, so it counts. If it is, the list that was stored
+    first decides. So what is acknowledged is counted, and what is late is not.
 
     Two reports with one id are one: the collector that has seen the first does not store the second, and
-    whoever counts the round takes each id once (`reticent.stores.lake.counting.distinct`).
+    counting takes each id once (`reticent.stores.lake.counting.distinct`).
 
-    `readonly` reads from files alone: nothing is made, swept or tried, and no right to do so is needed.
+    `readonly` only reads files: nothing is made, swept or tested, and no right to write is needed.
     """
 
-    merged_at_once: ClassVar[int] = 64
-    """Parts of one writer that are merged into one."""
-    most_rows: ClassVar[int] = 1 << 20
-    """Rows beyond which parts are large enough."""
+    merged_at_once: ClassVar[int] = 64  #: parts of one writer that are merged into one
+    most_rows: ClassVar[int] = 1 << 20  #: rows beyond which parts are large enough
 
     def __init__(self, files: Files, *, readonly: bool = False) -> None:
         super().__init__(files, readonly)
         self.seals = Seals(files)
-        self.engine: Engine | None = None
-        """What counts a round that is sealed here; None: PyArrow and NumPy."""
+        self.engine: Engine | None = None  # what counts a round that is sealed here; None: PyArrow and NumPy
         self._writer = secrets.token_hex(16)
         self.leases = Leases(files, self._writer)
         self._written: dict[RoundKey, int] = {}
-        self._own: dict[RoundKey, list[Own]] = {}
-        """By round: the latest parts of this writer, without a gap between them."""
+        self._own: dict[RoundKey, list[Own]] = {}  # the latest parts of this writer, without a gap
         self._closed: set[RoundKey] = set()
-        self._witness: dict[RoundKey, Part] = {}
-        """By open round: a part that was there, so that its removal by a careless hand is noticed."""
+        self._witness: dict[RoundKey, Part] = {}  # a part of each open round, whose removal is noticed
         there = set(files.names(""))
         if readonly and not there:
             raise StoreError(
@@ -89,18 +72,18 @@ class LakeBackend(ResultFiles):
             if LAKE not in there:
                 document = {"reticent": "lake", "format": FORMAT, "id": secrets.token_hex(16)}
                 files.put_new(LAKE, json.dumps(document).encode())
-            with suppress(StoreError):  # who may only read can read
+            with suppress(StoreError):  # without the right to write, reading still works
                 for key in self.seals.round_keys(REPORTS):
                     if self.seals.is_sealed(key):
                         self.seals.sweep(key)
         self._identity = files.read(LAKE)
 
     def _check_format(self, there: set[str]) -> None:
-        """Refuse what is another program's, or of another format, and leave it as it is."""
+        """Refuse a folder of another program or format, without changing it."""
         data = self.files.read(LAKE)
         if data is None:
             if there:
-                raise StoreError(f"{self.url}: expected a lake or an empty folder; it was left as it is")
+                raise StoreError(f"{self.url}: expected a lake or an empty folder; it was not changed")
             return
         try:
             document = json.loads(data)
@@ -130,13 +113,11 @@ class LakeBackend(ResultFiles):
                     number = self._written[key] = self._written.get(key, 0) + 1
                     part = Part(self._writer, number, number, len(records))
                     self.files.put(f"{folder_of(key)}/{part.name}", self.columns(key).encode(key, records))
-                # Only after the part is durable: who closes the round lists its parts after that, so either
-                # the list has this part, or the look here sees that the round is closing.
+                # Only after the part is durable: closing lists the parts after `closing.json` is made, so either
+                # the list has this part, or this check sees that the round is closing.
                 late = self.seals.is_closing(key) and self._is_late(key, part)
             except BaseException as error:
-                self._own.pop(
-                    key, None
-                )  # the part may be there or not: what is merged later must not span it
+                self._own.pop(key, None)  # the part may exist or not: a later merge must not span it
                 if isinstance(error, UnusablePathError):
                     raise DamagedError(str(error), key) from error
                 raise
@@ -151,11 +132,7 @@ class LakeBackend(ResultFiles):
         return stored
 
     def _is_where_it_was(self, key: RoundKey) -> bool:
-        """
-        Whether what was acknowledged in a round is still there; False when the round was sealed meanwhile.
-
-        Raises `StoreGoneError` when it was removed or replaced: nothing may be acknowledged beside it.
-        """
+        """Whether acknowledged parts still exist; False when the round was sealed, or `StoreGoneError`."""
         witness = self._witness.get(key)
         if witness is None:
             self._check_is_same_lake()
@@ -181,11 +158,11 @@ class LakeBackend(ResultFiles):
     def _gone(self, what: str) -> StoreGoneError:
         return StoreGoneError(
             f"{self.url}: {what} while it was in use; no more reports are acknowledged.\n"
-            "  Hint: bring back what was there, or accept the loss, then start the collector again"
+            "  Hint: restore what was there, or accept the loss, then start the collector again"
         )
 
     def _is_late(self, key: RoundKey, part: Part | None) -> bool:
-        """Whether a part that is durable by now does not count, because its round was closed before."""
+        """Whether a durable part does not count, because its round was closed before."""
         self._closed.add(key)
         if part is not None and part.name in self.seals.frozen(key):
             return False
@@ -196,10 +173,10 @@ class LakeBackend(ResultFiles):
 
     def _merge(self, key: RoundKey) -> None:
         """
-        Merge this writer's latest parts when they are many, small, and as often merged as each other.
+        Merge this writer's latest parts when they are many, small, and equally often merged.
 
-        They are removed only when the round was not closing after the merged one was durable: then any list
-        that has one of them has the merged one too, which covers it.
+        They are removed only if the round was not closing after the merged part was durable: then any list
+        that has one of them has the merged part too, which covers it.
         """
         own = self._own[key]
         while len(own) >= self.merged_at_once:
@@ -220,7 +197,7 @@ class LakeBackend(ResultFiles):
                 if self.seals.is_closing(key):
                     return
                 self.files.remove(f"{folder_of(key)}/{own_part.part.name}" for own_part in small)
-            except StoreError:  # what was appended is durable: nobody needs to know
+            except StoreError:  # what was appended is durable: merging can fail silently
                 own.clear()
                 return
             own[-self.merged_at_once :] = [Own(merged, small[0].merges + 1, None)]
@@ -231,7 +208,7 @@ class LakeBackend(ResultFiles):
         return None if data is None else self.columns(key).decode(key, data, part.rows)
 
     def groups(self, key: RoundKey, seen: Seen) -> Iterator[list[tuple[Span, Records]]]:
-        """The parts of a round that were not seen, some at a time; those that are bad are refused at the end."""
+        """The parts of a round that were not seen, some at a time; bad ones are refused at the end."""
         self._check_not_shut()
         for _ in range(LOOKS):
             try:
@@ -275,17 +252,13 @@ class LakeBackend(ResultFiles):
         unsealed = []
         for key in folders:
             if key not in sealed and plan_path(key.plan, key.version) in known:
-                with suppress(UnusablePathError):  # nothing can be read or sealed there: `rounds` says why
+                with suppress(UnusablePathError):  # it cannot be read or sealed: `rounds` has the reason
                     if self.seals.listed(key)[0] and not self.seals.is_pruned(key):
                         unsealed.append(key)
         return unsealed
 
     def rounds(self, plan: str | None = None, last: int | None = None) -> list[RoundInfo]:
-        """
-        The rounds of a plan, latest first, at most `last` of each plan; while open with rows as named.
-
-        A folder of a plan that is not registered is no round.
-        """
+        """The rounds of registered plans, latest first, at most `last` of each plan; open ones with stored rows."""
         known = {*self.plan_paths(), *self._texts}
         keys = {*self.seals.round_keys(COUNTS, plan), *self.seals.round_keys(REPORTS, plan)}
         rounds = []
@@ -328,23 +301,13 @@ class LakeBackend(ResultFiles):
     # Counts
 
     def parts(self, key: RoundKey) -> list[str]:
-        """
-        The paths, below the lake, of the parts to count in a round that is not sealed; none when it is.
-
-        Each id counts once over all of them, by its smallest row. A file may be gone by the time it is read,
-        because a collector merged it with others: ask again then.
-        """
+        """The paths of the parts to count in an unsealed round; one can vanish when it is merged: list again then."""
         if self.seals.is_sealed(key):
             return []
         return [f"{folder_of(key)}/{name}" for name in self.seals.countable(key)]
 
     def count(self, key: RoundKey, *, skip_bad: bool = False) -> Count:
-        """
-        Count a round from its parts: each id once, of different reports with one id the smallest.
-
-        A part that cannot be read, or is not of this round, is refused by name; `skip_bad` leaves such ones
-        out, and says so in the result. A sealed round is what it was sealed as.
-        """
+        """Count a round from its parts; bad ones are refused by name, or left out and listed with `skip_bad`."""
         try:
             engine = self.engine or Arrow(folder=self.files.scratch)
             count, _, _ = count_round(self, key, engine, skip_bad=skip_bad)
@@ -363,7 +326,7 @@ class LakeBackend(ResultFiles):
             )
 
     def sweep(self) -> None:
-        """Nothing is left: whoever opens the lake sweeps what is sealed."""
+        """Nothing to do: opening the lake sweeps sealed rounds."""
 
     def repair(self, key: RoundKey, *, dry: bool) -> Repair | None:
         """What can be done about a damaged round, and without `dry` do it; None when nothing is wrong."""
@@ -375,16 +338,16 @@ class LakeBackend(ResultFiles):
         """Remove the counts of a sealed round; what is put later is late. False when it is not sealed."""
         self._check_writable()
         if self.seals.reports(key) is not None:
-            self.drop_results_with(key)  # first: without counts nobody would know what they were made of
+            self.drop_results_with(key)  # first: results without counts could not be checked
             self.seals.sweep(key)
         return self.seals.prune(key)
 
     def final(self, key: RoundKey) -> Count | None:
-        """What a sealed round comes to; None when it is not sealed."""
+        """The counts of a sealed round; None when it is not sealed."""
         return self.seals.final(key, self.layout(key).plan)
 
     def metric_counts(self, keys: Sequence[RoundKey], metric: str) -> dict[RoundKey, CountsByTags]:
-        """The counts of one metric in those rounds that are sealed; no other metric is decoded."""
+        """The counts of one metric in those of the rounds that are sealed; no other metric is decoded."""
         counts: dict[RoundKey, CountsByTags] = {}
         for start in range(0, len(keys), _PARTS_AT_ONCE):
             plans = {key: self.layout(key).plan for key in keys[start : start + _PARTS_AT_ONCE]}
@@ -392,28 +355,28 @@ class LakeBackend(ResultFiles):
         return counts
 
     def claim(self, key: RoundKey) -> AbstractContextManager[bool]:
-        """Whether to seal a round here: False while another collector is at it."""
+        """Whether to seal a round here: False while another collector does."""
         self._check_writable()
         return self.leases.held(key)
 
     def close_round(self, key: RoundKey) -> bool:
-        """Begin to seal: from now on what is put is late, unless the list of parts has it."""
+        """Begin to seal: what is put from now on is late, unless the list of parts has it."""
         self._check_writable()
         if self.final(key) is not None:
             self.seals.sweep(key)
             return False
         if self.seals.is_pruned(key) or not (self.seals.is_closing(key) or self.seals.listed(key)[0]):
             return False
-        self.seals.close(key)  # first: who puts a part after the list is made finds the round closing
+        self.seals.close(key)  # first: a part put after the list is made finds the round closing
         self.seals.frozen(key)
         self._closed.add(key)
         return True
 
     def publish(self, key: RoundKey, count: Count) -> bool:
-        """Seal: make the counts what they are for ever, then sweep; False when somebody was quicker."""
+        """Seal: the counts are final; then sweep. False when another process was first."""
         self._check_writable()
-        # Somebody whose clock is ahead may have written the day without this round. It is not written again before
-        # the counts are there: a round that is not sealed keeps its day open.
+        # A process whose clock is ahead may have written the day without this round. The day is not written again
+        # before the counts are there: a round that is not sealed keeps its day open.
         if not self.seals.is_sealed(key):
             self.drop_results_with(key)
         sealed = self.seals.publish(key, count)
@@ -425,11 +388,11 @@ class LakeBackend(ResultFiles):
     # Upkeep
 
     def verify(self) -> list[str]:
-        """What is wrong with the lake, a sentence each; empty when all is well. Changes nothing."""
+        """The problems of the lake, a sentence each; empty when there is none. Changes nothing."""
         return problems_of(self)
 
     def ping(self) -> None:
-        """Raise `StoreError` when the lake cannot be written just now, or is not where it was."""
+        """Raise `StoreError` when the lake cannot be written at the moment, or is not where it was."""
         self._check_writable()
         self._check_is_same_lake()
         path = f"{TEMPORARY}/{secrets.token_hex(16)}"
@@ -438,7 +401,7 @@ class LakeBackend(ResultFiles):
 
 
 def _few_at_once(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    """Parts to read at once: not too many, nor too many rows."""
+    """Parts in batches of bounded number and rows."""
     some: list[Part] = []
     for part in parts:
         some.append(part)

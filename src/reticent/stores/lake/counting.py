@@ -1,9 +1,8 @@
 """
 Counting a round of a lake from its parts: each id once, by a rule that needs no order of arrival.
 
-`count_round` is the one loop, of a collector that seals and of `reticent count`: it says which parts count
-and which are bad, and looks again when parts vanish. What adds up is an engine: `Arrow`, which every lake
-has, or DuckDB and Spark of `reticent.frames`.
+`count_round`, for collectors that seal and for `reticent count`, selects the parts, checks them, and starts again
+when parts vanish. An engine adds up: `Arrow`, which every lake has, or DuckDB and Spark of `reticent.frames`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -29,12 +28,9 @@ from reticent.stores.store import State
 if TYPE_CHECKING:
     from reticent.stores.lake.backend import LakeBackend
 
-LOOKS = 50
-"""How often a folder is listed anew because parts in it were merged while they were being read."""
-ROWS_AT_ONCE = 1 << 22
-"""Rows that are in memory at once, some 100 bytes each."""
-_MOST_SHARES = 500
-"""Temporary files that are open at once; of more than two billion rows, each has more than `ROWS_AT_ONCE`."""
+LOOKS = 50  # how often a folder is listed again because its parts were merged while they were read
+ROWS_AT_ONCE = 1 << 22  # rows that are in memory at once, some 100 bytes each
+_MOST_SHARES = 500  # temporary files; with more than two billion rows each exceeds `ROWS_AT_ONCE`
 _COUNTED_AT_ONCE = 1 << 20
 _THREADS = 4
 
@@ -42,53 +38,39 @@ GONE = "is gone, and its reports with it"
 
 
 class BadFileError(ReticentError):
-    """Parts of a round that cannot be counted: the reason for each, by path in `files`, by name in `names`."""
+    """Parts that cannot be counted, with the reason for each: by path in `files`, by name in `names`."""
 
     def __init__(self, lake: str, folder: str, names: Mapping[str, str]) -> None:
         self.names = dict(names)
         self.files = {f"{folder}/{name}": reason for name, reason in sorted(names.items())}
         listed = "\n".join(f"{lake}: {path}: {reason}" for path, reason in self.files.items())
-        super().__init__(f"{listed}\n  Hint: --skip-bad counts the rest and says what was left out")
+        super().__init__(f"{listed}\n  Hint: --skip-bad counts the rest and lists what was left out")
 
 
 class EngineError(ReticentError):
-    """An engine cannot work where the lake is, whatever is in it."""
+    """An engine cannot read the lake at its address."""
 
 
 class Parts:
-    """The Parquet files of one round, by name, as engines read them and as they are checked."""
+    """The Parquet files of one round, by name."""
 
     def __init__(self, files: Files, columns: Columns, key: RoundKey) -> None:
         self.files, self.columns, self.key = files, columns, key
         self.folder = folder_of(key)
 
     def rows(self, names: Sequence[str]) -> int:
-        """How many rows parts have altogether, as their names say."""
+        """The number of rows of some parts, by their names."""
         return sum(part.rows for name in names if (part := Part.parse(name)))
 
-    def location(self, name: str) -> tuple[str, Any]:
-        """Where engines find a part: its full name, and fsspec's file system, or None for this machine's."""
-        return self.files.location(f"{self.folder}/{name}")
-
-    def address(self, name: str) -> str:
-        """The same for engines that bring connectors of their own."""
-        return self.files.address(f"{self.folder}/{name}")
-
     def read(self, name: str) -> Records:
-        """The records of a part; raises `StoreError` with the reason when it is gone or bad."""
+        """The records of a part; `StoreError` with the reason when it is gone or bad."""
         data = self.files.read(f"{self.folder}/{name}")
         if data is None:
             raise StoreError(GONE)
         return self.columns.decode(self.key, data, self.rows([name]))
 
     def problems(self, names: Sequence[str], pages: bool) -> dict[str, str]:
-        """
-        By name, what is wrong with a part.
-
-        Its footer is read: that it is Parquet, says of itself what this round's parts say, and has the
-        columns and as many rows as its name promises. With `pages`, everything is read and the checksum of
-        each page compared.
-        """
+        """The bad ones of some parts, and why, by their footers; with `pages` also by the checksum of each page."""
         with ThreadPoolExecutor(_THREADS) as pool:
             reasons = pool.map(lambda name: self._problem(name, pages), names)
             return {name: reason for name, reason in zip(names, reasons, strict=True) if reason}
@@ -111,11 +93,11 @@ class Parts:
 
 
 class Engine(Protocol):
-    """What counts parts that are known to be of one round: each id once, by its smallest row."""
+    """Counts the parts of one round: each id once, by its smallest row."""
 
     @property
     def checks(self) -> Literal["nothing", "pages", "all"]:
-        """What it notices by itself while it reads: damaged pages, or all that can be wrong with a part."""
+        """The damage it detects itself while it reads."""
 
     def count(self, parts: Parts, names: Sequence[str]) -> CountsByTags:
         """The counts of a round."""
@@ -123,11 +105,11 @@ class Engine(Protocol):
 
 class Arrow:
     """
-    PyArrow reads and NumPy counts, in memory that does not grow with the round; a lake needs both anyway.
+    PyArrow reads and NumPy counts, in memory that does not grow with the round.
 
     Every part is read once. A round of more than `rows_at_once` rows is first spread over temporary files, in
-    `folder` or where the system has such, and each of these counted by itself: they take as much room as the
-    round, and are gone with the process.
+    `folder` or the default of the system, and these are counted one by one: they take as much room as the round,
+    and end with the process.
     """
 
     checks: Literal["all"] = "all"
@@ -140,7 +122,8 @@ class Arrow:
         """The counts of a round."""
         shares = min(_MOST_SHARES, -(-parts.rows(names) // self._rows_at_once))
         counts = CountsByTags()
-        for share in self._spread(parts, names, shares) if shares > 1 else [_read_all(parts, names)]:
+        whole = [] if shares > 1 else [np.concatenate([parts.read(name) for name in names])]
+        for share in whole or self._spread(parts, names, shares):
             chosen = distinct(share)
             for start in range(0, len(chosen), _COUNTED_AT_ONCE):
                 some = chosen[start : start + _COUNTED_AT_ONCE]
@@ -148,11 +131,7 @@ class Arrow:
         return {tags: counts[tags] for tags in sorted(counts)}
 
     def _spread(self, parts: Parts, names: Sequence[str], shares: int) -> Iterator[Records]:
-        """
-        All records, in shares of about equal size that have no id in common.
-
-        Which share an id belongs to is a hash with random odd factors: whoever picks ids cannot crowd them.
-        """
+        """All records, in equal shares by id: a hash with random odd factors, so senders cannot crowd a share."""
         factors = np.frombuffer(secrets.token_bytes(16), dtype=np.uint64) | np.uint64(1)
         with ExitStack() as stack:
             files = [stack.enter_context(tempfile.TemporaryFile(dir=self._folder)) for _ in range(shares)]
@@ -170,16 +149,12 @@ class Arrow:
                 file.truncate(0)
 
 
-def _read_all(parts: Parts, names: Sequence[str]) -> Records:
-    return np.concatenate([parts.read(name) for name in names])
-
-
 def distinct(records: Records) -> Records:
     """
-    One record per id: of different ones with the same id, the smallest, as bytes compare.
+    One record per id: of different ones with the same id, the smallest in byte order.
 
-    Only forgery makes different reports with one id, and collectors that do not talk cannot know which came
-    first. The smallest is the same for whoever counts, in whatever order.
+    Only forgery makes different reports with one id, and collectors that do not communicate cannot know which
+    came first. The smallest is the same in every process and order.
 
     >>> rows = np.array([[7] * 16 + [5], [9] * 16 + [1], [7] * 16 + [3], [7] * 16 + [5]], dtype=np.uint8)
     >>> distinct(rows)[:, 14:].tolist()
@@ -192,7 +167,7 @@ def distinct(records: Records) -> Records:
     if not equal.any():
         return records
     twins = np.concatenate(([False], equal)) | np.concatenate((equal, [False]))
-    # Only records that share the first half of their id are compared as a whole, which takes longer.
+    # Only records that share the first half of their id are compared completely, which takes longer.
     width = records.shape[1]
     rows = np.sort(np.ascontiguousarray(records[order[twins]]).view(f"V{width}").reshape(-1))
     sorted_twins = rows.view(np.uint8).reshape(-1, width)
@@ -209,12 +184,12 @@ def count_round(
     lake: LakeBackend, key: RoundKey, engine: Engine, *, skip_bad: bool = False
 ) -> tuple[Count, State, int]:
     """
-    Count a round: what it comes to, its state, and how many parts were counted.
+    Count a round: the counts, its state, and how many parts were counted.
 
-    Each id counts once, of different reports with one id the smallest. A sealed round is what it was sealed
-    as. Of others, whatever the engine does not notice by itself is looked at before it starts. A part that is
-    gone, damaged, or not of this round raises `BadFileError`, and nothing is counted; with `skip_bad`, such
-    parts are left out, and the result says so.
+    Each id counts once, of different reports with one id the smallest. A sealed round has its final counts. For
+    others, damage that the engine does not detect itself is looked for before it starts. A part that is gone,
+    damaged, or not of this round raises `BadFileError`, and nothing is counted; with `skip_bad`, such parts are
+    left out and listed.
     """
     parts = Parts(lake.files, lake.columns(key), key)
     for _ in range(LOOKS):
@@ -253,18 +228,16 @@ def _count_parts(lake: LakeBackend, parts: Parts, engine: Engine, skip_bad: bool
             counts = engine.count(parts, good) if good else {}
         except EngineError:
             raise
-        except Exception as error:  # engines have trees of exceptions of their own: ask the parts
-            # A list is cheaper than reading everything, and merging is what happens every day.
+        except Exception as error:  # engines have their own exceptions: check the parts
+            # A list is cheaper than reading everything, and merging is the usual cause.
             if not frozen and not {*good} <= {*lake.files.names(parts.folder)}:
                 raise _VanishedError from error
             problems = check(good, pages=True)
             if not problems and isinstance(error, ReticentError):
                 raise
             if not problems:
-                reason = (str(error).strip().splitlines() or [""])[0]
-                raise ReticentError(
-                    f"{lake.url}: the engine failed: {type(error).__name__}: {reason}"
-                ) from error
+                reason = f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
+                raise ReticentError(f"{lake.url}: the engine failed: {reason}") from error
             bad |= problems
             continue
         total = reports_of(parts.columns.layout.plan, counts)

@@ -1,4 +1,4 @@
-"""What a lake asks of a place to keep files, and how a folder of this machine or an object store does it."""
+"""Files of a lake, in a folder of this machine or in an object store."""
 
 from __future__ import annotations
 
@@ -6,48 +6,41 @@ import os
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from reticent.errors import MissingExtraError, StoreError
 
-Result = TypeVar("Result")
-
 TEMPORARY = "tmp"
-_FORGOTTEN = 86_400.0
-"""Seconds after which a temporary file belongs to a process that died."""
+_FORGOTTEN = 86_400.0  # seconds after which a temporary file belongs to a process that died
 
 
 class UnusablePathError(StoreError):
-    """One file or folder is not what it should be, or out of bounds, while the place is well."""
+    """One file or folder cannot be used, while the others can."""
 
 
 class Files(ABC):
     """
-    Files that are written once, whole, and never changed; they are there for everyone as soon as they are.
+    Files that are written once, as a whole, and never changed; visible to every process at once.
 
-    What a lake relies on:
+    A lake relies on this:
 
     - `put` and `put_new` are all or nothing, and durable when they return;
-    - of several `put_new` of one path, exactly one makes the file, whoever tries and whenever;
-    - `names` has every file whose `put` had returned before it was called, whoever put it.
+    - of several `put_new` of one path, in any processes, exactly one makes the file;
+    - `names` has every file whose `put` had returned before it was called, in any process.
 
-    Paths are relative, with `/` between their parts. Faults of the place are a `StoreError`; of one path, an
+    Paths are relative, with `/` between their parts. A fault is a `StoreError`; of one path, an
     `UnusablePathError`.
     """
 
-    @property
-    @abstractmethod
-    def url(self) -> str:
-        """The address, without a password."""
+    url: str  #: the address, without secrets
 
     @property
     def scratch(self) -> str | None:
-        """A folder of this machine for large temporary files; None for where the system has such."""
+        """A folder of this machine for large temporary files; None for the default of the system."""
         return None
 
     @abstractmethod
@@ -56,22 +49,22 @@ class Files(ABC):
 
     @abstractmethod
     def put(self, path: str, data: bytes) -> None:
-        """Write a file under a path that nobody else uses."""
+        """Write a file under a path that no other process uses."""
 
     @abstractmethod
     def put_new(self, path: str, data: bytes) -> bool:
-        """Write a file if there is none; False when there is one, which stays as it is."""
+        """Write a file if there is none; False when there is one, which is not changed."""
 
     @abstractmethod
     def names(self, folder: str) -> list[str]:
-        """What is in a folder, sorted; nothing when there is no such folder."""
+        """The names in a folder, sorted; none when there is no such folder."""
 
     @abstractmethod
     def remove(self, paths: Iterable[str]) -> None:
-        """Remove files; those that are gone already are fine."""
+        """Remove files; missing ones are ignored."""
 
     def read_all(self, paths: Iterable[str]) -> list[bytes | UnusablePathError | None]:
-        """Several whole files; in place of one that cannot be used, why."""
+        """Several whole files; for one that cannot be used, the error."""
         files: list[bytes | UnusablePathError | None] = []
         for path in paths:
             try:
@@ -81,7 +74,7 @@ class Files(ABC):
         return files
 
     def move(self, source: str, target: str) -> None:
-        """Give a file, or whatever is there, another path; on return it is durable, and gone from the first."""
+        """Move a file or folder; on return the new path is durable, and the old one gone."""
         data = self.read(source)
         if data is not None:
             self.put(target, data)
@@ -99,24 +92,24 @@ class Files(ABC):
         return BytesIO(data)
 
     def location(self, path: str) -> tuple[str, Any]:
-        """Where engines find a file: its full name, and fsspec's file system, or None for this machine's."""
+        """A file for engines: its full name, and fsspec's file system, or None for this machine's."""
         raise StoreError(f"{self.url}: engines cannot read here")
 
     def address(self, path: str) -> str:
-        """The same for engines that bring connectors of their own: an address with its protocol."""
+        """A file for engines with their own connectors: an address with its protocol."""
         raise StoreError(f"{self.url}: engines cannot read here")
 
-    def settle(self, folder: str) -> None:  # noqa: B027 - nothing to do where what is seen is durable
-        """Make durable what `names` shows of a folder, whoever put it there."""
+    def settle(self, folder: str) -> None:  # noqa: B027 - not every place needs it
+        """Make durable what `names` shows of a folder, whichever process put it there."""
 
-    def clear(self, folder: str) -> None:  # noqa: B027 - most places have no empty folders
+    def clear(self, folder: str) -> None:  # noqa: B027 - not every place needs it
         """Remove a folder if it is empty."""
 
-    def open(self) -> None:  # noqa: B027 - most places need no preparation
+    def open(self) -> None:  # noqa: B027 - not every place needs it
         """Prepare the place; raises `StoreError` when it cannot do what a lake relies on."""
 
-    def close(self) -> None:  # noqa: B027 - most places hold on to nothing
-        """Let go of connections."""
+    def close(self) -> None:  # noqa: B027 - not every place needs it
+        """Close connections."""
 
 
 class LocalFiles(Files):
@@ -124,38 +117,32 @@ class LocalFiles(Files):
     A folder of this machine, or one that several machines mount.
 
     A file is written under a temporary name, synced, then linked to its own name (`link` fails when there is
-    one: POSIX), and the folder is synced. So the file system must know hard links, as ext4, xfs, btrfs, APFS
+    one: POSIX), and the folder is synced. So the file system must have hard links, as ext4, xfs, btrfs, APFS
     and NFS do.
 
-    A folder that is made here is for its owner alone. Who may read or write in one that was there before may
-    do so with all that is put into it.
+    A new folder is for its owner alone. The files in an existing folder get the access rights of that folder.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._root = Path(folder)
+        self.url = f"lake:///{self._root}"
         self._mode = 0o700
-        self._durable: set[Path] = set()
-        """Folders below the lake's own whose names are synced."""
-
-    @property
-    def url(self) -> str:
-        """The address."""
-        return f"lake:///{self._root}"
+        self._durable: set[Path] = set()  # folders below the lake's own whose names are synced
 
     @property
     def scratch(self) -> str | None:
-        """A folder beside the parts, where there is room; not for who may only read."""
+        """A folder beside the parts, where there is room; None without the right to write."""
         folder = self._root / TEMPORARY
         return str(folder) if os.access(folder, os.W_OK) else None
 
     def open(self) -> None:
-        """Make the folder if there is none, and throw away what died in the middle of a write long ago."""
+        """Make the folder if there is none, and remove what processes that died long ago left behind."""
         with self._errors("cannot be opened"):
             above = self._root.absolute().parents
             made = [folder for folder in above if not folder.is_dir()]
             _make_folder(self._root, 0o700)
             for folder in above:
-                # Others may have made one just now, and not synced its name; or long ago, with other rights.
+                # Another process may have made one and not synced its name yet, perhaps with other rights.
                 with nullcontext() if folder in made else suppress(OSError):
                     _sync_folder(folder)
             self._mode = 0o700 | self._root.stat().st_mode & 0o077
@@ -177,9 +164,9 @@ class LocalFiles(Files):
                 raise self._unusable(path, error) from error
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a file under a path that nobody else uses."""
+        """Write a file under a path that no other process uses."""
         if not self.put_new(path, data):
-            raise StoreError(f"{self.url}/{path}: is there already, though nobody else may use that name")
+            raise StoreError(f"{self.url}/{path}: already exists, though no other process may use that name")
 
     def put_new(self, path: str, data: bytes) -> bool:
         """Write a file if there is none; False when there is one, which is durable then."""
@@ -212,7 +199,7 @@ class LocalFiles(Files):
                 os.link(temporary, target)
             except FileExistsError:
                 return False
-            except FileNotFoundError:  # no folder yet, or it was empty and `clear` took it away just now
+            except FileNotFoundError:  # no folder yet, or it was empty and `clear` removed it meanwhile
                 if target.parent.exists() and not temporary.exists():
                     raise
                 _make_folder(target.parent, self._mode)
@@ -228,15 +215,15 @@ class LocalFiles(Files):
         return (self._root / path).open("rb")
 
     def location(self, path: str) -> tuple[str, Any]:
-        """A file's full name."""
+        """The full name."""
         return str((self._root / path).absolute()), None
 
     def address(self, path: str) -> str:
-        """A file's full name, as an address."""
+        """The full name, as an address."""
         return f"file://{(self._root / path).absolute()}"
 
     def names(self, folder: str) -> list[str]:
-        """What is in a folder, sorted; nothing when there is no such folder."""
+        """The names in a folder, sorted; none when there is no such folder."""
         with self._errors(folder):
             try:
                 return sorted(os.listdir(self._root / folder))
@@ -246,13 +233,13 @@ class LocalFiles(Files):
                 raise self._unusable(folder, error) from error
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Remove files; those that are gone already are fine."""
+        """Remove files; missing ones are ignored."""
         for path in paths:
             with self._errors(path), suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(self._root / path)
 
     def move(self, source: str, target: str) -> None:
-        """Give a file, or whatever is there, another path; on return it is durable, and gone from the first."""
+        """Move a file or folder; on return the new path is durable, and the old one gone."""
         path = self._root / target
         with self._errors(source):
             _make_folder(path.parent, self._mode)
@@ -261,12 +248,12 @@ class LocalFiles(Files):
             self._sync((self._root / source).parent)
 
     def settle(self, folder: str) -> None:
-        """Sync a folder: a name that another process linked, but has not synced yet, is durable then."""
+        """Sync a folder: names that another process linked, but has not synced yet, are durable then."""
         with self._errors(folder), suppress(FileNotFoundError):
             self._sync(self._root / folder)
 
     def _sync(self, folder: Path) -> None:
-        """Sync a folder and, once, those above it: another process may have made them and not synced yet."""
+        """Sync a folder and, once, those above it, which another process may have made and not synced yet."""
         _sync_folder(folder)
         named = []
         while folder not in (self._root, *self._durable):
@@ -293,7 +280,7 @@ class LocalFiles(Files):
 
 
 def _make_folder(folder: Path, mode: int) -> None:
-    """Make a folder and those above it; their names are not synced."""
+    """Make a folder and its parents; their names are not synced."""
     if not folder.is_dir():
         _make_folder(folder.parent, mode)
         with suppress(FileExistsError):
@@ -316,28 +303,22 @@ class ObjectFiles(Files):
     """
     A prefix of an object store, as a file system of fsspec.
 
-    One `put` is one upload: there when it is complete, or not at all. `put_new` is a conditional upload
-    (`If-None-Match: *` on S3), which the file system must offer as `pipe_file(…, mode="create")`; whether the
-    server obeys it is tried when the lake is opened, and a server that does not is refused, because on it two
-    collectors could seal one round twice. Nothing listed is ever taken from a cache.
+    One `put` is one upload, complete or not there at all. `put_new` is a conditional upload (`If-None-Match: *`
+    on S3), which the file system must offer as `pipe_file(…, mode="create")`; `open` tests whether the server
+    obeys it, and refuses one that does not, because on it two collectors could seal one round twice. Lists never
+    come from a cache.
     """
 
     def __init__(self, filesystem: Any, prefix: str, url: str = "", address: str = "") -> None:
         self._filesystem = filesystem
-        self._address = address.rstrip("/")
-        """Where the lake is, as it was given: fsspec drops what connectors of others need."""
+        self._address = address.rstrip("/")  # as given: fsspec drops what other connectors need
         self._prefix = prefix.rstrip("/")
         protocols = filesystem.protocol
         protocol = protocols if isinstance(protocols, str) else protocols[0]
-        self._url = url or f"lake+{protocol}://{self._prefix.lstrip('/')}"
-
-    @property
-    def url(self) -> str:
-        """The address, without keys."""
-        return self._url
+        self.url = url or f"lake+{protocol}://{self._prefix.lstrip('/')}"
 
     def open(self) -> None:
-        """Try whether a file that is there stays as it is."""
+        """Test whether the server refuses to overwrite a file."""
         path = f"{TEMPORARY}/{secrets.token_hex(16)}"
         first, second = self.put_new(path, b"first"), self.put_new(path, b"second")
         kept = self.read(path)
@@ -350,99 +331,82 @@ class ObjectFiles(Files):
 
     def read(self, path: str) -> bytes | None:
         """A whole file; None when there is none."""
-
-        def read() -> bytes | None:
-            try:
-                return bytes(self._filesystem.cat_file(self._full(path)))
-            except FileNotFoundError:
-                return None
-
-        return self._try(path, read)
+        with self._errors(path), suppress(FileNotFoundError):
+            return bytes(self._filesystem.cat_file(self._full(path)))
+        return None
 
     def read_all(self, paths: Iterable[str]) -> list[bytes | UnusablePathError | None]:
-        """Several whole files, fetched side by side where the file system can do that."""
+        """Several whole files, fetched in parallel where the file system can do that."""
         full = [self._full(path) for path in paths]
-        contents = self._try("", lambda: self._filesystem.cat(full, on_error="return")) if full else {}
-        if not isinstance(contents, dict):  # of one path, some file systems give its content alone
+        with self._errors(""):
+            contents = self._filesystem.cat(full, on_error="return") if full else {}
+        if not isinstance(contents, dict):  # for one path, some file systems return its content alone
             contents = dict.fromkeys(full, contents)
         files: list[bytes | UnusablePathError | None] = []
         for path in full:
             content = contents[path]
-            if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
-                raise self._fault(path.removeprefix(self._prefix + "/"), content) from content
+            with self._errors(path.removeprefix(self._prefix + "/")):
+                if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
+                    raise content
             files.append(None if isinstance(content, FileNotFoundError) else bytes(content))
         return files
 
     def has(self, path: str) -> bool:
         """Whether there is a file."""
         self._filesystem.invalidate_cache()
-        return bool(self._try(path, lambda: self._filesystem.exists(self._full(path))))
+        with self._errors(path):
+            return bool(self._filesystem.exists(self._full(path)))
 
     def location(self, path: str) -> tuple[str, Any]:
-        """A file's address with its protocol, and the file system that is to be registered with an engine."""
+        """The address with its protocol, and the file system to register with an engine."""
         return str(self._filesystem.unstrip_protocol(self._full(path))), self._filesystem
 
     def address(self, path: str) -> str:
-        """A file's address, as the lake's was given."""
+        """The address, in the form in which that of the lake was given."""
         return f"{self._address}/{path}" if self._address else self.location(path)[0]
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a file under a path that nobody else uses; to try again writes the same once more."""
-        self._try(path, lambda: self._filesystem.pipe_file(self._full(path), data))
+        """Write a file under a path that no other process uses; a retry writes the same again."""
+        with self._errors(path):
+            self._filesystem.pipe_file(self._full(path), data)
 
     def put_new(self, path: str, data: bytes) -> bool:
         """Write a file if there is none; False when there is one."""
-
-        def put() -> bool:
-            try:
-                self._filesystem.pipe_file(self._full(path), data, mode="create")
-            except FileExistsError:
-                return False
+        with self._errors(path), suppress(FileExistsError):
+            self._filesystem.pipe_file(self._full(path), data, mode="create")
             return True
-
-        return self._try(path, put)
+        return False
 
     def names(self, folder: str) -> list[str]:
-        """What is in a folder, sorted; nothing when there is no such folder."""
-
-        def names() -> list[str]:
-            try:
-                paths = self._filesystem.ls(self._full(folder), detail=False)
-            except FileNotFoundError:
-                return []
-            return sorted({str(path).rstrip("/").rpartition("/")[2] for path in paths})
-
+        """The names in a folder, sorted; none when there is no such folder."""
         self._filesystem.invalidate_cache()
-        return self._try(folder, names)
+        with self._errors(folder), suppress(FileNotFoundError):
+            paths = self._filesystem.ls(self._full(folder), detail=False)
+            return sorted({str(path).rstrip("/").rpartition("/")[2] for path in paths})
+        return []
 
     def remove(self, paths: Iterable[str]) -> None:
-        """Remove files; those that are gone already are fine."""
+        """Remove files; missing ones are ignored."""
         full = [self._full(path) for path in paths]
         try:
             if len(full) > 1:
                 self._filesystem.rm(full)
                 return
-        except Exception:  # one of them is gone, perhaps: try them one by one
+        except Exception:  # perhaps one of them is missing: remove them one by one
             self._filesystem.invalidate_cache()
-
-        def remove(path: str) -> None:
-            with suppress(FileNotFoundError):
-                self._filesystem.rm_file(path)
-
         for path in full:
-            self._try(path, partial(remove, path))
+            with self._errors(path), suppress(FileNotFoundError):
+                self._filesystem.rm_file(path)
 
     def _full(self, path: str) -> str:
         return f"{self._prefix}/{path}".rstrip("/")
 
-    def _try(self, path: str, work: Callable[[], Result]) -> Result:
+    @contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
         try:
-            return work()
-        except Exception as error:  # libraries of object stores have trees of exceptions of their own
-            raise self._fault(path, error) from error
-
-    def _fault(self, path: str, error: Exception) -> StoreError:
-        return StoreError(f"{self.url}: {path}: {type(error).__name__}: {error}")
+            yield
+        except Exception as error:  # libraries of object stores have their own exceptions
+            raise StoreError(f"{self.url}: {path}: {type(error).__name__}: {error}") from error
 
 
 def files_at(url: str) -> Files:

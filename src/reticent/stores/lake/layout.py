@@ -1,5 +1,5 @@
 """
-How a lake is laid out: where it keeps what, what the name of a part says, and a report as a row of columns.
+The layout of a lake: its paths, the names of its parts, and a report as a row of columns.
 
 A part is one Parquet file of one round, as a collector wrote it or merged it from others.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,13 +22,11 @@ from reticent.stores.open_round import Span
 from reticent.stores.records import Layout, Records, RoundKey
 
 FORMAT = 1
-NUMBER_BYTES = 7
-"""Bytes of answer bits in one column: a number below 2⁵⁶ has no sign in any engine."""
+NUMBER_BYTES = 7  # bytes of answer bits in one column: a number below 2⁵⁶ has no sign in any engine
 _ROW_GROUP = 1 << 18
 LAKE = "lake.json"
 PLANS, REPORTS, SEALS, COUNTS, KEYS, DAMAGED = "plans", "reports", "seals", "counts", "keys", "damaged"
-LEFT_OUT = ".left-out.json"
-"""After the name of a part: a file beside it that says that it does not count, and why."""
+LEFT_OUT = ".left-out.json"  # ends the name of a file beside a part with the reason why it does not count
 
 _PART = re.compile(r"([0-9a-f]{32})-([0-9]{8,})-([0-9]{8,})-([1-9][0-9]*)\.parquet")
 _VALUES = {"plan": "[a-z][a-z0-9_-]*", "version": "[1-9][0-9]*", "round": "0|[1-9][0-9]*"}
@@ -36,7 +34,7 @@ _VALUES = {"plan": "[a-z][a-z0-9_-]*", "version": "[1-9][0-9]*", "round": "0|[1-
 
 def folder_of(key: RoundKey, top: str = REPORTS) -> str:
     """
-    The folder of a round, in words that Hive, DuckDB, Spark and Polars read as columns.
+    The folder of a round, in the form that Hive, DuckDB, Spark and Polars read as columns.
 
     >>> folder_of(RoundKey("app-usage", 1, 81652))
     'reports/plan=app-usage/version=1/round=81652'
@@ -49,42 +47,27 @@ def plan_path(name: str, version: int) -> str:
     return f"{PLANS}/{name}/v{version}.toml"
 
 
-def closing_path(key: RoundKey) -> str:
-    """The file that stops `append`."""
-    return f"{folder_of(key, SEALS)}/closing.json"
-
-
-def frozen_path(key: RoundKey) -> str:
-    """The file that says which parts count."""
-    return f"{folder_of(key, SEALS)}/parts.json"
-
-
-def pruned_path(key: RoundKey) -> str:
-    """The file that is there in place of the counts when they were removed."""
-    return f"{folder_of(key, SEALS)}/pruned.json"
+def seal_path(key: RoundKey, name: Literal["closing", "parts", "pruned"]) -> str:
+    """A file that closes a round, lists the parts that count, or replaces counts that were removed."""
+    return f"{folder_of(key, SEALS)}/{name}.json"
 
 
 def counts_path(key: RoundKey) -> str:
-    """The file of a sealed round."""
+    """The file with the counts of a sealed round."""
     return f"{folder_of(key, COUNTS)}.json"
 
 
 def value_of(name: str, folder: str) -> str | None:
-    """
-    What a folder `plan=…`, `version=…` or `round=…` stands for, or a file `round=….json`; None if it is none.
-
-    >>> value_of("round", "round=81652.json"), value_of("version", "version=01")
-    ('81652', None)
-    """
+    """The value of a folder `plan=…`, `version=…` or `round=…`, or of a file `round=….json`; None for others."""
     match = re.fullmatch(f"{name}=({_VALUES[name]})", folder.removesuffix(".json"))
     return match[1] if match else None
 
 
 class Part(NamedTuple):
     """
-    What the name of a part says: whose it is, which commit groups of the writer, and how many rows.
+    The name of a part: its writer, the writer's commit groups, and the number of rows.
 
-    A writer is one opening of the store, by 128 random bits, and numbers the groups of each round from 1 on.
+    A writer is one opening of the store, by 128 random bits, and numbers the groups of each round from 1.
     A part that was merged from others has a range of numbers, and covers the parts it was made from.
 
     >>> one = Part("0" * 32, 3, 3, 40)
@@ -106,7 +89,7 @@ class Part(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> Part | None:
-        """The part of a name; None when it is not the name of one."""
+        """The part with this name; None for other names."""
         match = _PART.fullmatch(name)
         if match is None or int(match[2]) > int(match[3]):
             return None
@@ -114,22 +97,16 @@ class Part(NamedTuple):
 
     @property
     def span(self) -> Span:
-        """Which commit groups are in it."""
+        """The commit groups in it."""
         return Span(self.writer, self.first, self.last)
 
     def covers(self, other: Part) -> bool:
-        """Whether all that the other one has is in this one."""
+        """Whether this part holds all groups of the other one."""
         return self.writer == other.writer and self.first <= other.first and other.last <= self.last
 
 
 def outermost(parts: Iterable[Part]) -> list[Part]:
-    """
-    Those parts that no other one covers: all that is in any of them.
-
-    >>> parts = [Part("a", 1, 1, 5), Part("a", 2, 2, 5), Part("a", 1, 2, 10), Part("a", 3, 3, 5)]
-    >>> [part[1:] for part in outermost(parts)]
-    [(1, 2, 10), (3, 3, 5)]
-    """
+    """The parts that no other part covers; together they hold all groups."""
     covering: list[Part] = []
     for part in sorted(parts, key=lambda part: (part.writer, part.first, -part.last)):
         if not covering or not covering[-1].covers(part):
@@ -138,7 +115,7 @@ def outermost(parts: Iterable[Part]) -> list[Part]:
 
 
 class Field(NamedTuple):
-    """A column, and the bytes of a record that it holds as one big-endian number."""
+    """A column: some bytes of a record as one big-endian number."""
 
     name: str
     start: int
@@ -146,7 +123,7 @@ class Field(NamedTuple):
 
     @property
     def type(self) -> pa.DataType:
-        """uint8 for a cohort or tag, int64 for all else: the widest that Spark has."""
+        """uint8 for a cohort or tag, int64 for the others: the widest that Spark has."""
         small = self.name == "cohort" or self.name.startswith("segment_")
         return pa.uint8() if small else pa.int64()
 
@@ -186,7 +163,7 @@ class Columns:
         self._digest = plan.fingerprint.hex()
 
     def metadata(self, key: RoundKey) -> dict[str, str]:
-        """What every part of a round says about itself."""
+        """The metadata of every part of a round."""
         return {
             "reticent.format": str(FORMAT),
             "reticent.plan": key.plan,
@@ -216,7 +193,7 @@ class Columns:
         return records
 
     def encode(self, key: RoundKey, records: Records) -> bytes:
-        """A part: records in the order of their ids, which says nothing of when they came."""
+        """A part: records in the order of their ids, which does not depend on when they came."""
         order = np.argsort(_number(records, self.fields[0]), kind="stable")
         sink = pa.BufferOutputStream()
         with pq.ParquetWriter(
@@ -228,7 +205,7 @@ class Columns:
         return bytes(sink.getvalue())
 
     def decode(self, key: RoundKey, data: bytes, rows: int) -> Records:
-        """The records of a part; raises `StoreError` with the reason when it is not one, or is damaged."""
+        """The records of a part; `StoreError` with the reason when it is not one, or is damaged."""
         try:
             with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
                 problem = self.problem(file, key, rows)
@@ -239,10 +216,10 @@ class Columns:
             raise StoreError(f"cannot be read as Parquet: {str(error).splitlines()[0]}") from error
 
     def problem(self, file: pq.ParquetFile, key: RoundKey, rows: int) -> str:
-        """What keeps an open file from being a part of so many rows, by its footer; empty when nothing."""
-        says = {name.decode(): text for name, text in (file.metadata.metadata or {}).items()}
+        """Why an open file is not a part of so many rows, by its footer; empty when it is one."""
+        kept = {name.decode(): text for name, text in (file.metadata.metadata or {}).items()}
         for name, expected in self.metadata(key).items():
-            got = says.get(name, b"nothing").decode(errors="replace")
+            got = kept.get(name, b"nothing").decode(errors="replace")
             if got != expected:
                 return f"{name}: expected {expected}, got {got}"
         for column in self.schema:
@@ -255,18 +232,13 @@ class Columns:
         if not file.schema_arrow.equals(self.schema):
             return f"columns: expected {self.schema.names}, got others or of other types"
         if file.metadata.num_rows != rows:
-            return f"rows: expected {rows} as the name says, got {file.metadata.num_rows}"
+            return f"rows: expected {rows} as in the name, got {file.metadata.num_rows}"
         return ""
-
-
-def schema(plan: Plan) -> pa.Schema:
-    """The columns of a plan's reports, in the order in which they compare."""
-    return Columns(plan).schema
 
 
 def bit_place(plan: Plan, bit: int) -> tuple[str, int]:
     """
-    Where an answer bit is: a column, and how far to shift it to the right. Bit 0 is the plan's first.
+    The column of an answer bit, and how far to shift it to the right. Bit 0 is the plan's first.
 
     `plan.offset(metric)` is the first bit of a metric, so its answer is `(column >> shift) & 1`.
     """
@@ -276,7 +248,7 @@ def bit_place(plan: Plan, bit: int) -> tuple[str, int]:
 
 
 def asked_place(plan: Plan, metric: int) -> tuple[str, int]:
-    """Where the bit is that says whether a report answers a metric, by its number in the plan."""
+    """The column and shift of the bit that tells whether a report answers a metric, by its number."""
     if not plan.asked_bytes or not 0 <= metric < len(plan.metrics):
         raise IndexError(f"metric: expected the number of one that may not be asked, got {metric}")
     return _place("asked", plan.asked_bytes, metric)
@@ -288,7 +260,6 @@ def _place(name: str, size: int, bit: int) -> tuple[str, int]:
 
 
 def _numbered(name: str, start: int, stop: int) -> Iterator[Field]:
-    """Columns of a few bytes each, for the bytes of a record from `start` to `stop`."""
     for place, first in enumerate(range(start, stop, NUMBER_BYTES)):
         yield Field(f"{name}_{place}", first, min(first + NUMBER_BYTES, stop))
 

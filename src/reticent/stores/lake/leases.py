@@ -1,4 +1,4 @@
-"""Which collector seals a round: an agreement that saves the others the work, and on which nothing depends."""
+"""Leases: which collector seals a round. They save work; no result depends on them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LEASE = re.compile(r"lease-([0-9]{8})\.json")
 
 class Leases:
     """
-    Leases as files `lease-N.json` beside the other files of a seal; the highest number is the one that holds.
+    Leases as files `lease-N.json` beside the other files of a seal; the highest number is valid.
 
-    Each is made where there is none, so of several who want the next number one gets it. The holder renews by
-    taking the next. Others watch: when the same lease stands for longer than it says, by their own clock, its
-    holder is taken for dead. A wrong guess is harmless: two who seal come to one result.
+    A number is taken by making its file, which one process can do. The holder renews by taking the next number.
+    Others watch: when the same lease stands for longer than its term, by their own clock, its holder is presumed
+    dead. A wrong guess is harmless: two processes that seal come to one result.
     """
 
     def __init__(
@@ -39,11 +39,10 @@ class Leases:
         self._holder = holder
         self._seconds = seconds
         self._clock = clock
-        self._watched: dict[RoundKey, tuple[tuple[int, str], float]] = {}
-        """By round: the lease of another that was seen last, and since when."""
+        self._watched: dict[RoundKey, tuple[tuple[int, str], float]] = {}  # another's lease, and since when
 
     def take(self, key: RoundKey) -> bool:
-        """Take or renew the lease of a round; False while another one holds it, and is not late to renew it."""
+        """Take or renew the lease of a round; False while another process holds it."""
         numbers = self._numbers(key)
         if numbers:
             holder, seconds = self._read(key, numbers[-1])
@@ -63,7 +62,7 @@ class Leases:
         return True
 
     def release(self, key: RoundKey) -> None:
-        """Let others have the lease at once."""
+        """Give up the lease."""
         self._watched.pop(key, None)
         numbers = self._numbers(key)
         if numbers and self._read(key, numbers[-1])[0] == self._holder:
@@ -71,7 +70,7 @@ class Leases:
 
     @contextmanager
     def held(self, key: RoundKey) -> Iterator[bool]:
-        """Whether the lease of a round is held, which is renewed meanwhile and released in the end."""
+        """Whether the lease of a round was taken; it is renewed meanwhile and released at the end."""
         if not self.take(key):
             yield False
             return
@@ -79,7 +78,7 @@ class Leases:
 
         def renew() -> None:
             while not done.wait(self._seconds / 3):
-                with suppress(StoreError):  # who loses it does the work all the same
+                with suppress(StoreError):  # without the lease the work is done all the same
                     self.take(key)
 
         thread = threading.Thread(target=renew, name="reticent-lease", daemon=True)
@@ -89,7 +88,7 @@ class Leases:
         finally:
             done.set()
             thread.join()
-            with suppress(StoreError):  # it runs out by itself
+            with suppress(StoreError):  # it expires anyway
                 self.release(key)
 
     def _numbers(self, key: RoundKey) -> list[int]:
@@ -100,7 +99,7 @@ class Leases:
         return f"{folder_of(key, SEALS)}/lease-{number:08d}.json"
 
     def _read(self, key: RoundKey, number: int) -> tuple[str, float]:
-        """Who holds a lease, and for how many seconds; nobody when it was removed just now, or is damaged."""
+        """The holder of a lease, and its term in seconds; no holder when it is removed or damaged."""
         try:
             document = json.loads(self._files.read(self._path(key, number)) or b"{}")
             return str(document["holder"]), float(document["seconds"])

@@ -1,4 +1,4 @@
-"""The plans and keys of a lake: a file each, written once, so each is read once."""
+"""The plans and keys of a lake: a file each, written once and read once."""
 
 from __future__ import annotations
 
@@ -15,34 +15,30 @@ from reticent.stores.store import Key
 
 
 class Registry:
-    """Which plans are registered, and who may use the lake."""
+    """The plans and keys of a lake."""
 
     def __init__(self, files: Files, readonly: bool) -> None:
         self.files = files
+        self.url = files.url
         self._readonly = readonly
         self._is_shut = False
         self._texts: dict[str, str] = {}
         self._columns: dict[tuple[str, int], Columns] = {}
 
-    @property
-    def url(self) -> str:
-        """The address of the lake, without a password."""
-        return self.files.url
-
     # Plans
 
     def put_plan(self, plan: Plan) -> Plan:
-        """Keep a plan's text unless there is one by its name and version; returns what is kept."""
+        """Store a plan's text unless its name and version are stored already; returns the stored plan."""
         self._check_writable()
         path = plan_path(plan.name, plan.version)
         if self.files.read(path) is None:
             self.files.put_new(path, plan.text.encode())
-        else:  # reports on it are acknowledged from now on
+        else:  # durable before reports on it are acknowledged
             self.files.settle(f"{PLANS}/{plan.name}")
         return self.plan_at(path)
 
     def plans(self) -> list[Plan]:
-        """Every plan ever kept, by name and version."""
+        """Every plan ever stored, by name and version."""
         return sorted(map(self.plan_at, self.plan_paths()), key=lambda plan: (plan.name, plan.version))
 
     def plan_paths(self) -> list[str]:
@@ -62,7 +58,7 @@ class Registry:
         return plan
 
     def columns(self, key: RoundKey) -> Columns:
-        """How the reports of a round are laid out in a part."""
+        """The columns of a round's parts."""
         columns = self._columns.get(key[:2])
         if columns is None:
             path = plan_path(key.plan, key.version)
@@ -72,22 +68,22 @@ class Registry:
         return columns
 
     def layout(self, key: RoundKey) -> Layout:
-        """How the records of a round are laid out."""
+        """The layout of a round's records."""
         return self.columns(key).layout
 
     # Keys
 
     def add_key(self, key: Key) -> None:
-        """Keep a key's hash."""
+        """Store a key's hash."""
         self._check_writable()
         kept = {"role": key.role, "hash": key.hash.hex(), "label": key.label, "created_at": key.created_at}
         if not self.files.put_new(f"{KEYS}/{key.id}.json", json.dumps(kept).encode()):
-            raise StoreError(f"{self.url}: there is a key {key.id} already")
+            raise StoreError(f"{self.url}: key {key.id} already exists")
         if key.revoked_at is not None:
             self.revoke_key(key.id, key.revoked_at)
 
     def keys(self) -> list[Key]:
-        """All keys, revoked ones too."""
+        """All keys, including revoked ones."""
         names, keys = set(self.files.names(KEYS)), []
         for name in names:
             if name.endswith(".revoked.json") or not name.endswith(".json"):
@@ -100,13 +96,12 @@ class Registry:
                 secret = bytes.fromhex(kept["hash"])
                 keys.append(Key(key_id, kept["role"], secret, kept["label"], kept["created_at"], at))
             except (ValueError, KeyError, TypeError) as error:
-                raise StoreError(
-                    f"{self.url}: {KEYS}/{key_id}.json: is damaged: {type(error).__name__}"
-                ) from error
+                reason = f"is damaged: {type(error).__name__}"
+                raise StoreError(f"{self.url}: {KEYS}/{key_id}.json: {reason}") from error
         return sorted(keys, key=lambda key: (key.created_at, key.id))
 
     def revoke_key(self, key_id: str, at: int) -> bool:
-        """Revoke a key at a unix time; False when there is none by this id. The first time stays."""
+        """Revoke a key at a unix time; False when no key has this id. The first time stays."""
         self._check_writable()
         if f"{key_id}.json" not in self.files.names(KEYS):
             return False
@@ -114,7 +109,6 @@ class Registry:
         return True
 
     def _text(self, path: str) -> str:
-        """The text of a file that is there and never changes."""
         text = self._texts.get(path)
         if text is None:
             data = self.files.read(path)
@@ -123,10 +117,8 @@ class Registry:
             text = self._texts[path] = data.decode(errors="replace")
         return text
 
-    # Whether it may be used
-
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self._is_shut = True
         self.files.close()
 
@@ -137,4 +129,4 @@ class Registry:
     def _check_writable(self) -> None:
         self._check_not_shut()
         if self._readonly:
-            raise StoreError(f"{self.url}: was opened to be read only")
+            raise StoreError(f"{self.url}: is opened read-only")

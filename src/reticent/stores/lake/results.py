@@ -16,8 +16,7 @@ from reticent.stores.records import RoundKey
 from reticent.stores.store import PeriodKey
 
 RESULTS = "results"
-IN_PATHS = ("plan", "metric")
-"""Columns that readers find in the paths, as they do for all that is laid out so."""
+IN_PATHS = ("plan", "metric")  # columns that readers find in the paths
 _TYPES = {
     "text": pa.string(),
     "json": pa.string(),
@@ -34,12 +33,12 @@ class ResultFiles(Registry):
     """
     Files `results/plan=NAME/metric=NAME/EVERY-vVERSION-START-END.parquet`, times in unix seconds.
 
-    A period has a file for each metric of its plan, also where all its figures are withheld. That of the last metric
-    is made last and removed first: where it is, all of them are. Each is made once, whoever makes it.
+    A period has a file for each metric of its plan, also when all its figures are withheld. The file of the last
+    metric is made last and removed first: while it exists, all of them do. Each is made once, by any process.
     """
 
     def written(self, plan: str) -> set[PeriodKey]:
-        """The periods of a plan whose files are all there."""
+        """The periods of a plan whose files all exist."""
         periods = set()
         for version in (known for known in self.plans() if known.name == plan):
             for name in self.files.names(_folder(plan, version.metrics[-1].name)):
@@ -49,7 +48,7 @@ class ResultFiles(Registry):
         return periods
 
     def put_results(self, period: PeriodKey, rows: Iterable[Mapping[str, object]]) -> None:
-        """Make the files of a period that are not there yet."""
+        """Make the missing files of a period."""
         self._check_writable()
         by_metric: dict[str, list[dict[str, object]]] = {}
         for row in rows:
@@ -87,7 +86,7 @@ class ResultFiles(Registry):
             self._remove(_folder(period.plan, metric), [_path(period, metric)])
 
     def drop_results_with(self, key: RoundKey) -> None:
-        """Remove the files of all periods that a round is in, also those left by a process that died at this."""
+        """Remove the files of all periods that a round is in, including leftovers of a process that died."""
         self._check_writable()
         plan = self.layout(key).plan
         start = plan.round(key.round).start
@@ -104,9 +103,7 @@ class ResultFiles(Registry):
     def _remove(self, folder: str, paths: list[str]) -> None:
         if paths:
             self.files.remove(paths)
-            self.files.settle(
-                folder
-            )  # after a power cut, nothing that is removed later is gone without these
+            self.files.settle(folder)  # so that a power cut cannot undo this and keep later removals
 
     def _plan_of(self, period: PeriodKey) -> Plan:
         return self.layout(RoundKey(period.plan, period.version, 0)).plan
@@ -117,7 +114,7 @@ def _folder(plan: str, metric: str) -> str:
 
 
 def _period(plan: str, name: str) -> PeriodKey | None:
-    """The period of a file's name; None when it is not the lake's."""
+    """The period of a file's name; None for other names."""
     match = _FILE.fullmatch(name)
     return PeriodKey(plan, int(match[2]), match[1], int(match[3]), int(match[4])) if match else None
 

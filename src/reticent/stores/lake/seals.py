@@ -1,4 +1,4 @@
-"""The steps from an open round to a sealed one, each a file that is made once, whoever makes it."""
+"""The steps from an open round to a sealed one, each a file that is made once, by any process."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from reticent.stores.lake.layout import (
     LEFT_OUT,
     SEALS,
     Part,
-    closing_path,
     counts_path,
     folder_of,
-    frozen_path,
     outermost,
-    pruned_path,
+    seal_path,
     value_of,
 )
-from reticent.stores.records import Count, CountsByTags, RoundKey, counts_in_rows, counts_of_rows
+from reticent.stores.records import Count, CountsByTags, RoundKey, counts_of_rows
 from reticent.stores.store import DamagedError
 
 _REMEMBERED = 256
@@ -32,24 +30,22 @@ class Seals:
     """
     The files that close, freeze and seal a round, in this order, and are never changed.
 
-    | file | made when | says |
+    | file | made when | content |
     |---|---|---|
-    | `closing.json` | somebody begins to seal | what is not in `parts.json` is late |
-    | `parts.json` | by whoever first sees `closing.json` | the parts that count |
-    | `round=N.json` | when they are counted | the counts, for ever |
+    | `closing.json` | sealing begins | none: what is not in `parts.json` is late |
+    | `parts.json` | a process first sees `closing.json` | the parts that count |
+    | `round=N.json` | they are counted | the final counts |
     """
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._final: dict[RoundKey, Count] = {}
-        """The latest that were asked for."""
-        self._reports: dict[RoundKey, int] = {}
-        """How many reports sealed rounds have, which costs little to keep."""
+        self._final: dict[RoundKey, Count] = {}  # the latest that were asked for
+        self._reports: dict[RoundKey, int] = {}  # of sealed rounds
 
     # Rounds and their parts
 
     def listed(self, key: RoundKey) -> tuple[list[Part], list[str]]:
-        """The parts of a round that are there now and not left out, and the names that are not the lake's."""
+        """The existing parts of a round that are not left out, and the names that are not the lake's."""
         names = self._files.names(folder_of(key))
         left_out = {name.removesuffix(LEFT_OUT) for name in names if name.endswith(LEFT_OUT)}
         parsed = {name: Part.parse(name.removesuffix(LEFT_OUT)) for name in names}
@@ -57,7 +53,7 @@ class Seals:
         return [part for name, part in parsed.items() if part and name == part.name not in left_out], strays
 
     def left_out(self, key: RoundKey) -> dict[str, str]:
-        """By name, why parts do not count although they did: a repair said so."""
+        """The parts that a repair left out, and why."""
         reasons = {}
         for name in self._files.names(folder_of(key)):
             if name.endswith(LEFT_OUT):
@@ -66,11 +62,11 @@ class Seals:
         return reasons
 
     def leave_out(self, key: RoundKey, name: str, reason: str) -> None:
-        """Say for ever that a part does not count."""
+        """Leave a part out for ever."""
         self._files.put_new(f"{folder_of(key)}/{name}{LEFT_OUT}", reason.encode())
 
     def countable(self, key: RoundKey) -> list[str]:
-        """The names of the parts that count, without those that another one covers."""
+        """The names of the parts that count, without those that another part covers."""
         names = self.kept(key)
         if names is None:
             parts, _ = self.listed(key)
@@ -97,51 +93,51 @@ class Seals:
     # Closing and freezing
 
     def is_closing(self, key: RoundKey) -> bool:
-        """Whether somebody has begun to seal a round, perhaps long ago."""
-        return self._files.read(closing_path(key)) is not None
+        """Whether sealing a round has begun, perhaps long ago."""
+        return self._files.read(seal_path(key, "closing")) is not None
 
     def close(self, key: RoundKey) -> None:
-        """Begin to seal: whoever appends after this asks `frozen` whether it still counted."""
-        self._files.put_new(closing_path(key), b"{}")
+        """Begin to seal: an append after this asks `frozen` whether it still counts."""
+        self._files.put_new(seal_path(key, "closing"), b"{}")
 
     def frozen(self, key: RoundKey) -> list[str]:
         """
-        The names of the files that count in a round that is closing.
+        The names of the files that count in a closing round.
 
-        Whoever asks first lists the folder, after `closing.json` was made; the list that is kept first is
-        the one that everybody goes by.
+        The first caller lists the folder, after `closing.json` was made; the list that is stored first is valid
+        for all processes.
         """
         kept = self.kept(key)
         if kept is None:
             parts, _ = self.listed(key)
             names = sorted(part.name for part in parts)
-            self._files.settle(folder_of(key))  # after a power cut, all that the list names is there
-            self._files.put_new(frozen_path(key), json.dumps({"parts": names}).encode())
+            self._files.settle(folder_of(key))  # after a power cut, all files of the list exist
+            self._files.put_new(seal_path(key, "parts"), json.dumps({"parts": names}).encode())
             kept = self.kept(key)
-        else:  # who made it may not have synced it: what is late or counted by it must stay so
+        else:  # its maker may not have synced it yet: what is late or counted by it must stay so
             self._files.settle(folder_of(key, SEALS))
         if kept is None:
-            raise StoreError(f"{self._files.url}: {frozen_path(key)}: is gone")
+            raise StoreError(f"{self._files.url}: {seal_path(key, 'parts')}: is gone")
         return kept
 
     def kept(self, key: RoundKey) -> list[str] | None:
-        """The same, or None when nobody has asked yet; changes nothing."""
-        data = self._files.read(frozen_path(key))
+        """The same, or None when it is not stored yet; changes nothing."""
+        data = self._files.read(seal_path(key, "parts"))
         try:
             return None if data is None else [str(name) for name in json.loads(data)["parts"]]
         except (ValueError, KeyError, TypeError) as error:
-            reason = type(error).__name__
-            raise DamagedError(f"{self._files.url}: {frozen_path(key)}: is damaged: {reason}", key) from error
+            message = f"{self._files.url}: {seal_path(key, 'parts')}: is damaged: {type(error).__name__}"
+            raise DamagedError(message, key) from error
 
     # Counts
 
     def is_sealed(self, key: RoundKey) -> bool:
-        """Whether the counts of a round are there, or were until they were pruned."""
+        """Whether the counts of a round exist, or existed until they were pruned."""
         return key in self._reports or self._files.read(counts_path(key)) is not None or self.is_pruned(key)
 
     def is_pruned(self, key: RoundKey) -> bool:
         """Whether the counts of a round were removed for ever."""
-        return self._files.read(pruned_path(key)) is not None
+        return self._files.read(seal_path(key, "pruned")) is not None
 
     def prune(self, key: RoundKey) -> bool:
         """Remove the counts of a sealed round; it stays closed. False when there are none."""
@@ -149,13 +145,15 @@ class Seals:
         self._reports.pop(key, None)
         if not self._files.has(counts_path(key)):
             return False
-        self._files.put_new(pruned_path(key), b"{}")  # first: without either, it would be sealed again
+        self._files.put_new(
+            seal_path(key, "pruned"), b"{}"
+        )  # first: without either, it would be sealed again
         self._files.remove([counts_path(key)])
         self._files.settle(counts_path(key).rpartition("/")[0])
         return True
 
     def final(self, key: RoundKey, plan: Plan) -> Count | None:
-        """What a sealed round comes to; None when it is not sealed."""
+        """The counts of a sealed round; None when it is not sealed."""
         count = self._final.get(key)
         if count is None:
             data = self._files.read(counts_path(key))
@@ -171,7 +169,7 @@ class Seals:
         return count
 
     def reports(self, key: RoundKey) -> int | None:
-        """How many reports a sealed round has; None when it is not sealed. Its counts are not decoded."""
+        """The number of reports of a sealed round; None when it is not sealed. Its counts are not decoded."""
         if key not in self._reports:
             data = self._files.read(counts_path(key))
             if data is None:
@@ -198,7 +196,7 @@ class Seals:
 
     @contextmanager
     def _damage(self, key: RoundKey) -> Iterator[None]:
-        """Turn what is wrong with the file of a sealed round into `DamagedError`."""
+        """Turn errors about the file of a sealed round into `DamagedError`."""
         try:
             yield
         except (ValueError, KeyError, TypeError, AttributeError, ParameterError) as error:
@@ -207,19 +205,19 @@ class Seals:
             raise DamagedError(message, key) from error
 
     def publish(self, key: RoundKey, count: Count) -> bool:
-        """Seal: make the counts what they are for ever; False when another was quicker."""
+        """Seal: the counts are final; False when another process was first."""
         if self.is_pruned(key):
             return False
         rows = [
             {"tags": tags, "metric": metric, "reports": reports, "ones": ones}
-            for tags, metric, reports, ones in counts_in_rows(count)
+            for tags, metric, reports, ones in count.rows()
         ]
         left_out = dict(sorted(count.left_out.items()))
         document = {**key._asdict(), "reports": count.reports, "left_out": left_out, "counts": rows}
         return self._files.put_new(counts_path(key), json.dumps(document).encode())
 
     def sweep(self, key: RoundKey) -> None:
-        """Remove the parts of a round whose counts are there, but for damaged ones that were left out."""
+        """Remove the parts of a round whose counts exist, except damaged ones that were left out."""
         parts, _ = self.listed(key)
         if parts:
             self._files.settle(counts_path(key).rpartition("/")[0])

@@ -1,4 +1,4 @@
-"""What is wrong with a lake, and what can be done about a damaged round of it."""
+"""Problems of a lake, and repairs of a damaged round."""
 
 from __future__ import annotations
 
@@ -10,32 +10,19 @@ from typing import TYPE_CHECKING
 from reticent.errors import StoreError
 from reticent.stores.lake.counting import GONE, Parts
 from reticent.stores.lake.files import UnusablePathError
-from reticent.stores.lake.layout import (
-    COUNTS,
-    DAMAGED,
-    LAKE,
-    REPORTS,
-    Part,
-    folder_of,
-    frozen_path,
-    plan_path,
-)
+from reticent.stores.lake.layout import COUNTS, DAMAGED, LAKE, REPORTS, Part, folder_of, plan_path, seal_path
 from reticent.stores.records import RoundKey, misfits
 from reticent.stores.store import DamagedError, Repair
 
 if TYPE_CHECKING:
     from reticent.stores.lake.backend import LakeBackend
 
-STRAY = "is not a file of this lake: it is not counted, and was left as it is"
+STRAY = "is not a file of this lake: it is not counted, and was not changed"
 NOT_A_FOLDER = "is a file where the folder of a round should be"
 
 
 def problems_of(lake: LakeBackend) -> list[str]:
-    """
-    What is wrong, a sentence each. Every part that counts is read, with its checksums.
-
-    Parts of a sealed round are no problem: they are never counted, and go when the lake is opened.
-    """
+    """The problems, a sentence each. Every part that counts is read, with its checksums."""
     problems = [] if lake.files.read(LAKE) is not None else [f"{LAKE} is gone"]
     keys = {*lake.seals.round_keys(COUNTS), *lake.seals.round_keys(REPORTS)}
     checks: list[Callable[[], object]] = [
@@ -52,7 +39,6 @@ def problems_of(lake: LakeBackend) -> list[str]:
 
 
 def _problems_of_round(lake: LakeBackend, key: RoundKey) -> Iterator[str]:
-    """Of a sealed one: its counts fit together. Of others: each part that counts is there, whole, and its own."""
     _, strays = lake.seals.listed(key)
     for name in strays:
         yield f"{folder_of(key)}/{name}: {STRAY}"
@@ -66,13 +52,14 @@ def _problems_of_round(lake: LakeBackend, key: RoundKey) -> Iterator[str]:
 
 
 def bad_files(lake: LakeBackend, key: RoundKey) -> dict[str, str]:
-    """By path, what keeps a round that is not sealed from being counted; every part is read."""
+    """The files that keep a round that is not sealed from being counted, and why; every part is read."""
     try:
         if is_not_a_folder(lake, key):
             return {folder_of(key): NOT_A_FOLDER}
         names = lake.seals.countable(key)
     except DamagedError as error:
-        return {frozen_path(key): str(error).removeprefix(f"{lake.url}: {frozen_path(key)}: ")}
+        path = seal_path(key, "parts")
+        return {path: str(error).removeprefix(f"{lake.url}: {path}: ")}
     parts = Parts(lake.files, lake.columns(key), key)
     bad = parts.problems(names, pages=True)
     if GONE in bad.values() and (lake.seals.kept(key) is None or lake.seals.is_sealed(key)):
@@ -92,9 +79,9 @@ def repair(lake: LakeBackend, key: RoundKey, *, dry: bool) -> Repair | None:
     """
     Set aside what keeps a round from being counted; None when nothing does.
 
-    A damaged part is moved to `damaged/`, and a file beside its place says that it does not count. A list of
-    parts that cannot be read is made again: all that was acknowledged is in the folder. Nothing can be done
-    about damaged counts, because their parts are gone.
+    A damaged part is moved to `damaged/`, and a file in its place marks it as left out. An unreadable list of
+    parts is made again: all that was acknowledged is in the folder. Nothing can be done about damaged counts,
+    because their parts are gone.
     """
     if lake.files.read(plan_path(key.plan, key.version)) is None:
         return None
@@ -119,10 +106,10 @@ def repair(lake: LakeBackend, key: RoundKey, *, dry: bool) -> Repair | None:
         for path, reason in bad.items():
             name = path.rpartition("/")[2]
             if Part.parse(name) is not None:
-                lake.seals.leave_out(key, name, reason)  # first: it must not be missed when it has gone
+                lake.seals.leave_out(key, name, reason)  # first: else the moved part would be missed
             if reason != GONE:
                 lake.files.move(path, f"{folder_of(key, DAMAGED)}/{secrets.token_hex(4)}-{name}")
-        if frozen_path(key) in bad:
+        if seal_path(key, "parts") in bad:
             lake.seals.frozen(key)
     damage = "; ".join(f"{path}: {reason}" for path, reason in bad.items())
     return Repair(damage, readable, action)

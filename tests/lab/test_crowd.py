@@ -15,10 +15,10 @@ from scipy.stats import chi2
 
 from reticent.device import in_range
 from reticent.errors import ParameterError
-from reticent.lab.crowd import Crowd, Draws
+from reticent.lab.crowd import Crowd, Draws, Tallies
 from reticent.lab.fleet import Recorded, Uniform, VectorisedFleet
 from reticent.mechanisms import COHORTS, SCALE, Buckets, DBitFlip, Flip, Grid, HadamardBit, OneBitMean
-from reticent.plan import Answers, Group, Metric, Plan
+from reticent.plan import Answers, Group, Metric, Plan, Segment
 
 FLIP = Flip("0.1")
 METRICS = {
@@ -253,6 +253,7 @@ EVERYTHING = plan_of(
     Metric("spread", HadamardBit(2, Buckets.even(60, 4))),
     Metric("narrow", DBitFlip(2, Buckets.even(60, 4), 2), Flip("0.1")),
     groups=(Group("both", ("editor", "browser"), 70),),
+    segments=(Segment("os", ("linux", "windows")),),
 )
 SAMPLED = replace(
     EVERYTHING,
@@ -262,43 +263,57 @@ SAMPLED = replace(
 
 
 @pytest.mark.parametrize("plan", [EVERYTHING, SAMPLED], ids=["remembered", "sampled"])
-def test_counts_agree_with_those_of_the_fleet_over_rounds(plan: Plan) -> None:
+def test_counts_agree_with_those_of_the_fleet_over_rounds_and_segments(plan: Plan) -> None:
     """
-    Means and covariances over rounds of 150 fleets and 600 draws, and a joint limit that bites.
+    Means and covariances over rounds and segments of 150 fleets and 600 draws, and a joint limit that bites.
 
-    Two samples: an entry is off by six standard errors once in 5e8. A crowd without the limit is told apart.
+    Two samples: an entry is off by six standard errors once in 5e8. A crowd without the limit is told apart, and
+    so are segments that draw the same numbers.
     """
     draw = np.random.default_rng(3)
-    names, rounds = list(plan.by_name), 3
-    individuals = {name: draw.integers(30, 61, (rounds, 3)) for name in names}
-    copies = 20
-    crowd = Crowd.of(individuals, devices=3 * copies)
+    names, rounds, copies = list(plan.by_name), 3, 20
+    individuals = {name: draw.integers(30, 61, (rounds, 4)) for name in names}
+    tags = np.repeat(np.array([[0], [0], [1], [1]], dtype=np.uint8), copies, axis=0)
     devices = {name: np.repeat(values, copies, axis=1) for name, values in individuals.items()}
+    crowds = [
+        Crowd.of({name: values[:, part] for name, values in individuals.items()}, devices=2 * copies)
+        for part in (slice(0, 2), slice(2, 4))
+    ]
     window = plan.window_of(plan.round_at(1_700_438_400))
     first = window.first if window else 5
 
     def of_fleet(seed: int) -> dict[str, list[int]]:
-        fleet, heard = VectorisedFleet(plan, 3 * copies, seed), {}
+        fleet, heard = VectorisedFleet(plan, 4 * copies, seed), {}
         for place in range(rounds):
-            by_cell = fleet.counts(first + place, {n: v[place] for n, v in devices.items()})
-            counts = next(iter(by_cell.values()), None)
-            for name, metric in plan.by_name.items():
-                rows = list(counts[name].rows()) if counts else [(0, 0, 0)] * metric.mechanism.row_count
-                heard.setdefault(name, []).extend(n for row in rows for n in row[1:])
-        return heard
+            by_cell = fleet.counts(first + place, {n: v[place] for n, v in devices.items()}, tags)
+            for os in ("linux", "windows"):
+                counts = by_cell.get((first + place, (os,)))
+                for name, metric in plan.by_name.items():
+                    rows = list(counts[name].rows()) if counts else [(0, 0, 0)] * metric.mechanism.row_count
+                    heard.setdefault((name, os), []).extend(n for row in rows for n in row[1:])
+        return {name: heard[name, "linux"] + heard[name, "windows"] for name in names}
 
-    def of_crowd(which: Plan) -> list[dict[Any, list[int]]]:
+    def of_crowds(which: Plan, segments: tuple[int, int]) -> list[dict[str, list[int]]]:
+        drawn = (
+            Draws(which, crowd, 1, place).draw(600) for crowd, place in zip(crowds, segments, strict=True)
+        )
         return [
-            {name: np.stack([one.reports, one.ones], axis=2).ravel().tolist() for name, one in drawn.items()}
-            for drawn in Draws(which, crowd, seed=1).draw(600)
+            {name: [n for of in both for n in numbers(of[name])] for name in names}
+            for both in zip(*drawn, strict=True)
         ]
 
-    fleets, crowds = [of_fleet(seed) for seed in range(150)], of_crowd(plan)
-    unlimited = of_crowd(replace(plan, groups=()))
-    for name in names:
-        theirs, ours = (np.array([one[name] for one in sample], float) for sample in (fleets, crowds))
-        assert close(theirs, ours), name
-    assert not close(*(np.array([one["browser"] for one in sample], float) for sample in (fleets, unlimited)))
+    def numbers(one: Tallies) -> list[int]:
+        return np.stack([one.reports, one.ones], axis=2).ravel().tolist()
+
+    fleets = [of_fleet(seed) for seed in range(150)]
+
+    def agree(sample: list[dict[str, list[int]]], name: str) -> bool:
+        return close(*(np.array([one[name] for one in each], float) for each in (fleets, sample)))
+
+    ours = of_crowds(plan, (0, 1))
+    assert all(agree(ours, name) for name in names)
+    assert not agree(of_crowds(replace(plan, groups=()), (0, 1)), "browser")
+    assert not all(agree(of_crowds(plan, (0, 0)), name) for name in names)
 
 
 def close(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:

@@ -153,7 +153,8 @@ class Draws:
     Draws what a collector counts when a plan is asked of a crowd, over all its rounds jointly.
 
     `draw(repetitions)` has other chance and the same values in each repetition. Sampled answers begin with a
-    window.
+    window. Devices of different segments answer independently, so each segment is a crowd of its own:
+    `segment` is its place among the plan's, by default the last, in which every tag is "other".
 
     >>> from reticent.mechanisms import OneBitMean
     >>> plan = Plan("demo", 1, 3600, 3600, (Metric("minutes", OneBitMean(1, 60)),))
@@ -163,14 +164,15 @@ class Draws:
     [[1500000000], [1500000000]]
     """
 
-    def __init__(self, plan: Plan, crowd: Crowd, seed: int) -> None:
+    def __init__(self, plan: Plan, crowd: Crowd, seed: int, segment: int | None = None) -> None:
         self.plan, self.crowd, self.seed = plan, crowd, seed
         self._laws = {metric.name: law_of(metric) for metric in plan.metrics}
         width = sum(metric.bits for metric in plan.metrics) * crowd.rounds
         self.block = max(16, min(_BLOCK // width, 1 << 14))
-        self._stream = (
-            prod(len(segment.tags) for segment in plan.segments) - 1
-        )  # fixed: what is drawn depends on it
+        segments = prod(len(known.tags) for known in plan.segments)
+        if segment is not None and not 0 <= segment < segments:
+            raise ParameterError("segment", f"a place from 0 to {segments - 1}", segment)
+        self._segment = segments - 1 if segment is None else segment
 
     @property
     def parts(self) -> list[slice]:
@@ -240,7 +242,7 @@ class Draws:
         return part, values, inside, tallies
 
     def _generator(self, start: int, repetition: int, place: int) -> np.random.Generator:
-        return np.random.default_rng([self.seed, start, self._stream, repetition, place])
+        return np.random.default_rng([self.seed, start, self._segment, repetition, place])
 
     def _asked(self, copies: Numbers, generator: np.random.Generator) -> Iterator[Numbers]:
         """
@@ -269,7 +271,7 @@ class Draws:
 
     def _flipped(self, repetition: int, tallies: Mapping[str, Numbers]) -> dict[str, Tallies]:
         drawn = {}
-        generator = np.random.default_rng([self.seed, self.crowd.individuals, 0, repetition, 0])
+        generator = np.random.default_rng([self.seed, self.crowd.individuals, self._segment, repetition, 0])
         for metric in self.plan.metrics:
             reports, ones = tallies[metric.name][:, repetition]
             if metric.flip.threshold:

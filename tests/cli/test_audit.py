@@ -68,7 +68,7 @@ def test_a_sound_plan_ends_with_0_and_a_picture(path: Path, tmp_path: Path) -> N
     result = run(path, *SMALL, "--rounds", 2, "--seed", 1, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert "ok: nothing is above its claim;" in result.output
-    assert "this run notices an epsilon that is larger by: saves" in result.output
+    assert "this run detects an epsilon that is larger by: saves" in result.output
     assert "saves: one round, reticent.Device" in result.output
     assert "0.5695" in result.output  # 0.56944, rounded up
     assert "once in a million" in result.output
@@ -127,7 +127,7 @@ def test_too_few_reports_end_with_4_and_a_warning(path: Path) -> None:
     few = ("--reports", 1000, "--sdk-devices", 2, "--rounds", 2)
     result = run(path, *few)
     assert result.exit_code == 4
-    assert "NOT ENOUGH REPORTS to tell" in result.output
+    assert "NOT ENOUGH REPORTS" in result.output
     assert "ok:" not in result.output
     answer = json.loads(run(path, *few, "--json").stdout)
     assert (answer["verdict"], answer["sound"], answer["problems"]) == ("not enough reports", False, [])

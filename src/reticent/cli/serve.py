@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from reticent.cli.faults import plain_faults
 from reticent.cli.options import check_free, input_file, store_option
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from reticent.collector import Worker
     from reticent.stores import RoundStore
 
+CONFIG = "reticent.config"
+"""Where a context keeps the settings file, and its keys by the names of parameters."""
 WAIT_LOGGED_SECONDS = 5.0
-"""Between two lines of the log while a database is waited for."""
+"""Between two log lines while waiting for a database."""
 
 
 def listening(context: click.Context, parameter: click.Parameter, text: str) -> tuple[str, int]:
@@ -57,7 +60,7 @@ def page_origins(
 
 
 def tls_files(certificate: str | None, key: str | None) -> tuple[str, str] | None:
-    """The two files, if they were given and fit each other: tried before anything else is begun."""
+    """The two files, if they were given and belong together; checked before anything else starts."""
     from reticent.collector import tls_context
 
     if not certificate or not key:
@@ -69,13 +72,13 @@ def tls_files(certificate: str | None, key: str | None) -> tuple[str, str] | Non
     except (OSError, ValueError):
         raise ReticentError(
             f"{certificate}, {key}: expected a certificate and its key in PEM, the key without a "
-            "password.\n  Hint: reticent doctor --tls-cert and --tls-key look at them"
+            "password.\n  Hint: reticent doctor --tls-cert FILE --tls-key FILE checks them"
         ) from None
     return certificate, key
 
 
 def _config(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
-    """Of --config: what the file says becomes the default of each option."""
+    """Of --config: the values in the file become the defaults of the options."""
     if path is None:
         return
     try:
@@ -85,6 +88,7 @@ def _config(context: click.Context, parameter: click.Parameter, path: Path | Non
     known = {"plans" if isinstance(one, click.Argument) else one.opts[0][2:]: one
              for one in context.command.params if one.expose_value}  # fmt: skip
     context.default_map = {}
+    context.meta[CONFIG] = path, {str(option.name): key for key, option in known.items()}
     for key, value in table.items():
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
@@ -105,7 +109,32 @@ def _config(context: click.Context, parameter: click.Parameter, path: Path | Non
         context.default_map[str(option.name)] = value if flag or several else str(value)
 
 
-@click.command(short_help="Take reports, seal rounds, show estimates.")
+def address(host: str, port: int, tls: object) -> str:
+    """
+    Where a server listens.
+
+    >>> address("::1", 8000, None)
+    'http://[::1]:8000'
+    """
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+class Configured(click.Command):
+    """A value that came from the settings file is refused with the file and the setting, not with an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadParameter as error:
+            name = str(error.param.name) if error.param else ""
+            if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT_MAP:
+                raise
+            path, settings = ctx.meta[CONFIG]
+            raise click.UsageError(f"{path}: {settings[name]}: {error.message}", ctx) from None
+
+
+@click.command(short_help="Take reports, seal rounds, show estimates.", cls=Configured)
 @click.argument("plans", metavar="PLAN...", nargs=-1, required=True, envvar="RETICENT_PLANS", type=input_file)
 @click.option("--config", envvar="RETICENT_CONFIG", is_eager=True, expose_value=False, callback=_config,
               type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
@@ -122,27 +151,27 @@ def _config(context: click.Context, parameter: click.Parameter, path: Path | Non
 @click.option("--tls-key", envvar="RETICENT_TLS_KEY", type=click.Path(exists=True, dir_okay=False),
               metavar="FILE", help="Its private key, in PEM, without a password.")  # fmt: skip
 @click.option("--behind-proxy", envvar="RETICENT_BEHIND_PROXY", is_flag=True,
-              help="A proxy in front speaks HTTPS: needs keys, and marks cookies secure.")  # fmt: skip
+              help="An HTTPS proxy is in front: needs keys, and marks cookies secure.")  # fmt: skip
 @click.option("--max-body", envvar="RETICENT_MAX_BODY", type=click.IntRange(1024), default=16 << 20,
-              show_default=True, metavar="BYTES", help="Bytes of a request's body.")  # fmt: skip
+              show_default=True, metavar="BYTES", help="Largest body of a request.")  # fmt: skip
 @click.option("--max-batch", envvar="RETICENT_MAX_BATCH", type=click.IntRange(1), default=200_000,
-              show_default=True, metavar="N", help="Reports in a batch.")  # fmt: skip
+              show_default=True, metavar="N", help="Most reports in a batch.")  # fmt: skip
 @click.option("--max-connections", envvar="RETICENT_MAX_CONNECTIONS", type=click.IntRange(1),
               default=10_000, show_default=True, metavar="N",
               help="Connections at a time; fewer where the system allows fewer open files.")  # fmt: skip
 @click.option("--read-timeout", envvar="RETICENT_READ_TIMEOUT", type=click.FloatRange(0.1), default=20.0,
               show_default=True, metavar="SECONDS",
-              help="Seconds that a request may take to arrive.")  # fmt: skip
+              help="How long a request may take to arrive.")  # fmt: skip
 @click.option("--rate", envvar="RETICENT_RATE", type=click.FloatRange(0), default=0.0, show_default=True,
               metavar="N", callback=_rate, help="Reports per second and key, at least 1; 0 is no limit.")  # fmt: skip
 @click.option("--queue", envvar="RETICENT_QUEUE", type=click.IntRange(1), default=1_000_000,
               show_default=True, metavar="N",
-              help="Reports that may wait for a commit.")  # fmt: skip
+              help="Most reports that may wait for a commit.")  # fmt: skip
 @click.option("--seal/--no-seal", "seals", envvar="RETICENT_SEAL", default=True, show_default=True,
               help="Seal rounds that are over; --no-seal where another process seals them.")  # fmt: skip
 @click.option("--clock-skew", envvar="RETICENT_CLOCK_SKEW", type=click.FloatRange(0), default=300.0,
               show_default=True, metavar="SECONDS",
-              help="Seconds that a device's clock may run fast.")  # fmt: skip
+              help="How much a device's clock may run fast.")  # fmt: skip
 @click.option("--allow-origin", "origins", envvar="RETICENT_ALLOW_ORIGIN", multiple=True, metavar="ORIGIN",
               callback=page_origins,
               help="Pages of this origin may send reports; may be repeated.")  # fmt: skip
@@ -151,12 +180,12 @@ def _config(context: click.Context, parameter: click.Parameter, path: Path | Non
                    "all is every PLAN.")  # fmt: skip
 @click.option("--wait-for-database", envvar="RETICENT_WAIT_FOR_DATABASE", type=click.FloatRange(0),
               default=60.0, show_default=True, metavar="SECONDS",
-              help="Seconds to wait for a PostgreSQL that cannot be reached yet.")  # fmt: skip
+              help="How long to wait for a PostgreSQL server that is not reachable yet.")  # fmt: skip
 def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) -> None:
     """
     Take reports, seal rounds, and show estimates: the collector, for each PLAN.
 
-    Every option can be set by an environment variable, RETICENT_STORE for --store and so on, or in the file of
+    Every option can be set by an environment variable, such as RETICENT_STORE for --store, or in the file of
     --config. The command line comes first, then the environment, then the file. Listening beyond this machine
     needs keys: reticent keys create.
 
@@ -195,7 +224,7 @@ def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) ->
 
 
 def _opened(url: str, seconds: float) -> RoundStore[Any]:
-    """The store, once its database can be reached; SIGTERM ends the wait, also of a container's first process."""
+    """The store, once its database is reachable; SIGTERM ends the wait, also of a container's first process."""
     from reticent.collector.log import log
     from reticent.stores import StoreAwayError, open_store
 
@@ -223,18 +252,18 @@ def _opened(url: str, seconds: float) -> RoundStore[Any]:
 
 
 def _public(names: tuple[str, ...], plans: Sequence[Plan]) -> frozenset[str]:
-    """Of --public: the names of the plans whose results everybody may read."""
+    """Of --public: the names of the plans whose results need no key."""
     by_name = {plan.name: plan for plan in plans}
     chosen = frozenset(by_name if "all" in names else names)
     for name in sorted(chosen):
         if name not in by_name:
             raise ReticentError(
                 f"--public {name}: expected the name of a plan that is served here, one of {', '.join(by_name)}.\n"
-                "  Hint: the name stands in the plan under [plan]; all publishes every PLAN"
+                "  Hint: the name is in the plan's [plan] table; all publishes every PLAN"
             )
         if by_name[name].min_reports == 1:
             click.echo(
-                f"Warning: plan {name} has min_reports = 1: what is public can show single reports.", err=True
+                f"Warning: plan {name} has min_reports = 1: public results can show single reports.", err=True
             )
     return chosen
 
@@ -302,16 +331,12 @@ def _serve(
     except ReticentError:
         opened.close()
         raise
-    scheme = "https" if tls else "http"
 
-    def started(address: str, number: int) -> None:
+    def started(bound: str, number: int) -> None:
         if worker is not None:
             worker.ready()
-            return
-        address = f"[{address}]" if ":" in address else address
-        click.echo(
-            f"Listening on {scheme}://{address}:{number}" if number else f"Listening on {address}", err=True
-        )
+        else:
+            click.echo(f"Listening on {address(bound, number, tls) if number else bound}", err=True)
 
     server = make_server(collector, host, port, limits, tls, started, listeners)
     server.run(worker.lifeline if worker else None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from reticent.cli.options import confidence_option, input_file
-from reticent.cli.output import as_json, print_json
+from reticent.cli.output import as_json, show
 from reticent.plan import Plan
 
 DIALECTS = ["duckdb", "postgres", "spark", "bigquery", "snowflake"]
@@ -37,7 +37,4 @@ def sql(plan: Path, dialect: str, table: str, confidence: float, as_json: bool) 
     from reticent.frames import counting_query
 
     query = counting_query(Plan.load(plan), dialect, table, confidence)
-    if as_json:
-        print_json({"dialect": dialect, "table": table, "sql": query})
-    else:
-        click.echo(query)
+    show(as_json, {"dialect": dialect, "table": table, "sql": query}, query)

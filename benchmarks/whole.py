@@ -14,12 +14,10 @@ About 10 GB of disk per 100 million reports are needed in FOLDER while it runs.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,6 +27,7 @@ from typing import Any
 import numpy as np
 from tests.shared.spark import spark_cluster
 
+from benchmarks.load import RETICENT, arguments, collector, relay
 from reticent.estimates import estimate
 from reticent.lab.fleet import VectorisedFleet, send_packed
 from reticent.plan import Plan
@@ -84,19 +83,6 @@ class Fleet:
             yield batch
 
 
-def start(*words: str) -> tuple[subprocess.Popen[str], str]:
-    """A server of ours, and where it listens."""
-    process = subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "reticent", *words, "--listen", "127.0.0.1:0"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "Listening on" in line:
-            return process, line.split()[-1]
-    raise SystemExit("a server did not start")
-
-
 def send(fleet: Fleet, devices: int, collector: str, relay: str) -> float:
     """Make and send all reports, one block being made while another is sent; returns the seconds it took."""
     begun, done = time.monotonic(), 0
@@ -121,17 +107,7 @@ def seal(lake: Path, numbers: list[int], *engine: str) -> float:
     """Seal some rounds with an engine; returns the seconds it took."""
     rounds = [word for number in numbers for word in ("--round", str(number))]
     begun = time.monotonic()
-    command = [
-        sys.executable,
-        "-m",
-        "reticent",
-        "count",
-        f"lake:///{lake}",
-        "--seal",
-        "--json",
-        *rounds,
-        *engine,
-    ]
+    command = [RETICENT, "count", f"lake:///{lake}", "--seal", "--json", *rounds, *engine]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
     return time.monotonic() - begun
 
@@ -161,22 +137,13 @@ def run(devices: int, folder: Path) -> dict[str, Any]:
     window = plan.answers.window_of(int(time.time()) // ROUND - ROUNDS, ROUND)
     assert window is not None
     fleet = Fleet(plan, window.first)
-    servers = []
-    try:
-        server, collector = start(
-            "serve", str(folder / "plan.toml"), "--store", f"lake:///{lake}", "--no-seal"
-        )
-        servers.append(server)
-        server, relay = start("relay", str(folder / "plan.toml"), "--to", collector, "--timeout", "60")
-        servers.append(server)
-        sending = send(fleet, devices, collector, relay)
-        peak = (
-            int(re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{servers[0].pid}/status").read_text())[0]) // 1024
-        )
-    finally:
-        for server in servers:
-            server.terminate()
-            server.wait(60)
+    path = folder / "plan.toml"
+    with (
+        collector(f"lake:///{lake}", "--no-seal", plan=path) as server,
+        relay(server.url, "--timeout", "60", plan=path) as through,
+    ):
+        sending = send(fleet, devices, server.url, through.url)
+        peak = server.peak_memory >> 20
     stored = sum(path.stat().st_size for path in lake.rglob("*.parquet"))
     closes = plan.round(fleet.first + ROUNDS - 1).closes + 1
     while (left := closes - time.time()) > 0:
@@ -187,16 +154,8 @@ def run(devices: int, folder: Path) -> dict[str, Any]:
     duckdb = seal(lake, rounds[:half], "--engine", "duckdb")
     print(f"DuckDB sealed {half} rounds in {duckdb:,.1f} s", flush=True)
     with spark_cluster(workers=2, memory="2560m") as cluster:
-        spark = seal(
-            lake,
-            rounds[half:],
-            "--engine",
-            "spark",
-            "--master",
-            cluster.url,
-            "--conf",
-            "spark.executor.memory=2g",
-        )
+        options = ("--engine", "spark", "--master", cluster.url, "--conf", "spark.executor.memory=2g")
+        spark = seal(lake, rounds[half:], *options)
     print(f"Spark sealed {half} rounds in {spark:,.1f} s", flush=True)
     store = open_store(f"lake:///{lake}", readonly=True)
     checked = compare(store, fleet, devices)
@@ -217,9 +176,7 @@ def run(devices: int, folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Run it, print a table, and write it as JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--reports", type=int, default=100_000_000)
     parser.add_argument("--folder", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=None, help="write what was measured there, as JSON")

@@ -21,7 +21,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from reticent.cli.doctor import Check, Requirement, check_endpoint, extra_of, extras, of_extra, tls
+from reticent.cli.doctor.deployment import check_endpoint
+from reticent.cli.doctor.machine import Check, Requirement, extra_of, extras, of_extra, tls
 from reticent.errors import StoreError
 from reticent.plan import Plan
 from reticent.stores import Layout, RoundKey, create_key, open_store

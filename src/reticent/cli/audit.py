@@ -44,7 +44,7 @@ PATTERNS = ", and devices whose values repeat in different patterns"
               help="Write a picture there (PNG and SVG).")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), metavar="SEED",
               help="Repeat the secrets of the attacked devices; random when left out.")  # fmt: skip
-@output.quiet_option
+@output.quiet
 @output.as_json
 def audit(
     path: Path, client: str | None, out: Path | None, quiet: bool, as_json: bool, **sizes: int | None

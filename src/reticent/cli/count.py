@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reticent.cli.options import check_name
-from reticent.cli.output import (
-    as_json,
-    counted,
-    date_and_time,
-    found_problems,
-    progress,
-    quiet_option,
-    show,
-    table,
-)
+from reticent.cli.output import as_json, counted, date_and_time, found_problems, progress, quiet, show, table
 from reticent.errors import ParameterError, ReticentError
 
 if TYPE_CHECKING:
@@ -49,7 +40,7 @@ def _setting(context: click.Context, parameter: click.Parameter, pairs: tuple[st
 @click.option("--master", metavar="URL", help="Spark's master, as spark://HOST:PORT; local[*] when left out.")
 @click.option("--conf", multiple=True, callback=_setting, metavar="NAME=VALUE", help="A setting of Spark.")
 @click.option("--skip-bad", is_flag=True, help="Leave out files that cannot be counted, and list them.")
-@quiet_option
+@quiet
 @as_json
 def count(
     lake: str,

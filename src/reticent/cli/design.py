@@ -96,16 +96,16 @@ def _listed(context: click.Context, parameter: click.Parameter, text: str | None
               help="Whom the promise covers: devices that keep their value (remembered answers), or any two "
                    "histories, whatever a device does (sampled answers).")  # fmt: skip
 @click.option("--epsilon", callback=_number, metavar="E",
-              help="Most that a constant device may lose, and half of the same-pattern loss; with any-history, "
-                   "most that a window may lose. 4 if there is no limit.")  # fmt: skip
+              help="Limit: loss of a constant device, and half of the same-pattern loss; with any-history, loss of a "
+                   "window. 4 when no limit is given.")  # fmt: skip
 @click.option("--lifetime", callback=_number, metavar="L",
-              help="Most that may be lost between devices of the same pattern, instead.")  # fmt: skip
+              help="Limit instead: loss between devices of the same pattern.")  # fmt: skip
 @click.option("--year", callback=_number, metavar="Y",
-              help="Most that any two histories may lose in a year, instead, with any-history.")  # fmt: skip
+              help="Limit instead, with any-history: loss between any two histories in a year.")  # fmt: skip
 @click.option("--window", callback=_seconds, metavar="TIME",
-              help="With any-history, one report per device in so long; chosen when left out.")  # fmt: skip
+              help="With any-history: length of a window, one report per device; chosen when left out.")  # fmt: skip
 @click.option("--metrics", type=int, default=1, show_default=True, metavar="T",
-              help="How many such metrics the plan has; limits are for all of them together.")  # fmt: skip
+              help="Number of such metrics in the plan; limits are for all of them together.")  # fmt: skip
 @click.option("--per-report", "asked", type=int, metavar="K",
               help="With any-history, metrics that a report answers; chosen when left out.")  # fmt: skip
 @click.option("--round", "round_seconds", callback=_seconds, default="1d", show_default=True, metavar="TIME",
@@ -113,7 +113,7 @@ def _listed(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--flip", callback=_number, metavar="P",
               help="Flip probability of each answer bit; 0.2 when left out.")  # fmt: skip
 @click.option("--change-time", callback=_number, metavar="X",
-              help="Most that a change may lose per round by which it is moved, instead; 1.387 is a flip "
+              help="Limit instead of --flip: loss of a change per round by which it is moved; 1.387 is a flip "
                    "of 0.2.")  # fmt: skip
 @click.option("--kind", type=click.Choice(["mean", "histogram", "choice", "flag"]),
               help="What to estimate; a mean, unless buckets, edges or labels are given.")  # fmt: skip
@@ -125,13 +125,19 @@ def _listed(context: click.Context, parameter: click.Parameter, text: str | None
 )
 @click.option("--labels", callback=_listed, metavar="A,B,...", help="Labels of the choice.")
 @click.option(
-    "--expected-mean", callback=_number, metavar="X", help="Be precise there; else at the worst mean."
+    "--expected-mean",
+    callback=_number,
+    metavar="X",
+    help="Half-width at this mean; at the worst one when left out.",
 )
 @click.option(
-    "--expected-share", callback=_number, metavar="P", help="Be precise there; else at the worst share."
+    "--expected-share",
+    callback=_number,
+    metavar="P",
+    help="Half-width at this share; at the worst one when left out.",
 )
 @click.option("--segments", type=int, default=1, show_default=True, metavar="S",
-              help="Equal parts of the fleet, each to be that precise.")  # fmt: skip
+              help="Equal parts of the fleet, each with that half-width.")  # fmt: skip
 @click.option("--confidence", type=float, default=0.95, show_default=True, metavar="C",
               help="Confidence level of the intervals.")  # fmt: skip
 @click.option("--name", default="counter", show_default=True, metavar="NAME", help="Name of the metric.")

@@ -18,11 +18,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reticent.device import Device, HttpTransport, Policy, Preview, Receipt, Retry, Status
 from reticent.errors import ReticentError, StateError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # --help of other verbs needs no device
     import click
+
+    from reticent.device import Device
 
 CONSENTS = ("granted", "denied", "local", "unset")
 FOUND_PROBLEMS = 3
@@ -272,6 +273,8 @@ def group() -> click.Group:
 
 @contextmanager
 def _opened(state: Path, plan: str | None = None) -> Iterator[Device]:
+    from reticent.device import Device, Policy
+
     # The rules about CI and containers are for the place where the program runs, not for this command.
     elsewhere = Policy(silent_in_ci=False, silent_in_containers=False)
     device = Device.open(state) if plan is None else Device(plan, state, policy=elsewhere)
@@ -291,9 +294,9 @@ def _changed(device: Device, done: bool, given: argparse.Namespace) -> int:
     return code
 
 
-def _show(shown: Status | Receipt | Preview, given: argparse.Namespace) -> int:
-    page = getattr(given, "html", None)
-    if page and not isinstance(shown, Status):
+def _show(shown: Any, given: argparse.Namespace) -> int:
+    page = getattr(given, "html", None)  # of a preview or a receipt
+    if page:
         Path(page).write_text(shown.html(), encoding="utf-8")
     text = f"Written to {page}." if page else str(shown)
     sys.stdout.write(f"{json_text(shown.to_dict()) if given.as_json else text}\n")
@@ -333,6 +336,7 @@ def _check_state(state: Path) -> list[Finding]:
 
 
 def _check_plan(path: str, state: Path) -> list[Finding]:
+    from reticent.device import Policy
     from reticent.plan import Plan, privacy_card
 
     try:
@@ -361,6 +365,8 @@ def _check_plan(path: str, state: Path) -> list[Finding]:
 
 
 def _check_endpoint(endpoint: str, key: str | None) -> list[Finding]:
+    from reticent.device import HttpTransport, Retry
+
     try:
         outcome = HttpTransport(endpoint, key).send(b"{}", 10.0)
     except ReticentError as error:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import click
 
-from reticent.cli.doctor import extra_of
 from reticent.errors import MissingExtraError, ReticentError
 
 
@@ -26,6 +25,8 @@ def plain_faults() -> Iterator[None]:
             text = text.replace(cause, f"{package[1]} is not installed.\n  Hint: pip install {package[1]}")
         raise click.ClickException(text) from error
     except ModuleNotFoundError as error:
+        from reticent.cli.doctor.machine import extra_of
+
         extra = extra_of(error.name or "")
         if extra is None:
             raise

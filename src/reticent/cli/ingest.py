@@ -24,7 +24,7 @@ from reticent.cli.options import (
     source_options,
     take_standard_input,
 )
-from reticent.cli.output import PROGRESS_SECONDS, as_json, found_problems, quiet_option, show
+from reticent.cli.output import PROGRESS_SECONDS, as_json, found_problems, quiet, show
 from reticent.plan import Plan
 from reticent.reports import MAGIC, MAX_JSON, Verdict, packed_header
 
@@ -118,7 +118,7 @@ Take: TypeAlias = Callable[[Block, Summary], None]
 @click.option("--strict", is_flag=True, help="Stop soon after the first report that does not count.")
 @click.option("--retry-for", type=click.FloatRange(0.1), default=60.0, show_default=True, metavar="SECONDS",
               help="How long to retry a collector that does not answer.")  # fmt: skip
-@quiet_option
+@quiet
 @as_json
 def ingest(
     path: str,

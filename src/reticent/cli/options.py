@@ -193,10 +193,6 @@ def together(*options: Decorator) -> Decorator:
 
 
 plan_option = click.option("--plan", metavar="NAME", help="Rounds of this plan only.")
-last_option = click.option(
-    "--last", type=click.IntRange(1), default=10, show_default=True, metavar="N",
-    help="Latest rounds or periods; with --since, all of them unless it is given.",
-)  # fmt: skip
 confidence_option = click.option(
     "--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
     show_default=True, metavar="C", help="Confidence level of the intervals.",
@@ -209,7 +205,7 @@ source_options = together(
 """Of verbs that use a store or a running collector."""
 
 
-def selection_options(last: Decorator) -> Decorator:
+def selection_options(**last: Any) -> Decorator:
     """Of verbs that read estimates: where from, and which."""
     return together(
         source_options,
@@ -221,7 +217,9 @@ def selection_options(last: Decorator) -> Decorator:
                      help="Periods that begin then or later: 2026-11-01, or 2026-11-01T06:00Z. UTC unless it has "
                           "an offset."),
         click.option("--until", callback=_time, metavar="TIME", help="Periods that begin before then."),
-        last,
+        click.option("--last", type=click.IntRange(1), metavar="N", **last,
+                     help="Latest rounds or periods; all when left out"
+                          + (" and --since is given." if last else ".")),
         click.option("--segment", multiple=True, callback=segment_tags, metavar="NAME:TAG",
                      help="Devices with this tag only; may be repeated."),
         click.option("--by", metavar="NAME", help="Estimate each tag of this segment separately."),

@@ -17,7 +17,7 @@ from rich.table import Table
 from reticent.cli.device import FOUND_PROBLEMS, json_text
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for scripts.")
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+quiet = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 PROGRESS_SECONDS = 5.0
 """Between two lines of progress where there is no terminal."""
 

@@ -19,7 +19,6 @@ from click.core import ParameterSource
 
 from reticent.cli.options import (
     check_name,
-    last_option,
     one_source,
     opened_client,
     opened_store,
@@ -48,7 +47,9 @@ NO_REPORTS = "Devices send reports to reticent serve; reticent ingest takes them
 @click.command(short_help="List the rounds of a store, or seal them.")
 @source_options
 @plan_option
-@last_option
+@click.option(
+    "--last", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Latest rounds."
+)
 @click.option("--seal", is_flag=True, help="First seal every round of the store whose grace is over.")
 @as_json
 def rounds(
@@ -94,7 +95,7 @@ def rounds(
 
 
 @click.command()
-@selection_options(last_option)
+@selection_options(default=10, show_default=True)
 @as_json
 def estimate(store: str | None, url: str | None, key: str | None, as_json: bool, **selection: Any) -> None:
     """
@@ -173,10 +174,7 @@ def _about(row: dict[str, Any]) -> tuple[Any, ...]:
 
 @click.command()
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
-@selection_options(
-    click.option("--last", type=click.IntRange(1), metavar="N",
-                 help="Latest rounds or periods; all when left out.")
-)  # fmt: skip
+@selection_options()
 @as_json
 def export(
     path: Path, store: str | None, url: str | None, key: str | None, as_json: bool, **selection: Any

@@ -37,11 +37,11 @@ from reticent.plan import Plan
 @click.option("--retry-for", type=click.FloatRange(0, min_open=True), default=6.0, show_default=True,
               metavar="SECONDS", help="How long to retry a collector that does not answer.")  # fmt: skip
 @click.option("--queue", type=click.IntRange(1), default=100_000, show_default=True, metavar="N",
-              help="Reports that may wait in memory.")  # fmt: skip
+              help="Most reports that may wait in memory.")  # fmt: skip
 @click.option("--max-connections", type=click.IntRange(1), default=10_000, show_default=True, metavar="N",
               help="Connections at a time; fewer where the system allows fewer open files.")  # fmt: skip
 @click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", callback=page_origins,
-              help="Pages of this origin may send reports; several times for several.")  # fmt: skip
+              help="Pages of this origin may send reports; may be repeated.")  # fmt: skip
 def relay(
     plans: tuple[Path, ...],
     to: str,

@@ -11,6 +11,7 @@ import time
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -196,23 +197,23 @@ def serve(store: str, listen: tuple[str, int], workers: int, **settings: Any) ->
     # Nothing is imported here that starts threads: workers are forked from this process.
     from reticent.collector import Supervisor, bind, inherited, shown
 
-    listeners = inherited()
+    listeners, options = inherited(), SimpleNamespace(**settings)
     if not listeners:
         check_free(*listen, "--listen")
     if workers == 1:
-        sys.exit(_serve(store, listen, listeners, None, **settings))
+        sys.exit(_serve(store, listen, listeners, None, options))
     if store.startswith(("sqlite:", "memory:")):
         raise ReticentError(
             f"--workers {workers}: one process writes a SQLite file.\n"
             "  Hint: leave --workers out, or give a --store of postgresql:// or lake://"
         )
     listeners = listeners or bind(*listen)
-    scheme = "https" if settings["tls_cert"] else "http"
+    scheme = "https" if options.tls_cert else "http"
 
     def work(worker: Worker) -> int:
         try:
             with plain_faults():
-                return _serve(store, listen, worker.listeners, worker, **settings)
+                return _serve(store, listen, worker.listeners, worker, options)
         except click.ClickException as error:
             error.show()
             return error.exit_code
@@ -273,33 +274,23 @@ def _serve(
     listen: tuple[str, int],
     listeners: Sequence[socket.socket],
     worker: Worker | None,
-    *,
-    plans: tuple[Path, ...],
-    tls_cert: str | None,
-    tls_key: str | None,
-    behind_proxy: bool,
-    max_body: int,
-    max_batch: int,
-    max_connections: int,
-    read_timeout: float,
-    rate: float,
-    queue: int,
-    seals: bool,
-    clock_skew: float,
-    origins: tuple[str, ...],
-    public: tuple[str, ...],
-    wait_for_database: float,
+    options: SimpleNamespace,
 ) -> int:
     """One process of the collector; returns its exit code."""
     from reticent import dashboard
     from reticent.collector import Collector, Limits, is_local, is_loopback, make_server, shown
 
     host, port = listen
-    tls = tls_files(tls_cert, tls_key)
-    limits = Limits(body=max_body, batch=max_batch, seconds=read_timeout, connections=max_connections)
-    opened = _opened(store, wait_for_database)
+    tls = tls_files(options.tls_cert, options.tls_key)
+    limits = Limits(
+        body=options.max_body,
+        batch=options.max_batch,
+        seconds=options.read_timeout,
+        connections=options.max_connections,
+    )
+    opened = _opened(store, options.wait_for_database)
     try:
-        loaded = [Plan.load(plan) for plan in plans]
+        loaded = [Plan.load(plan) for plan in options.plans]
         for plan in loaded:
             if plan.has_expired(time.time()):
                 click.echo(
@@ -310,20 +301,20 @@ def _serve(
             loaded,
             opened,
             limits=limits,
-            rate=rate,
-            most_waiting=queue,
-            skew=clock_skew,
-            secure_cookies=tls is not None or behind_proxy,
+            rate=options.rate,
+            most_waiting=options.queue,
+            skew=options.clock_skew,
+            secure_cookies=tls is not None or options.behind_proxy,
             pages=dashboard,
-            public=_public(public, loaded),
-            allowed_origins=origins,
-            seal_every=2.0 if seals else None,
+            public=_public(options.public, loaded),
+            allowed_origins=options.origins,
+            seal_every=2.0 if options.seals else None,
             worker=worker,
         )
         local = all(map(is_local, listeners)) if listeners else is_loopback(host)
-        if collector.access.is_open and (behind_proxy or not local):
+        if collector.access.is_open and (options.behind_proxy or not local):
             where = ", ".join(map(shown, listeners)) or f"{host}:{port}"
-            where = "A collector behind a proxy" if behind_proxy else where
+            where = "A collector behind a proxy" if options.behind_proxy else where
             raise ReticentError(
                 f"{where} can be reached from elsewhere, and the store has no keys.\n"
                 f"  Hint: reticent keys create --store {opened.url} --role ingest"

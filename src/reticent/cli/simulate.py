@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from reticent.lab.crowd import Crowd
     from reticent.lab.fleet import Population, Recorded
     from reticent.lab.simulate import MetricEstimates, Simulation
 
@@ -59,7 +58,7 @@ LONG = 2_000_000_000
               help="Write pictures, CSV and JSON there.")  # fmt: skip
 @click.option("--memory", type=click.FloatRange(0.01, 10_000), default=1.0, show_default=True, metavar="GIB",
               help="Refuse a run that needs more than this.")  # fmt: skip
-@output.quiet_option
+@output.quiet
 @output.as_json
 def simulate(
     path: Path,
@@ -96,13 +95,22 @@ def simulate(
 
     Exit code 3 when intervals miss the truth more often than their confidence allows, by more than chance.
     """
+    from reticent.lab.crowd import Crowd
+    from reticent.lab.fleet import Recorded
     from reticent.lab.simulate import simulate as run
 
     plan = Plan.load(path)
     output.make_folder(out)
     chosen = secrets.randbelow(2**31) if seed is None else seed
     sources = _sources(plan, files, names)
-    crowd = _crowd(plan, sources, devices, individuals, rounds, repetitions, chosen)
+    recorded = [source for source in sources.values() if isinstance(source, Recorded)]
+    people = min((len(recording.individuals) for recording in recorded), default=None)
+    length = rounds or min((len(recording.days) for recording in recorded), default=ROUNDS)
+    count = devices or individuals or people or DEVICES
+    if individuals is None:
+        quick = max(1000, LONG // (length * len(plan.metrics) * repetitions))
+        individuals = min(count, people or min(MOST_INDIVIDUALS, quick))
+    crowd = Crowd.drawn(plan, sources, length, individuals, count, chosen)
     with output.progress("Simulating", quiet) as tell:
         simulation = run(plan, crowd, repetitions, chosen, confidence, tell, int(memory * 2**30))
     if out is not None:
@@ -166,29 +174,6 @@ def _by_metric(plan: Plan, option: str, given: tuple[str, ...]) -> dict[str | No
             raise click.UsageError(f"{option} {text}: {hint}.")
         named[key] = source
     return named
-
-
-def _crowd(
-    plan: Plan,
-    sources: Mapping[str, Population],
-    devices: int | None,
-    individuals: int | None,
-    rounds: int | None,
-    repetitions: int,
-    seed: int,
-) -> Crowd:
-    """Individuals with their values, and the devices that share them."""
-    from reticent.lab.crowd import Crowd
-    from reticent.lab.fleet import Recorded
-
-    recorded = [source for source in sources.values() if isinstance(source, Recorded)]
-    people = min((len(recording.individuals) for recording in recorded), default=None)
-    length = rounds or min((len(recording.days) for recording in recorded), default=ROUNDS)
-    count = devices or individuals or people or DEVICES
-    if individuals is None:
-        quick = max(1000, LONG // (length * len(plan.metrics) * repetitions))
-        individuals = min(count, people or min(MOST_INDIVIDUALS, quick))
-    return Crowd.drawn(plan, sources, length, individuals, count, seed)
 
 
 def _show(simulation: Simulation, out: Path | None) -> None:

@@ -10,16 +10,7 @@ from pathlib import Path
 import click
 
 from reticent.cli.options import check_name, opened_store, plan_option, store_option
-from reticent.cli.output import (
-    as_json,
-    counted,
-    date_and_time,
-    found_problems,
-    progress,
-    quiet_option,
-    show,
-    table,
-)
+from reticent.cli.output import as_json, counted, date_and_time, found_problems, progress, quiet, show, table
 from reticent.errors import ReticentError, StoreError
 
 
@@ -190,7 +181,7 @@ def prune(
 @store.command()
 @store_option
 @click.option("--rebuild", is_flag=True, help="First empty the table, a period at a time.")
-@quiet_option
+@quiet
 @as_json
 def results(store: str, rebuild: bool, quiet: bool, as_json: bool) -> None:
     """

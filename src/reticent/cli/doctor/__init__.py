@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import click
 from rich.markup import escape
 from rich.table import Table
 
-from reticent.cli.doctor.deployment import check_endpoint, check_state, check_store
-from reticent.cli.doctor.machine import (
-    Check,
-    Requirement,
-    extra_of,
-    extras,
-    failed,
-    installation,
-    machine,
-    of_extra,
-    tls,
-)
 from reticent.cli.options import given_store
 from reticent.cli.output import as_json, counted, found_problems, show
-from reticent.errors import PlanError
-from reticent.plan import Plan, lint
-
-__all__ = ["Check", "Requirement", "check_endpoint", "doctor", "extra_of", "extras", "of_extra", "tls"]
 
 MARKS = {"ok": "[green]ok[/green]", "note": "[yellow]note[/yellow]", "problem": "[red]problem[/red]"}
 _file = click.Path(path_type=Path)
@@ -42,7 +24,9 @@ _file = click.Path(path_type=Path)
 @click.option("--state", type=_file, metavar="STATE", help="A device's state file.")
 @click.option("--tls-cert", envvar="RETICENT_TLS_CERT", type=_file, metavar="FILE",
               help="The certificate of reticent serve.")  # fmt: skip
-@click.option("--tls-key", envvar="RETICENT_TLS_KEY", type=_file, metavar="FILE", help="And its key.")
+@click.option(
+    "--tls-key", envvar="RETICENT_TLS_KEY", type=_file, metavar="FILE", help="The key of that certificate."
+)
 @as_json
 def doctor(
     store: str | None,
@@ -67,19 +51,21 @@ def doctor(
 
     Exit code 3 when there is a problem; notes alone leave it at 0.
     """
-    checks = [*installation(), *machine()]
+    from reticent.cli.doctor import deployment, machine
+
+    checks = [*machine.installation(), *machine.machine()]
     asked = None
     if plan is not None:
-        asked, of_plan = check_plan(plan)
+        asked, of_plan = deployment.check_plan(plan)
         checks += of_plan
     if store is not None:
-        checks += check_store(store)
+        checks += deployment.check_store(store)
     if state is not None:
-        checks += check_state(state, asked)
+        checks += deployment.check_state(state, asked)
     if tls_cert is not None or tls_key is not None:
-        checks += tls(tls_cert, tls_key)
+        checks += machine.tls(tls_cert, tls_key)
     if endpoint is not None:
-        checks += check_endpoint(endpoint)
+        checks += deployment.check_endpoint(endpoint)
     area = ""
     shown = Table(box=None, pad_edge=False, show_header=False)
     for wraps in (False, False, True):
@@ -97,18 +83,3 @@ def doctor(
     show(as_json, answer, shown, f"\n{', '.join(parts)}.")
     if tally["problem"]:
         found_problems()
-
-
-def check_plan(path: Path) -> tuple[Plan | None, list[Check]]:
-    """The plan, if it can be used, and the findings of the linter."""
-    area = partial(Check, "plan")
-    try:
-        plan = Plan.load(path)
-    except PlanError as error:
-        single = [PlanError([problem]) for problem in error.problems]
-        return None, [failed(area, "rules", problem, f"reticent plan check {path}") for problem in single]
-    advice = [
-        area("advice", "note", f"{warning.where}: {warning.message.rstrip('.')}", warning.hint)
-        for warning in lint(plan, today=datetime.now(UTC).date())
-    ]
-    return plan, [area("rules", "ok", f"{plan.name} version {plan.version} breaks none"), *advice]

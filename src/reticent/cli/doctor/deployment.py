@@ -1,4 +1,4 @@
-"""Checks of a store, a device's state file and a collector. They read, and change nothing."""
+"""Checks of a plan, a store, a device's state file and a collector. They read, and change nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -20,13 +21,13 @@ from urllib.parse import quote, urlsplit
 from reticent.cli.doctor.machine import Check, failed, open_to_others, private_file
 from reticent.device import HttpTransport
 from reticent.device.schema import APPLICATION_ID, LAYOUT, TABLES
-from reticent.errors import ParameterError, ReticentError
-from reticent.plan import Plan
+from reticent.errors import ParameterError, PlanError, ReticentError
+from reticent.plan import Plan, lint
 
 if TYPE_CHECKING:
     from reticent.stores import RoundStore
 
-STORE, DEVICE, ENDPOINT = (partial(Check, area) for area in ("store", "device", "endpoint"))
+PLAN, STORE, DEVICE, ENDPOINT = (partial(Check, area) for area in ("plan", "store", "device", "endpoint"))
 
 LITTLE_DISK, SCARCE_DISK = 1 << 30, 100 << 20
 """Bytes of free disk that are worth a note, and that are a problem."""
@@ -38,6 +39,20 @@ SOON = 14 * 86_400
 """Seconds before its end at which a certificate is worth a note."""
 SKEW = 300.0
 """Seconds by which a collector lets a device's clock run fast (--clock-skew)."""
+
+
+def check_plan(path: Path) -> tuple[Plan | None, list[Check]]:
+    """The plan, if it can be used, and the findings of the linter."""
+    try:
+        plan = Plan.load(path)
+    except PlanError as error:
+        single = [PlanError([problem]) for problem in error.problems]
+        return None, [failed(PLAN, "rules", problem, f"reticent plan check {path}") for problem in single]
+    advice = [
+        PLAN("advice", "note", f"{warning.where}: {warning.message.rstrip('.')}", warning.hint)
+        for warning in lint(plan, today=datetime.now(UTC).date())
+    ]
+    return plan, [PLAN("rules", "ok", f"{plan.name} version {plan.version} breaks none"), *advice]
 
 
 def check_store(url: str) -> Iterator[Check]:

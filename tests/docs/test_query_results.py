@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import psycopg
 import pytest
+import yaml
 from click.testing import CliRunner
 from tests.shared.postgres import PostgresServer
 
@@ -138,3 +139,37 @@ def test_frames(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_all_queries_are_run() -> None:
     assert PAGE.count("```sql") == len(QUERIES) == len(places("psql") + places("sqlite") + places("duckdb"))
+
+
+@pytest.mark.parametrize(
+    ("uid", "newest_day", "alerts"),
+    [
+        ("changed", "value = value", []),
+        (
+            "changed",
+            "lower = upper + 9000, upper = upper + 9999",
+            [("app-usage", "browser_seconds", "", 1), ("app-usage", "editor_seconds", "", 1)],
+        ),
+        ("changed", "version = 2, lower = 90000, upper = 99999", []),
+        ("few-reports", "value = value", []),
+        ("few-reports", "reports = reports * 0.4", [("app-usage", 1)]),
+        ("few-reports", "reports = reports * 0.6", []),
+    ],
+)
+def test_the_sql_alerts_for_grafana_fire_when_they_should_and_only_then(
+    database: psycopg.Connection[Any], uid: str, newest_day: str, alerts: list[tuple[Any, ...]]
+) -> None:
+    """A change of version is not a change of the figure."""
+    groups = yaml.safe_load((ROOT / "examples/grafana/alerts-sql.yaml").read_text())["groups"]
+    (rule,) = [
+        rule for group in groups for rule in group["rules"] if rule["uid"] == f"reticent-results-{uid}"
+    ]
+    with database.transaction(force_rollback=True):
+        changed = database.execute(
+            f"UPDATE reticent.results SET {newest_day} "  # noqa: S608
+            "WHERE every = 'day' AND start_time = (SELECT max(start_time) FROM reticent.daily) "
+            f"AND segment = '{{}}' AND (kind = 'mean' OR {uid != 'changed'})"
+        )
+        assert changed.rowcount >= 2
+        rows = database.execute(rule["data"][0]["model"]["rawSql"]).fetchall()
+    assert sorted(rows) == alerts

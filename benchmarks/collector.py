@@ -132,7 +132,7 @@ def lake(table: Table, folder: Path, runs: int, seconds: float, scale: int) -> N
 
 
 def main() -> None:
-    """Measure, print, and write the figures where --json says."""
+    """Measure, print, and write the figures to the file of --json."""
     parser = load.arguments(__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path, help="write the figures to this file")

@@ -102,7 +102,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
 
 
 def best(work: Callable[[int], object], repeat: int) -> float:
-    """Seconds of the quickest of some runs, each told its number: the others were disturbed."""
+    """Seconds of the quickest of some runs, called with their numbers: the others were disturbed."""
     times = []
     for number in range(repeat):
         start = time.perf_counter()

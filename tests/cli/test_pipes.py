@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -62,18 +61,6 @@ def test_estimates_go_to_standard_output(run: Any, folder: Path) -> None:
     done = run("export", "-", *STORE)
     assert done.stdout == (folder / "estimates.csv").read_text()
     assert not (folder / "-").exists()
-
-
-def test_a_reader_that_has_seen_enough_ends_it_quietly(folder: Path) -> None:
-    reticent = str(Path(sys.executable).with_name("reticent"))
-    with subprocess.Popen(
-        [reticent, "plan", "export", "plan.toml"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        process.wait(30)
 
 
 class Terminal(io.StringIO):

@@ -188,41 +188,35 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
         suits, problem = False, str(error.problems[0])
     if not suits:
         raise click.UsageError(f"--name, --unit or --labels does not suit a plan: {problem}")
-    outs, files = ways_out(choice), []
+    outs, files = ways_out(choice), list[Path]()
     if out is not None:
         file = out / f"{choice.goal.name}-design.toml"
         file.write_text(text, encoding="utf-8")
         files = [file, *plots.save(draw(choice, ranges), out, file.stem)]
     if as_json:
-        output.print_json(
-            {
-                "met": choice.met,
-                "goal": {**_floats(asdict(choice.goal)), "kind": choice.goal.kind},
-                "chosen": _described(choice.chosen),
-                "ranges": [
-                    {
-                        **{
-                            name: float(getattr(one, name))
-                            for name in ("max_value", "cut", "bias", "noise", "rmse")
-                        },
-                        "half_width": one.choice.chosen.half_width,
-                        "epsilon": float(one.choice.chosen.epsilon),
-                        "met": one.choice.met,
-                    }
-                    for one in ranges
-                ],
-                "shares": _shares(choice.goal, recorded),
-                "ways": _ways(choice),
-                "reason": reason(choice),
-                "give_up": [_floats(asdict(way)) for way in outs],
-                "neighbours": [
-                    {"label": other.label, **_described(other.design)} for other in neighbours(choice)
-                ],
-                "section": section(choice),
-                "plan": text,
-                "files": [str(file) for file in files],
-            }
-        )
+        answer = {
+            "met": choice.met,
+            "goal": {**asdict(choice.goal), "kind": choice.goal.kind},
+            "chosen": _described(choice.chosen),
+            "ranges": [
+                {
+                    **{name: getattr(one, name) for name in ("max_value", "cut", "bias", "noise", "rmse")},
+                    "half_width": one.choice.chosen.half_width,
+                    "epsilon": one.choice.chosen.epsilon,
+                    "met": one.choice.met,
+                }
+                for one in ranges
+            ],
+            "shares": _shares(choice.goal, recorded),
+            "ways": _ways(choice),
+            "reason": reason(choice),
+            "give_up": [asdict(way) for way in outs],
+            "neighbours": [{"label": each.label, **_described(each.design)} for each in neighbours(choice)],
+            "section": section(choice),
+            "plan": text,
+            "files": files,
+        }
+        output.print_json(answer)
     else:
         screen = output.console()
         _print_choice(screen, choice, outs)
@@ -242,17 +236,19 @@ def _read(wanted: dict[str, Any]) -> Recorded | None:
     file, kind = wanted.pop("values"), wanted["kind"]
     fixed = bool(wanted["labels"] or wanted["edges"]) or kind in ("choice", "flag")
     if file is None:
-        if wanted["devices"] is None:
-            raise click.UsageError("--devices: expected a number of devices, or --values FILE, got neither.")
-        if wanted["max_value"] is None and not fixed:
-            raise click.UsageError(
-                "--range: expected the top of the counter's range, or --values FILE to choose it, got neither."
-            )
+        _refuse({
+            "--devices: expected a number of devices, or --values FILE, got neither.": wanted["devices"] is None,
+            "--range: expected the top of the counter's range, or --values FILE to choose it, got neither.": (
+                wanted["max_value"] is None and not fixed
+            ),
+        })  # fmt: skip
         return None
-    if kind in ("choice", "flag") or wanted["labels"]:
-        raise click.UsageError("--values: expected a mean or a histogram; a choice or a flag has no range.")
-    if wanted["expected_mean"] is not None:
-        raise click.UsageError("--expected-mean: expected none with --values, which have a mean.")
+    _refuse({
+        "--values: expected a mean or a histogram; a choice or a flag has no range.": (
+            kind in ("choice", "flag") or wanted["labels"]
+        ),
+        "--expected-mean: expected none with --values, which have a mean.": wanted["expected_mean"] is not None,
+    })  # fmt: skip
     recorded = recorded_values(file)
     wanted["devices"] = wanted["devices"] or len(recorded.individuals)
     if wanted["max_value"] is None and not fixed:
@@ -270,37 +266,33 @@ def _goal(wanted: dict[str, Any]) -> Goal:
     kind, per, mean, share = (wanted.pop(key) for key in ("kind", "per", "expected_mean", "expected_share"))
     bucketed = "choice" if wanted["labels"] else "histogram"
     sorted_into = [key for key in ("buckets", "edges", "labels") if wanted[key]]
-    if len(sorted_into) > 1:
-        raise click.UsageError(f"Give either --{sorted_into[0]} or --{sorted_into[1]}, not both.")
+    both = " or --".join(sorted_into)
     kind = kind or (bucketed if sorted_into else "mean")
-    if (kind if kind in ("histogram", "choice") else None) != (bucketed if sorted_into else None):
-        raise click.UsageError(
-            "--kind histogram needs --buckets K or --edges 0,E,...; --kind choice needs --labels A,B,...; a mean "
-            "and a flag have neither."
-        )
-    if wanted["max_value"] is not None and (wanted["edges"] or wanted["labels"] or kind == "flag"):
-        raise click.UsageError(
-            f"--range: expected none with {'--edges' if wanted['edges'] else 'a ' + kind}."
-        )
+    into = kind if kind in ("histogram", "choice") else None
     length, window = wanted["round_seconds"], wanted["window"]
-    if window is not None and window % length:
-        raise click.UsageError(
-            f"--window: expected whole rounds of {duration(length)}, got {duration(window)}."
-        )
+    seconds = {"day": 86_400, "week": 7 * 86_400, "round": length}.get(per, 0)
+    _refuse({
+        f"Give either --{both}, not both.": len(sorted_into) > 1,
+        "--kind histogram needs --buckets K or --edges 0,E,...; --kind choice needs --labels A,B,...; a mean and a "
+        "flag have neither.": into != (bucketed if sorted_into else None),
+        f"--range: expected none with {'--edges' if wanted['edges'] else 'a ' + kind}.": (
+            wanted["max_value"] is not None and (wanted["edges"] or wanted["labels"] or kind == "flag")
+        ),
+        f"--window: expected whole rounds of {duration(length)}, got {duration(window or 0)}.": (
+            window is not None and window % length
+        ),
+        f"--per {per}: expected rounds that divide it, got {duration(length)}.": seconds % length,
+        "--per window: expected --promise any-history, got constant.": (
+            per == "window" and wanted["promise"] == "constant"
+        ),
+        "--expected-share is for a histogram or a choice; a mean has --expected-mean.": (
+            into is None and share is not None
+        ),
+        "--expected-mean is for a mean; a histogram has --expected-share.": into and mean is not None,
+    })  # fmt: skip
     wanted["window"] = None if window is None else window // length
-    if per in ("day", "week"):
-        seconds = 86_400 if per == "day" else 7 * 86_400
-        if seconds % length:
-            raise click.UsageError(f"--per {per}: expected rounds that divide it, got {duration(length)}.")
+    if seconds:
         wanted["period"] = seconds // length
-    elif per == "window" and wanted["promise"] == "constant":
-        raise click.UsageError("--per window: expected --promise any-history, got constant.")
-    elif per == "round":
-        wanted["period"] = 1
-    if kind in ("mean", "flag") and share is not None:
-        raise click.UsageError("--expected-share is for a histogram or a choice; a mean has --expected-mean.")
-    if kind in ("histogram", "choice") and mean is not None:
-        raise click.UsageError("--expected-mean is for a mean; a histogram has --expected-share.")
     expected = share if mean is None else mean
     try:
         return Goal(**wanted, flag=kind == "flag", expected=expected)
@@ -313,15 +305,11 @@ def _goal(wanted: dict[str, Any]) -> Goal:
         raise click.UsageError(f"{option}: expected {error.expected}, got {error.got}.{hint}") from None
 
 
-def _floats(fields: dict[str, Any]) -> dict[str, Any]:
-    """Rationals as floats, for JSON."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return [plain(each) for each in value]
-        return float(value) if isinstance(value, Fraction) else value
-
-    return {key: plain(value) for key, value in fields.items()}
+def _refuse(problems: dict[str, object]) -> None:
+    """Raise `UsageError` for the first problem that there is."""
+    for message, there in problems.items():
+        if there:
+            raise click.UsageError(message)
 
 
 def _shares(goal: Goal, recorded: Recorded | None) -> list[dict[str, float]]:
@@ -342,8 +330,8 @@ def _shares(goal: Goal, recorded: Recorded | None) -> list[dict[str, float]]:
 def _described(design: Design) -> dict[str, object]:
     return {
         "mechanism": design.metric.mechanism.title,
-        "epsilon": float(design.epsilon),
-        "flip": float(design.flip),
+        "epsilon": design.epsilon,
+        "flip": design.flip,
         "bits": design.metric.bits,
         "devices": design.devices,
         "half_width": design.half_width,

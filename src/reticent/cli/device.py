@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -304,7 +305,7 @@ def _show(shown: Any, given: argparse.Namespace) -> int:
 
 
 def json_text(answer: object) -> str:
-    """An answer as JSON; what has no bound is null, since JSON has no infinity."""
+    """An answer as JSON, rationals as floats; what has no bound is null, since JSON has no infinity."""
 
     def finite(part: object) -> object:
         if isinstance(part, float) and not math.isfinite(part):
@@ -313,7 +314,10 @@ def json_text(answer: object) -> str:
             return {key: finite(value) for key, value in part.items()}
         return [finite(value) for value in part] if isinstance(part, list | tuple) else part
 
-    return json.dumps(finite(answer), indent=2, ensure_ascii=False, default=str)
+    def other(part: object) -> object:
+        return float(part) if isinstance(part, Fraction) else str(part)
+
+    return json.dumps(finite(answer), indent=2, ensure_ascii=False, default=other)
 
 
 Finding = tuple[str, str, str]

@@ -172,7 +172,7 @@ def prune(
     )  # fmt: skip
     done = f"{counted(len(pruned), 'round')} removed."
     if not yes:
-        done = f"{counted(len(rows), 'round')} to remove: --yes removes them."
+        done = f"{counted(len(rows), 'round')} to remove{': --yes removes them' * bool(rows)}."
     stay = [f"{counted(unsealed, 'round')} as old stay: not sealed."] * bool(unsealed)
     answer = {"store": url, "rounds": rows, "pruned": len(pruned), "not_sealed": unsealed}
     show(as_json, answer, *[listed] * bool(rows), done, *stay)

@@ -162,37 +162,27 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
     Exit code 3 when the goal is not achievable: then the nearest design is shown, and what to give up.
     """
     from reticent import plots
-    from reticent.lab.design import (
-        best,
-        choose,
-        draw,
-        neighbours,
-        plan_text,
-        reason,
-        section,
-        ways_out,
-        weigh,
-    )
+    from reticent.lab import design as lab
 
     given = wanted["max_value"]
     recorded = _read(wanted)
     goal = _goal(wanted)
-    ranges = weigh(goal, recorded.table) if recorded is not None and goal.kind == "mean" else ()
+    ranges = lab.weigh(goal, recorded.table) if recorded is not None and goal.kind == "mean" else ()
     tried = tuple(one for one in ranges if given in (None, one.max_value))
-    choice = best(tried).choice if ranges else choose(goal)
+    choice = lab.best(tried).choice if ranges else lab.choose(goal)
     output.make_folder(out)
-    text = plan_text(choice)
+    text = lab.plan_text(choice)
     try:  # all numbers suit a plan by now; a name, a unit or a label may not
         suits, problem = Plan.from_toml(text).name == choice.goal.name, "expected a plain name."
     except PlanError as error:
         suits, problem = False, str(error.problems[0])
     if not suits:
         raise click.UsageError(f"--name, --unit or --labels does not suit a plan: {problem}")
-    outs, files = ways_out(choice), list[Path]()
+    outs, files = lab.ways_out(choice), list[Path]()
     if out is not None:
         file = out / f"{choice.goal.name}-design.toml"
         file.write_text(text, encoding="utf-8")
-        files = [file, *plots.save(draw(choice, ranges), out, file.stem)]
+        files = [file, *plots.save(lab.draw(choice, ranges), out, file.stem)]
     if as_json:
         answer = {
             "met": choice.met,
@@ -209,10 +199,12 @@ def design(out: Path | None, as_json: bool, **wanted: Any) -> None:
             ],
             "shares": _shares(choice.goal, recorded),
             "ways": _ways(choice),
-            "reason": reason(choice),
+            "reason": lab.reason(choice),
             "give_up": [asdict(way) for way in outs],
-            "neighbours": [{"label": each.label, **_described(each.design)} for each in neighbours(choice)],
-            "section": section(choice),
+            "neighbours": [
+                {"label": each.label, **_described(each.design)} for each in lab.neighbours(choice)
+            ],
+            "section": lab.section(choice),
             "plan": text,
             "files": files,
         }

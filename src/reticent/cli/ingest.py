@@ -16,14 +16,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from reticent.cli.options import (
-    input_file,
-    one_source,
-    opened_client,
-    opened_store,
-    source_options,
-    take_standard_input,
-)
+from reticent.cli import options
 from reticent.cli.output import PROGRESS_SECONDS, as_json, found_problems, quiet, show
 from reticent.plan import Plan
 from reticent.reports import MAGIC, MAX_JSON, Verdict, packed_header
@@ -112,8 +105,8 @@ Take: TypeAlias = Callable[[Block, Summary], None]
 
 @click.command(short_help="Take reports from a file or a pipe.")
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@source_options
-@click.option("--register", "plans", multiple=True, type=input_file, metavar="PLAN",
+@options.source_options
+@click.option("--register", "plans", multiple=True, type=options.input_file, metavar="PLAN",
               help="Register this plan in the store first; a store that does not exist is created.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="Stop soon after the first report that does not count.")
 @click.option("--retry-for", type=click.FloatRange(0.1), default=60.0, show_default=True, metavar="SECONDS",
@@ -143,11 +136,11 @@ def ingest(
 
     Exit code 3 when some reports did not count.
     """
-    one_source(store=store, url=url)
+    options.one_source(store=store, url=url)
     if url is not None and plans:
         raise click.UsageError("--register goes with --store.")
     if path == "-":
-        take_standard_input()
+        options.take_standard_input()
     summary, shown_at = Summary(), time.monotonic()
     into = _into_collector(url, key, retry_for) if url is not None else _into_store(str(store), plans)
     with into as take, click.open_file(path, "rb") as file:
@@ -177,7 +170,7 @@ def _into_store(url: str, plans: tuple[Path, ...]) -> Iterator[Take]:
         with closing(open_store(url)) as made:
             for plan in plans:
                 made.register(Plan.load(plan))
-    with opened_store(url) as store:
+    with options.opened_store(url) as store:
         wire, clock = Wire(store.plans()), SteadyClock()
         store.load_open_rounds()
 
@@ -204,7 +197,7 @@ def _into_collector(url: str, key: str | None, patience: float) -> Iterator[Take
     """Sends blocks to a running collector, one request each."""
     from reticent.collector import BatchTooLargeError
 
-    with opened_client(url, key) as (client, runner):
+    with options.opened_client(url, key) as (client, runner):
 
         def take(block: Block, summary: Summary) -> None:
             summary.duplicates = None

@@ -17,15 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from reticent.cli.options import (
-    check_name,
-    one_source,
-    opened_client,
-    opened_store,
-    plan_option,
-    selection_options,
-    source_options,
-)
+from reticent.cli import options
 from reticent.cli.output import as_json, date_and_time, show, table
 from reticent.columns import unix_seconds
 from reticent.counts import ABOUT
@@ -45,8 +37,8 @@ NO_REPORTS = "Devices send reports to reticent serve; reticent ingest takes them
 
 
 @click.command(short_help="List the rounds of a store, or seal them.")
-@source_options
-@plan_option
+@options.source_options
+@options.plan_option
 @click.option(
     "--last", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Latest rounds."
 )
@@ -77,9 +69,9 @@ def rounds(
     with _source(key, store=store, url=url) as source:
         plans = source.plans()
         if plan is not None:
-            check_name("plan", plan, plans)
+            options.check_name("plan", plan, plans)
         if seal:
-            with opened_store(str(store)) as opened:
+            with options.opened_store(str(store)) as opened:
                 sealed = seal_due(opened, time.time())
                 write_results(opened)
         rows = source.rounds(plan, last)
@@ -95,7 +87,7 @@ def rounds(
 
 
 @click.command()
-@selection_options(default=10, show_default=True)
+@options.selection_options(default=10, show_default=True)
 @as_json
 def estimate(store: str | None, url: str | None, key: str | None, as_json: bool, **selection: Any) -> None:
     """
@@ -174,7 +166,7 @@ def _about(row: dict[str, Any]) -> tuple[Any, ...]:
 
 @click.command()
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
-@selection_options()
+@options.selection_options()
 @as_json
 def export(
     path: Path, store: str | None, url: str | None, key: str | None, as_json: bool, **selection: Any
@@ -222,17 +214,17 @@ def _checked(source: _Local | _Remote, plan: str | None, **selection: Any) -> di
     if since is not None and until is not None and until <= since:
         raise ReticentError("--until: expected a time after --since.")
     plans = source.plans()
-    check_name("plan", plan, plans)
+    options.check_name("plan", plan, plans)
     if plan is None and len(plans) > 1:
         raise ReticentError(
             f"plan: expected one of {', '.join(plans)}, got none.\n  Hint: --plan {next(iter(plans))}"
         )
     chosen = plans[plan or next(iter(plans))]
     segments = [segment.name for segment in chosen.segments]
-    check_name("metric", selection["metric"], chosen.by_name)
-    check_name("by", selection["by"], segments)
+    options.check_name("metric", selection["metric"], chosen.by_name)
+    options.check_name("by", selection["by"], segments)
     for name in selection["segment"]:
-        check_name("segment", name, segments)
+        options.check_name("segment", name, segments)
     Results.check(chosen, selection["metric"], selection["segment"], selection["by"], selection["confidence"])
     return {"plan": chosen.name, **selection}
 
@@ -242,12 +234,12 @@ def _source(key: str | None, **given: Any) -> Iterator[_Local | _Remote]:
     """What is read; a store that only the environment names gives way to --url."""
     from reticent.results import Results
 
-    one_source(**given)
+    options.one_source(**given)
     if given["url"] is not None:
-        with opened_client(given["url"], key) as (client, runner):
+        with options.opened_client(given["url"], key) as (client, runner):
             yield _Remote(client, runner)
     else:
-        with opened_store(given["store"]) as opened:
+        with options.opened_store(given["store"]) as opened:
             yield _Local(Results(opened))
 
 

@@ -1,5 +1,5 @@
 """
-The picture of why-one-bit.md: n·Var of a light bucket against the number of buckets, by reticent's own formulas.
+The picture of how-it-works.md: n·Var of a light bucket against the number of buckets, by reticent's own formulas.
 
     python docs/generate/why_one_bit.py             writes docs/images/why-one-bit.svg
 """

@@ -11,6 +11,9 @@ from reticent.device import Policy
 from reticent.lab.fleet import SdkFleet
 from reticent.plots import panels
 
+SHOWN = (1, 2, 3, 5, 9)
+"""Rows of the tables; the picture has all nine plans."""
+
 
 def guessed(churn: str, devices: int, seed: int) -> list[float]:
     """The share of devices whose value, 0 or m, is guessed right from one bit under each plan so far."""
@@ -34,7 +37,8 @@ def main(arguments: list[str] | None = None) -> None:
     answered = [len(set(loss["epsilon, capped"][: place + 1])) for place in range(9)]
     right["epsilon, capped"] = [right["epsilon"][plans - 1] for plans in answered]
     for what, lines in {"guessed": right, "loss": loss}.items():
-        table({"plans": range(1, 10), **{f"{what}, {name}": line for name, line in lines.items()}})
+        columns = {f"{what}, {name}": [line[plans - 1] for plans in SHOWN] for name, line in lines.items()}
+        table({"plans": SHOWN, **columns})
     print("epsilon, capped: the device refuses because", refused[0])
     figure, axes = panels(2)
     curves(axes[0], range(1, 10), right, shares_of=asked.devices, title="Share of devices guessed right")

@@ -1,5 +1,6 @@
 """Tracking: remembered answers are a pseudonym, sampled ones are not; two nights are matched by bits alone."""
 
+from collections.abc import Sequence
 from math import log
 
 import numpy as np
@@ -94,7 +95,13 @@ def main(arguments: list[str] | None = None) -> None:
         "two nights": [bound.two_rounds for bound in bounds],
         "many nights": [bound.many_rounds for bound in bounds],
     }
-    table({"metrics": [m for m, _ in CASES], "answers": [way for _, way in CASES], **shares, **formula}, 4)
+    columns: dict[str, Sequence[object]] = {
+        "metrics": [m for m, _ in CASES],
+        "answers": [way for _, way in CASES],
+    }
+    columns |= {**shares, **formula}
+    rows = [row for row, (metrics, way) in enumerate(CASES) if metrics > 5 and way != "flip 0.05"]
+    table({name: [column[row] for row in rows] for name, column in columns.items()}, 4)
     cohorts = [matched_by_cohort(way, asked.devices, asked.seed) for way in ("flip 0", "sampled")]
     luck = [1 / asked.devices] * 2
     table({"by the cohort alone": ["remembered", "sampled"], "matched": cohorts, "by luck": luck}, 4)

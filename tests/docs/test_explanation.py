@@ -26,7 +26,7 @@ def noise(mechanism: Mechanism, at: float = 0) -> float:
 
 
 def test_the_figures_of_why_one_bit_are_those_of_the_code() -> None:
-    text = (EXPLANATION / "why-one-bit.md").read_text()
+    text = (EXPLANATION / "how-it-works.md").read_text()
     rows = dict(re.findall(r"^\| ([^|]+?) \| (.+) \|$", text.replace("**", ""), re.MULTILINE))
     epsilons: tuple[float, ...] = (0.5, 1, 2, 3, 5)
     for name, at in (("0, one bit", 0), ("m/2, one bit", 0.5)):

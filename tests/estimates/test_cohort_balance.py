@@ -210,11 +210,11 @@ def test_counts_of_another_metric_are_refused() -> None:
         balance(WINDOWS, HistogramCounts((1,) * 16, (0,) * 16, 2))
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "attackers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "not-protected.md"
 TABLE = re.findall(
     r"^\| (\d+) buckets, (\d+) bits? \| ([\d.]+) % \| ([\d.]+) % \| ([\d.]+) % \|$", PAGE.read_text(), re.M
 )
-assert len(TABLE) == 3, "the table of docs/explanation/attackers.md"
+assert len(TABLE) == 3, "the table of docs/explanation/not-protected.md"
 
 
 def seen(metric: Metric, devices: int, liars: int) -> bool:

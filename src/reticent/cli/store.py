@@ -173,7 +173,7 @@ def prune(
     done = f"{counted(len(pruned), 'round')} removed."
     if not yes:
         done = f"{counted(len(rows), 'round')} to remove{': --yes removes them' * bool(rows)}."
-    stay = [f"{counted(unsealed, 'round')} as old stay: not sealed."] * bool(unsealed)
+    stay = [f"Not removed, because not sealed: {counted(unsealed, 'round')}."] * bool(unsealed)
     answer = {"store": url, "rounds": rows, "pruned": len(pruned), "not_sealed": unsealed}
     show(as_json, answer, *[listed] * bool(rows), done, *stay)
 

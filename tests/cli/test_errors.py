@@ -64,6 +64,7 @@ FAILURES: list[tuple[tuple[object, ...], int, str]] = [
     (("rounds", "--store", "mysql://x"), 1, "expected sqlite:///path"),
     (("serve", "plan.toml", "--store", "reticent.db", *FREE), 1, "Hint: --store sqlite:///reticent.db"),
     (("rounds", "--store", "sqlite://reticent.db"), 1, "Hint: --store sqlite:///reticent.db"),
+    (("rounds", "--store", "sqlite://"), 1, "expected sqlite:///path"),
     (("rounds", "--store", "reticent-lake"), 1, "Hint: --store lake:///reticent-lake"),
     (("keys", "list", "--store", "/var/lib/reticent.db"), 1, "Hint: --store sqlite:////var/lib/reticent.db"),
     (("rounds", "--store", "postgresql://u:sekret@127.0.0.1:1/x"), 1, "postgresql://u@127.0.0.1:1/x: cannot"),

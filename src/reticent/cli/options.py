@@ -40,7 +40,7 @@ def _either_store(context: click.Context, parameter: click.Parameter, value: str
     """A path alone is refused with the address that was probably meant."""
     url = given_store(context, parameter, value)
     path = (url or ":").removeprefix("sqlite://").removeprefix("sqlite:")
-    if ":" not in path and "@" not in path and not (path.startswith("/") and path != url):
+    if path and not {":", "@"} & {*path} and not (path.startswith("/") and path != url):
         kind = "lake" if Path(path).is_dir() else "sqlite"
         raise ReticentError(
             f"--store: expected sqlite:///PATH, postgresql://USER@HOST/DATABASE or lake:///FOLDER, got {url}.\n"

@@ -20,14 +20,16 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
+    "from_code",
     "markdown_docstrings",
     "repository",
 ]
 
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/**.md", "tests/vectors/*.md"]
+include_patterns = ["*.md", "docs/**.md", "tests/vectors/*.md", "devices/javascript/README.md"]
 exclude_patterns = [".*", "build", "dist", "src", "benchmarks", "examples", "docs/generate"]
 nitpicky = True
+suppress_warnings = ["misc.highlighting_failure"]  # SQL with the placeholders of Grafana and dbt
 
 # Markdown as a code host reads it: no syntax of its own in the pages.
 myst_heading_anchors = 4
@@ -37,14 +39,11 @@ myst_enable_extensions = []
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
-autodoc_default_options = {"members": True}
+autodoc_default_options = {"members": True, "no-value": True}
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 add_module_names = False
 toc_object_entries_show_parents = "hide"
-documented_modules = sorted(
-    page.stem for page in (Path(__file__).parent / "reference" / "python").glob("*.md")
-)
 nitpick_ignore_regex = [(r"py:(?!obj).*", r".*")]  # types in signatures are links where they are public
 
 html_theme = "furo"

@@ -9,10 +9,12 @@ kept as it is.
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from from_code import documented_modules, public_names
 from sphinx.application import Sphinx
 
 INLINE = re.compile(r"`+([^`]+)`+|\*\*([^*]+)\*\*|(?<!\w)\*([^*\s](?:[^*\n]*[^*\s])?)\*(?!\w)")
@@ -79,15 +81,12 @@ def _plain(text: str) -> str:
     return re.sub(r"([\\*`|_])", r"\\\1", text)
 
 
-def public_names(modules: list[str]) -> dict[str, str]:
+def public_links() -> dict[str, str]:
     """Each public name by itself, and where it is documented."""
-    import importlib
-
     return {
         name: f"{module}.{name}"
-        for module in modules
-        for name in getattr(importlib.import_module(module), "__all__", [])
-        if module != "reticent"
+        for module in documented_modules()
+        for name in public_names(importlib.import_module(module))
     }
 
 
@@ -97,9 +96,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
     def convert(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
         if not links:
-            links.update(public_names(app.config.documented_modules))
+            links.update(public_links())
         lines[:] = converted(lines, links)
 
-    app.add_config_value("documented_modules", [], "env", list)
     app.connect("autodoc-process-docstring", convert)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

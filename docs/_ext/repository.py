@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from docutils import nodes
+from from_code import documented_modules
 from pygments.lexers import TextLexer, get_lexer_for_filename
 from pygments.util import ClassNotFound
 from sphinx import addnodes
@@ -140,9 +141,11 @@ def copy_pictures(app: Sphinx, failed: Exception | None) -> None:
 
 
 def own_code(app: Sphinx, module: str, name: str) -> str | None:
-    """The module whose code is shown for a name: not that of the type which an alias stands for."""
-    thing = getattr(sys.modules.get(module), name, None)
-    return module if getattr(thing, "__module__", "reticent").partition(".")[0] != "reticent" else None
+    """The module whose code is shown for a name: not that of a type behind an alias, nor of another page's name."""
+    thing = getattr(sys.modules.get(module), name.partition(".")[0], None)
+    origin = f"{getattr(thing, '__module__', module)}."
+    homes = [page for page in documented_modules() if origin.startswith(f"{page}.")]
+    return module if not origin.startswith("reticent.") or (homes and module not in homes) else None
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -11,10 +11,10 @@ word here is an error: a new folder is described before it is drawn.
 from __future__ import annotations
 
 import ast
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from writing import ROOT, main
+
 TEST = ROOT / "tests" / "test_layers.py"
 PICTURE = ROOT / "docs" / "images" / "architecture.svg"
 
@@ -131,21 +131,5 @@ def picture() -> str:
     )
 
 
-def main(arguments: list[str]) -> int:
-    """Write the picture, or check the one that is there."""
-    drawn = picture()
-    if arguments == ["--check"]:
-        if PICTURE.exists() and PICTURE.read_text() == drawn:
-            return 0
-        sys.stderr.write(f"{PICTURE.relative_to(ROOT)} is not what tests/test_layers.py says.\n")
-        sys.stderr.write("  Hint: python docs/generate/architecture.py\n")
-        return 3
-    if arguments:
-        sys.stderr.write("usage: python docs/generate/architecture.py [--check]\n")
-        return 2
-    PICTURE.write_text(drawn)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(lambda: {PICTURE: picture()})

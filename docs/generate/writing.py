@@ -1,22 +1,16 @@
-"""What the programs of this folder share: write pages, or say which of them are not current."""
+"""What the programs of this folder share: write files, or say which of them are not current."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
 
-def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Rows as a Markdown table."""
-    lines = [head, ("---",) * len(head), *rows]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
-
-
 def main(pages: Callable[[], dict[Path, str]]) -> None:
-    """Write the pages, or with `--check` compare them and exit with 3 where one differs."""
+    """Write the files, or with `--check` compare them and exit with 3 where one differs."""
     match sys.argv[1:]:
         case []:
             for path, text in pages().items():

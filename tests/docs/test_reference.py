@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import ast
 import doctest
+import importlib
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 import reticent
+from reticent.cli.root import reticent as command
 from reticent.collector import Health, render_metrics
+from reticent.device.schema import TABLES
 from reticent.results import Results
 from reticent.stores import open_store
+from reticent.stores.sql_schema import POSTGRES_RECORDS, POSTGRES_TABLES
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
+PYTHON = (REFERENCE / "python.md").read_text()
 WITH_SESSIONS = [
     page
     for page in sorted((ROOT / "docs").rglob("*.md"))
@@ -56,3 +62,29 @@ def test_every_event_of_the_log_is_in_the_page_and_no_other() -> None:
     rows = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
     assert len(events) > 10
     assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row)} == events
+
+
+def test_every_table_is_in_the_page_and_no_other() -> None:
+    collector, device = (REFERENCE / "schema.md").read_text().split("## The device")
+    made = re.findall(r"CREATE TABLE (\w+)", (POSTGRES_TABLES + POSTGRES_RECORDS).replace("{number}", "N"))
+    assert set(re.findall(r"^- `(\w+)`:", collector, re.MULTILINE)) == set(made)
+    assert re.findall(r"^- `(\w+)`:", device, re.MULTILINE) == list(TABLES)
+
+
+def test_every_verb_is_in_the_page_and_no_other() -> None:
+    lists = "".join(re.findall(r"^- .*$", (REFERENCE / "cli.md").read_text(), re.MULTILINE))
+    named = set(re.findall(r"`([a-z]+(?: [a-z]+)?)`", lists))
+    assert named == {
+        f"{name} {below}".strip()
+        for name, verb in command.commands.items()
+        for below in (verb.commands if isinstance(verb, click.Group) else [""])
+    }
+
+
+def test_the_modules_of_the_page_are_there() -> None:
+    rows = re.findall(r"^- \[`([\w.]+)`\]\(../../src/([^)]*)\.py\): [^.\n]*(.*)$", PYTHON, re.MULTILINE)
+    assert len(rows) > 20
+    for name, source, names in rows:
+        module = importlib.import_module(name)
+        assert source.replace("/", ".").removesuffix(".__init__") == name
+        assert [each for each in re.findall(r"`(\w+)`", names) if not hasattr(module, each)] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -119,9 +120,9 @@ def test_what_the_columns_say() -> None:
 
 
 def test_the_docs_have_the_columns() -> None:
-    page = Path(__file__).parents[2] / "docs" / "reference" / "estimates.md"
-    listed = "\n".join(f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in COLUMNS)
-    assert f"|---|---|---|\n{listed}\n\n" in page.read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "estimates.md").read_text()
+    listed = re.findall(r"^(\w+) +(\w+)  ", page.split("## As a table")[1], re.MULTILINE)
+    assert listed == [(name, kind) for name, kind, _ in COLUMNS]
 
 
 def test_what_is_no_estimate_is_refused() -> None:

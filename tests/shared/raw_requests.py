@@ -54,17 +54,12 @@ DOUBTFUL: dict[str, Case] = {
     "an empty chunk size": lambda size: ([CHUNKED], b"\r\n{}\r\n" + END),
 }
 
+REQUESTS = Path(__file__).with_name("requests.txt")
 ROWS = [
     (text.encode().decode("unicode_escape").encode("latin-1"), int(status))
-    for text, status in re.findall(
-        r"^\| `([^`]+)` \| (\d+) \|",
-        (Path(__file__).parents[2] / "docs/reference/http.md")
-        .read_text()
-        .partition("## What is a request")[2],
-        re.MULTILINE,
-    )
+    for status, text in re.findall(r"^(\d+) (.+)$", REQUESTS.read_text(), re.MULTILINE)
 ]
-"""Of docs/reference/http.md: what is sent, and the status of its answer."""
+"""What is sent, and the status of its answer."""
 
 
 def statuses(received: bytes) -> list[int]:

@@ -1,6 +1,7 @@
 """Means: exact coverage, exact and simulated unbiasedness, and proof that each test can fail."""
 
 import math
+import re
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -92,7 +93,7 @@ def test_exact_coverage_is_at_least_what_is_claimed(name: str, epsilon: float, c
 def test_the_row_of_the_mean_in_the_table_of_coverage(chance: Chance) -> None:
     """docs/reference/estimates.md: the lowest coverage over populations, ε = 1 and 4, flips of 0 and 0.2."""
     cells = []
-    for n in (20, 50, 200, 1_000, 10_000, 100_000, 1_000_000):
+    for n in (20, 200, 1_000, 10_000, 1_000_000):
         lowest = 1.0
         for name, epsilon, gamma in product(POPULATIONS, (1, 4), (0, "1/5")):
             which = metric(epsilon, gamma)
@@ -100,7 +101,7 @@ def test_the_row_of_the_mean_in_the_table_of_coverage(chance: Chance) -> None:
             lowest = min(lowest, exact_coverage(of_estimate(which, n), truth, groups))
         cells.append(f"{math.floor(1000 * lowest + 1e-9) / 1000:.3f}".removeprefix("0"))
     page = Path(__file__).parents[2] / "docs" / "reference" / "estimates.md"
-    assert f"| mean, exactly | {' | '.join(cells)} |" in page.read_text(), cells
+    assert re.findall(r"^mean, exactly +(.*)$", page.read_text(), re.MULTILINE)[0].split() == cells
 
 
 @pytest.mark.soak

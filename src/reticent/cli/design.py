@@ -228,19 +228,25 @@ def _read(wanted: dict[str, Any]) -> Recorded | None:
     file, kind = wanted.pop("values"), wanted["kind"]
     fixed = bool(wanted["labels"] or wanted["edges"]) or kind in ("choice", "flag")
     if file is None:
-        _refuse({
-            "--devices: expected a number of devices, or --values FILE, got neither.": wanted["devices"] is None,
-            "--range: expected the top of the counter's range, or --values FILE to choose it, got neither.": (
-                wanted["max_value"] is None and not fixed
-            ),
-        })  # fmt: skip
+        _refuse(
+            {
+                "--devices: expected a number of devices, or --values FILE, got neither.": wanted["devices"]
+                is None,
+                "--range: expected the top of the counter's range, or --values FILE to choose it, got neither.": (
+                    wanted["max_value"] is None and not fixed
+                ),
+            }
+        )
         return None
-    _refuse({
-        "--values: expected a mean or a histogram; a choice or a flag has no range.": (
-            kind in ("choice", "flag") or wanted["labels"]
-        ),
-        "--expected-mean: expected none with --values, which have a mean.": wanted["expected_mean"] is not None,
-    })  # fmt: skip
+    _refuse(
+        {
+            "--values: expected a mean or a histogram; a choice or a flag has no range.": (
+                kind in ("choice", "flag") or wanted["labels"]
+            ),
+            "--expected-mean: expected none with --values, which have a mean.": wanted["expected_mean"]
+            is not None,
+        }
+    )
     recorded = recorded_values(file)
     wanted["devices"] = wanted["devices"] or len(recorded.individuals)
     if wanted["max_value"] is None and not fixed:
@@ -263,25 +269,27 @@ def _goal(wanted: dict[str, Any]) -> Goal:
     into = kind if kind in ("histogram", "choice") else None
     length, window = wanted["round_seconds"], wanted["window"]
     seconds = {"day": 86_400, "week": 7 * 86_400, "round": length}.get(per, 0)
-    _refuse({
-        f"Give either --{both}, not both.": len(sorted_into) > 1,
-        "--kind histogram needs --buckets K or --edges 0,E,...; --kind choice needs --labels A,B,...; a mean and a "
-        "flag have neither.": into != (bucketed if sorted_into else None),
-        f"--range: expected none with {'--edges' if wanted['edges'] else 'a ' + kind}.": (
-            wanted["max_value"] is not None and (wanted["edges"] or wanted["labels"] or kind == "flag")
-        ),
-        f"--window: expected whole rounds of {duration(length)}, got {duration(window or 0)}.": (
-            window is not None and window % length
-        ),
-        f"--per {per}: expected rounds that divide it, got {duration(length)}.": seconds % length,
-        "--per window: expected --promise any-history, got constant.": (
-            per == "window" and wanted["promise"] == "constant"
-        ),
-        "--expected-share is for a histogram or a choice; a mean has --expected-mean.": (
-            into is None and share is not None
-        ),
-        "--expected-mean is for a mean; a histogram has --expected-share.": into and mean is not None,
-    })  # fmt: skip
+    _refuse(
+        {
+            f"Give either --{both}, not both.": len(sorted_into) > 1,
+            "--kind histogram needs --buckets K or --edges 0,E,...; --kind choice needs --labels A,B,...; a mean and a "
+            "flag have neither.": into != (bucketed if sorted_into else None),
+            f"--range: expected none with {'--edges' if wanted['edges'] else 'a ' + kind}.": (
+                wanted["max_value"] is not None and (wanted["edges"] or wanted["labels"] or kind == "flag")
+            ),
+            f"--window: expected whole rounds of {duration(length)}, got {duration(window or 0)}.": (
+                window is not None and window % length
+            ),
+            f"--per {per}: expected rounds that divide it, got {duration(length)}.": seconds % length,
+            "--per window: expected --promise any-history, got constant.": (
+                per == "window" and wanted["promise"] == "constant"
+            ),
+            "--expected-share is for a histogram or a choice; a mean has --expected-mean.": (
+                into is None and share is not None
+            ),
+            "--expected-mean is for a mean; a histogram has --expected-share.": into and mean is not None,
+        }
+    )
     wanted["window"] = None if window is None else window // length
     if seconds:
         wanted["period"] = seconds // length

@@ -76,10 +76,24 @@ def rounds(
                 write_results(opened)
         rows = source.rounds(plan, last)
     listed = table(
-        "plan", "round", "from", "to", "state", "reports",
-        rows=[(row["plan"], row["round"], date_and_time(row["start"]), date_and_time(row["end"]), row["state"],
-               row.get("reason") or f"{row['reports']:,}") for row in rows],
-    )  # fmt: skip
+        "plan",
+        "round",
+        "from",
+        "to",
+        "state",
+        "reports",
+        rows=[
+            (
+                row["plan"],
+                row["round"],
+                date_and_time(row["start"]),
+                date_and_time(row["end"]),
+                row["state"],
+                row.get("reason") or f"{row['reports']:,}",
+            )
+            for row in rows
+        ],
+    )
     parts = [listed] if rows else ["No rounds yet: no reports have arrived.", NO_REPORTS]
     show(
         as_json, {"rounds": rows, "sealed": len(sealed)}, *parts, *[f"{len(sealed)} sealed just now."] * seal

@@ -39,10 +39,26 @@ class Verbs(click.Group):
     cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     commands=[
-        agent, audit, count, demo, design, device_group(), doctor, estimate, export, ingest, keys, plan, relay,
-        rounds, serve, simulate, sql, store,
+        agent,
+        audit,
+        count,
+        demo,
+        design,
+        device_group(),
+        doctor,
+        estimate,
+        export,
+        ingest,
+        keys,
+        plan,
+        relay,
+        rounds,
+        serve,
+        simulate,
+        sql,
+        store,
     ],
-)  # fmt: skip
+)
 @click.version_option(package_name="reticent", prog_name="reticent")
 def reticent() -> None:
     """

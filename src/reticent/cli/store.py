@@ -166,10 +166,16 @@ def prune(
     rows = [{**info.key._asdict(), "reports": info.reports} for info in sealed]
     unsealed = len(old) - len(sealed)
     listed = table(
-        "plan", "version", "round", "ended", "reports",
-        rows=[(*info.key, date_and_time(plans[info.key[:2]].round(info.key.round).end), f"{info.reports:,}")
-              for info in sealed],
-    )  # fmt: skip
+        "plan",
+        "version",
+        "round",
+        "ended",
+        "reports",
+        rows=[
+            (*info.key, date_and_time(plans[info.key[:2]].round(info.key.round).end), f"{info.reports:,}")
+            for info in sealed
+        ],
+    )
     done = f"{counted(len(pruned), 'round')} removed."
     if not yes:
         done = f"{counted(len(rows), 'round')} to remove{': --yes removes them' * bool(rows)}."
@@ -249,10 +255,16 @@ def list_(store: str, as_json: bool) -> None:
     names = ("id", "role", "label", "created_at", "revoked_at")
     answer = [{name: getattr(key, name) for name in names} for key in rows]
     listed = table(
-        "id", "role", "label", "made", "revoked",
-        rows=[(key.id, key.role, key.label, date_and_time(key.created_at), date_and_time(key.revoked_at))
-              for key in rows],
-    )  # fmt: skip
+        "id",
+        "role",
+        "label",
+        "made",
+        "revoked",
+        rows=[
+            (key.id, key.role, key.label, date_and_time(key.created_at), date_and_time(key.revoked_at))
+            for key in rows
+        ],
+    )
     show(as_json, {"keys": answer}, listed if rows else "No keys yet: reticent keys create makes one.")
 
 
